@@ -1,0 +1,390 @@
+"""Private MariaDB and Redis servers for the tests.
+
+`python -m tests.servers -- COMMAND …` starts one of each on free loopback ports with their data in
+a temporary folder, runs COMMAND with DATABASE_URL and REDIS_URL set, and leaves nothing behind. Its
+exit code is that of COMMAND, 128 + n when COMMAND died of signal n.
+
+Tests that stop, kill or freeze a server start their own with `mariadb_server()` and
+`redis_server()`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+INSTALL = "apt-get install --yes mariadb-server redis-server"
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+# Users other than root often have no sbin folder in their PATH.
+_SEARCH_PATH = os.pathsep.join(
+    [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"]
+)
+
+
+class ServerError(Exception):
+    """A server could not be started, stopped or found; the message says what to do."""
+
+
+def _binary(name: str) -> str:
+    path = shutil.which(name, path=_SEARCH_PATH)
+    if path is None:
+        raise ServerError(f"{name} is not installed; as root run: {INSTALL}")
+    return path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+class PrivateServer(ABC):
+    """One server process on 127.0.0.1 whose files all lie in `folder`.
+
+    The port stays the same through stop, kill and start, so that clients find it again.
+    """
+
+    name: str
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The address in the form that the settings take it."""
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _answers(self, connection: socket.socket) -> bool:
+        """True when the server behind the fresh connection is ready to work."""
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def pid(self) -> int:
+        """The process id; ServerError when it does not run."""
+        if self._process is None:
+            raise ServerError(f"{self.name} does not run; call start() first")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        if self._process is not None:
+            raise ServerError(f"{self.name} runs already as process {self._process.pid}")
+        first_start = self.port == 0
+        for tries_left in (3, 2, 1, 0):
+            if first_start:
+                self.port = _free_port()
+            try:
+                self._start_once()
+                return
+            except ServerError:
+                # Between the choice of a free port and its use another process may take it.
+                if not (first_start and tries_left):
+                    raise
+
+    def _start_once(self) -> None:
+        with self.log.open("ab") as log:
+            # In a session of its own, so that Ctrl-C reaches the tests first and they can still
+            # use the server while they end.
+            self._process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._is_ready():
+            code = self._process.poll()
+            if code is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
+            self.kill()
+            reason = f"ended with code {code}" if code is not None else "did not answer in time"
+            raise ServerError(f"{self.name} {reason}; its log ends:\n{self._log_end()}")
+
+    def _is_ready(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
+                return self._answers(connection)
+        except OSError:
+            return False
+
+    def _log_end(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+
+    def stop(self) -> None:
+        """End it in good order: what it keeps on disk is complete. Nothing when it is down."""
+        if self._process is None:
+            return
+        self.resume()
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerError(
+                f"{self.name} did not stop within {STOP_SECONDS:.0f} s and was killed; "
+                f"its log ends:\n{self._log_end()}"
+            ) from None
+        self._process = None
+
+    def kill(self) -> None:
+        """kill -9, as a crash would end it. Nothing when it is down."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a frozen one go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+
+class MariaDBServer(PrivateServer):
+    """A MariaDB with the database and user that `url` names; the user may make test databases."""
+
+    name = "mariadb"
+    user = "taskplatform"
+    database = "taskplatform"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._password = secrets.token_hex(16)
+        self._as_root = ["--user=root"] if os.getuid() == 0 else []
+        self._make_data()
+
+    @property
+    def url(self) -> str:
+        return f"mysql://{self.user}:{self._password}@127.0.0.1:{self.port}/{self.database}"
+
+    @property
+    def socket_path(self) -> Path:
+        return self.folder / "mariadb.sock"
+
+    def _make_data(self) -> None:
+        made = subprocess.run(
+            [
+                _binary("mariadb-install-db"),
+                "--no-defaults",
+                f"--datadir={self.folder / 'data'}",
+                "--skip-test-db",
+                "--skip-name-resolve",
+                "--auth-root-authentication-method=socket",
+                *self._as_root,
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            raise ServerError(
+                f"mariadb-install-db ended with code {made.returncode}:\n{made.stdout}{made.stderr}"
+            )
+        statements = [f"CREATE DATABASE IF NOT EXISTS `{self.database}`;"]
+        for host in ("localhost", "127.0.0.1"):
+            user = f"'{self.user}'@'{host}'"
+            statements += [
+                f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{self._password}';",
+                f"GRANT ALL ON `{self.database}`.* TO {user};",
+                rf"GRANT ALL ON `test\_{self.database}%`.* TO {user};",
+            ]
+        statements += [
+            f"CREATE USER IF NOT EXISTS 'admin'@'localhost' IDENTIFIED BY '{self._password}';",
+            "GRANT ALL ON *.* TO 'admin'@'localhost' WITH GRANT OPTION;",
+        ]
+        (self.folder / "init.sql").write_text("\n".join(statements) + "\n")
+
+    def _command(self) -> list[str]:
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        return [
+            _binary("mariadbd"),
+            "--no-defaults",
+            *self._as_root,
+            f"--datadir={self.folder / 'data'}",
+            f"--tmpdir={temporary}",
+            f"--socket={self.socket_path}",
+            f"--pid-file={self.folder / 'mariadb.pid'}",
+            f"--init-file={self.folder / 'init.sql'}",
+            "--bind-address=127.0.0.1",
+            f"--port={self.port}",
+            "--skip-name-resolve",
+            "--skip-log-bin",
+            "--max-connections=300",
+            "--character-set-server=utf8mb4",
+            "--collation-server=utf8mb4_general_ci",
+            # Far from UTC, and without zone tables: nothing may lean on the server's own zone.
+            "--default-time-zone=+08:00",
+            # A commit reaches the kernel but not the disk: a killed server loses nothing, only a
+            # machine that loses power would.
+            "--innodb-flush-log-at-trx-commit=2",
+            "--innodb-flush-method=fsync",
+            "--innodb-buffer-pool-size=128M",
+            "--innodb-log-file-size=64M",
+        ]
+
+    def _answers(self, connection: socket.socket) -> bool:
+        # The greeting comes only after the init file has run.
+        greeting = connection.recv(5)
+        return len(greeting) == 5 and greeting[4] == 10
+
+    def execute(self, *statements: str) -> None:
+        """Run SQL as a user with every right, for faults such as `SET GLOBAL read_only = 1`."""
+        # An extra that a run on SQLite alone does not have.
+        import MySQLdb
+
+        connection = MySQLdb.connect(
+            unix_socket=str(self.socket_path), user="admin", password=self._password
+        )
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            connection.commit()
+
+
+class RedisServer(PrivateServer):
+    """A Redis that keeps nothing: after stop or kill it starts empty."""
+
+    name = "redis"
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def _command(self) -> list[str]:
+        settings = {
+            "bind": "127.0.0.1",
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "save": "",
+            "appendonly": "no",
+            "daemonize": "no",
+        }
+        arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
+        return [_binary("redis-server"), *arguments]
+
+    def _answers(self, connection: socket.socket) -> bool:
+        connection.sendall(b"PING\r\n")
+        return connection.recv(7) == b"+PONG\r\n"
+
+
+S = TypeVar("S", bound=PrivateServer)
+
+
+@contextlib.contextmanager
+def _started(make: type[S]) -> Iterator[S]:
+    folder = Path(tempfile.mkdtemp(prefix=f"taskplatform-{make.name}-"))
+    try:
+        server = make(folder)
+        try:
+            server.start()
+            yield server
+        finally:
+            # Its data is thrown away, so there is nothing to end in good order.
+            server.kill()
+    finally:
+        shutil.rmtree(folder)
+
+
+def mariadb_server() -> AbstractContextManager[MariaDBServer]:
+    """A running MariaDB, gone with all its data at the end of the block."""
+    return _started(MariaDBServer)
+
+
+def redis_server() -> AbstractContextManager[RedisServer]:
+    """A running Redis, gone at the end of the block."""
+    return _started(RedisServer)
+
+
+class _Signals:
+    """Notes a request to end, so that none breaks off a start or a clean-up half way."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.received = self.received or number
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], signals: _Signals) -> int:
+    """Run the command until it ends or is asked to; its exit code as Popen gives it."""
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise ServerError(f"{command[0]} cannot be started: {error.strerror}") from error
+    while signals.received is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(0.2)
+    if signals.received == signal.SIGINT:
+        # The command shares the terminal and has had the Ctrl-C itself.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(STOP_SECONDS)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(STOP_SECONDS)
+    process.kill()
+    return process.wait()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code of the command run beside the two servers."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.servers",
+        description="Run COMMAND beside a private MariaDB and Redis, "
+        "named to it by DATABASE_URL and REDIS_URL.",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
+    command = parser.parse_args(arguments).command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        parser.error("which command? For example: python -m tests.servers -- pytest tests")
+    signals = _Signals()
+    try:
+        with mariadb_server() as mariadb, redis_server() as redis:
+            if signals.received is not None:
+                return 128 + signals.received
+            environment = {**os.environ, "DATABASE_URL": mariadb.url, "REDIS_URL": redis.url}
+            code = _run(command, environment, signals)
+    except ServerError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
