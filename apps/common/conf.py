@@ -1,0 +1,143 @@
+"""Every tunable of the platform: its type, default, range and meaning, in this one place.
+
+A value comes from the Django setting of the same name, which settings.py fills from the
+environment. Durations are written `90`, `90s`, `15m`, `6h` or `7d`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar, overload
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+T = TypeVar("T")
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90`, `90s`, `15m`, `6h`, `7d` as a timedelta; ValueError otherwise."""
+    match = re.fullmatch(r"(\d{1,9})([smhd]?)", text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a duration; write for example 90s, 15m, 6h or 7d")
+    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+
+
+def _parse_integer(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,18}", text.strip()):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+@dataclass
+class Tunable(Generic[T]):
+    """One setting, read anew at each use so that tests and operators see changes at once."""
+
+    default: T
+    parse: Callable[[str], T]
+    meaning: str
+    least: T | None = None
+    most: T | None = None
+    name: str = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Tunable[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Tunable[T] | T:
+        if instance is None:
+            return self
+        value: T = getattr(settings, self.name, self.default)
+        return value
+
+    def read(self, text: str) -> T:
+        """The value written as text; ImproperlyConfigured says what is allowed."""
+        try:
+            value = self.parse(text)
+        except ValueError as exc:
+            raise ImproperlyConfigured(f"{self.name}: {exc}. {self.meaning}") from exc
+        too_small = self.least is not None and value < self.least  # type: ignore[operator]
+        too_large = self.most is not None and value > self.most  # type: ignore[operator]
+        if too_small or too_large:
+            raise ImproperlyConfigured(
+                f"{self.name}={text} is out of range: {self.least} to {self.most}. {self.meaning}"
+            )
+        return value
+
+
+def duration(
+    default: str, meaning: str, *, least: str = "0", most: str = "365d"
+) -> Tunable[timedelta]:
+    return Tunable(
+        parse_duration(default),
+        parse_duration,
+        meaning,
+        parse_duration(least),
+        parse_duration(most),
+    )
+
+
+def integer(default: int, meaning: str, *, least: int, most: int) -> Tunable[int]:
+    return Tunable(default, _parse_integer, meaning, least, most)
+
+
+def names(default: tuple[str, ...], meaning: str) -> Tunable[tuple[str, ...]]:
+    return Tunable(default, _parse_names, meaning)
+
+
+class Conf:
+    """The tunables as attributes: `conf.DISPATCH_LOOKBACK`."""
+
+    DISPATCH_LOOKBACK = duration(
+        "7d", "How far back a due task may lie and still be handed out.", least="1h"
+    )
+    DISPATCH_WINDOW_HOURS = integer(
+        6,
+        "n: hours that the personal queue looks ahead, and at least looks back.",
+        least=1,
+        most=23,
+    )
+    EXPIRY_SWEEP_SECONDS = integer(
+        5, "Period of the sweep that closes dispatches past their deadline.", least=1, most=10
+    )
+    EXPIRY_BATCH = integer(
+        500, "Most dispatches that one transaction of the expiry sweep closes.", least=1, most=5000
+    )
+    FAILED_KEY_LIMIT = integer(
+        20,
+        "Wrong API keys per address and minute before that address has to wait.",
+        least=1,
+        most=10_000,
+    )
+    MASKED_KEYS = names(
+        ("password", "passwd", "secret", "token", "api_key", "authorization"),
+        "Keys of params, results and contexts whose values are never shown in admin.",
+    )
+
+    @classmethod
+    def tunables(cls) -> dict[str, Tunable[Any]]:
+        return {n: t for n, t in vars(cls).items() if isinstance(t, Tunable)}
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
+        """Those tunables that the environment sets, parsed and range-checked."""
+        return {
+            name: tunable.read(environment[name])
+            for name, tunable in cls.tunables().items()
+            if environment.get(name, "") != ""
+        }
+
+
+conf = Conf()

@@ -1,0 +1,130 @@
+"""Statements and transactions the ORM does not offer in the shape needed here."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from django.db import DatabaseError, OperationalError, connection, models, transaction
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MOST_TRIES = 5
+# MariaDB/MySQL: deadlock, lock wait timeout, record changed since last read (snapshot isolation).
+_RETRYABLE_MYSQL = {1213, 1205, 1020}
+_RETRYABLE_SQLITE = ("database is locked", "database table is locked")
+
+_preparations: list[Callable[[], None]] = []
+
+
+def before_transactions(prepare: Callable[[], None]) -> None:
+    """Have `prepare` called before each outermost `transactional` begins its transaction."""
+    _preparations.append(prepare)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """True when the whole transaction may be run again: the database gave up on a lock."""
+    if not isinstance(error, DatabaseError):
+        return False
+    if connection.vendor == "mysql":
+        return bool(error.args) and error.args[0] in _RETRYABLE_MYSQL
+    return isinstance(error, OperationalError) and str(error).startswith(_RETRYABLE_SQLITE)
+
+
+def transactional(function: Callable[P, R]) -> Callable[P, R]:
+    """Run the function in one transaction and the whole of it again (at most 5 times) on a lock.
+
+    Inside a caller's transaction it joins that one: only the outermost knows what to repeat. The
+    function must therefore make nothing but database writes before it returns.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if connection.in_atomic_block:
+            with transaction.atomic():
+                return function(*args, **kwargs)
+        for prepare in _preparations:
+            prepare()
+        for attempt in range(1, MOST_TRIES + 1):
+            try:
+                with transaction.atomic():
+                    return function(*args, **kwargs)
+            except DatabaseError as error:
+                if attempt == MOST_TRIES or not is_retryable(error):
+                    raise
+                logger.info("%s: lock lost, try %d", function.__qualname__, attempt + 1)
+                time.sleep(random.uniform(0.002, 0.02) * 2**attempt)  # noqa: S311
+        raise AssertionError("unreachable")
+
+    return run
+
+
+def shared_lock() -> str:
+    """The SQL that lets the rows of a SELECT be read by many and changed by nobody until commit.
+
+    Empty on SQLite, where a writing transaction is alone anyway.
+    """
+    return " LOCK IN SHARE MODE" if connection.vendor == "mysql" else ""
+
+
+@functools.cache
+def _columns(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
+    return {field.attname: field for field in model._meta.concrete_fields}
+
+
+def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows in one statement; every row names the same columns (by attname).
+
+    `bulk_create` keeps a sixth of the speed of this statement. VALUES holds placeholders only,
+    because the driver joins rows only then. Columns left out take their model default.
+    """
+    if not rows:
+        return
+    fields = _columns(model)
+    names = list(rows[0])
+    left_out = [n for n, f in fields.items() if n not in rows[0] and not f.primary_key]
+    defaults = {n: fields[n].get_default() for n in left_out}
+    names += left_out
+    quote = connection.ops.quote_name
+    columns = ", ".join(quote(fields[name].column) for name in names)
+    one = "(" + ", ".join(["%s"] * len(names)) + ")"
+    values: list[Any] = []
+    for row in rows:
+        for name in names:
+            value = row[name] if name in row else defaults[name]
+            values.append(fields[name].get_db_prep_save(value, connection))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES "  # noqa: S608
+            + ", ".join([one] * len(rows)),
+            values,
+        )
+
+
+def ensure_row(model: type[models.Model], unique: Sequence[str], row: Mapping[str, Any]) -> None:
+    """Make the row unless one with the same unique columns exists.
+
+    On MariaDB/MySQL a duplicate takes the exclusive lock at once: INSERT IGNORE would take a shared
+    one, and two callers that update the row next would deadlock.
+    """
+    fields = _columns(model)
+    quote = connection.ops.quote_name
+    names = list(row)
+    columns = ", ".join(quote(fields[name].column) for name in names)
+    marks = ", ".join(["%s"] * len(names))
+    sql = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES ({marks})"  # noqa: S608
+    key = quote(fields[unique[0]].column)
+    if connection.vendor == "mysql":
+        sql += f" ON DUPLICATE KEY UPDATE {key} = {key}"
+    else:
+        targets = ", ".join(quote(fields[name].column) for name in unique)
+        sql += f" ON CONFLICT ({targets}) DO NOTHING"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [fields[n].get_db_prep_save(row[n], connection) for n in names])

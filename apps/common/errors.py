@@ -1,0 +1,168 @@
+"""The mistakes the platform can name: a stable code, an HTTP status, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """What is wrong with one field of a body, form or file.
+
+    `field` is a dotted path with list positions in brackets (`params.count`, `jobs[3].type`);
+    "" means the input as a whole.
+    """
+
+    field: str
+    code: str
+    message: str
+
+
+class PlatformError(Exception):
+    """Base of every error that is the caller's to read; the message is the `detail`."""
+
+    code = "invalid"
+    status = 400
+    title = "The request cannot be carried out"
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        errors: Sequence[FieldError] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(detail or self.title)
+        self.detail = detail or self.title
+        self.errors = tuple(errors)
+        self.retry_after = retry_after
+
+
+class Invalid(PlatformError):
+    """A value breaks a rule; `errors` names each field."""
+
+    title = "The input is not valid"
+
+    @classmethod
+    def field(cls, field: str, message: str, *, code: str = "invalid") -> Invalid:
+        """One wrong field, told in one sentence."""
+        return cls(message, errors=[FieldError(field, code, message)])
+
+
+class Malformed(PlatformError):
+    """The body cannot be read as one JSON object."""
+
+    code = "malformed"
+    title = "The body is not readable JSON"
+
+
+class UnknownField(PlatformError):
+    code = "unknown_field"
+    title = "The input names a field that does not exist"
+
+
+class DuplicateKey(PlatformError):
+    code = "duplicate_key"
+    title = "A JSON object names the same key twice"
+
+
+class TooDeep(PlatformError):
+    code = "too_deep"
+    title = "The JSON is nested too deeply"
+
+
+class TooLarge(PlatformError):
+    code = "too_large"
+    status = 413
+    title = "The input is too large"
+
+
+class UnsupportedMediaType(PlatformError):
+    """The body is not plain UTF-8 JSON by its own headers."""
+
+    code = "unsupported_media_type"
+    status = 415
+    title = "Only application/json in UTF-8 is read here"
+
+
+class MethodNotAllowed(PlatformError):
+    code = "method_not_allowed"
+    status = 405
+    title = "This address does not know that method"
+
+
+class BadText(PlatformError):
+    """Text that not every database can store: NUL or a lone surrogate."""
+
+    code = "bad_text"
+    title = "A text holds characters that cannot be stored"
+
+
+class LimitReached(PlatformError):
+    code = "limit_reached"
+    title = "A limit is reached"
+
+
+class NotAuthenticated(PlatformError):
+    code = "not_authenticated"
+    status = 401
+    title = "A valid API key is needed"
+
+
+class Forbidden(PlatformError):
+    code = "forbidden"
+    status = 403
+    title = "This key may not do that"
+
+
+class NotFound(PlatformError):
+    """Unknown, or not the caller's to see: the two answer alike."""
+
+    code = "not_found"
+    status = 404
+    title = "Not found"
+
+
+class Closed(PlatformError):
+    """The dispatch or job has already ended in another way."""
+
+    code = "closed"
+    status = 409
+    title = "Already closed"
+
+
+class Conflict(PlatformError):
+    """Somebody else changed it first, or the state does not allow it."""
+
+    code = "conflict"
+    status = 409
+    title = "The state does not allow this"
+
+
+class ReplayConflict(Conflict):
+    """A repeat that says something else than the first time; the first answer stands."""
+
+    status = 422
+    title = "A repeat must say the same as the first time"
+
+
+class Throttled(PlatformError):
+    code = "throttled"
+    status = 429
+    title = "Too many requests"
+
+
+class Unavailable(PlatformError):
+    """A part is away for a moment; nothing was changed, or a repeat is safe."""
+
+    code = "unavailable"
+    status = 503
+    title = "Not available for a moment"
+
+
+class StorageFull(Unavailable):
+    """The disk of the database is full; nothing was changed."""
+
+    status = 507
+    title = "No space left to store anything"

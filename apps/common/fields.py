@@ -1,0 +1,39 @@
+"""Field types whose meaning must not depend on the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    TextField = models.CharField[str, str]
+else:
+    # Django's fields are generic for type checkers only.
+    TextField = models.CharField
+
+KEY_PATTERN = r"[A-Za-z0-9_.:@/+-]*"
+
+
+class KeyField(TextField):
+    """A key that people and programs compare: uid, gid, type, token.
+
+    ASCII without blanks and, on MariaDB and MySQL, a binary collation: `a`, `A`, `á` and `a ` are
+    four keys there too, as they are in Redis, SQLite and Python.
+    """
+
+    default_validators = [
+        RegexValidator(
+            rf"\A{KEY_PATTERN}\Z",
+            _("Only letters, digits and _ . : @ / + - are allowed, without blanks."),
+        )
+    ]
+
+    def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        parameters: dict[str, Any] = dict(super().db_parameters(connection))
+        if connection.vendor == "mysql":
+            parameters["collation"] = "utf8mb4_bin"
+        return parameters

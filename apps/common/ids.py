@@ -1,0 +1,172 @@
+"""Ids made before the insert: 63 bits = 41 of milliseconds since 2025, 10 of node, 12 of sequence.
+
+A caller that repeats an insert after a lost answer uses the same id, so a duplicate primary key
+*is* its own earlier row. Ids grow with time up to some seconds; nothing may rest on more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db import IntegrityError, connection, transaction
+
+from apps.common import clock
+from apps.common.db import before_transactions
+from apps.common.errors import Unavailable
+from apps.common.models import NodeLease
+
+EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
+NODE_BITS = 10
+SEQUENCE_BITS = 12
+NODES = 1 << NODE_BITS
+LEASE = timedelta(minutes=10)
+# A number rests this long after its lease, longer than any clock may be wrong.
+REST = timedelta(hours=1)
+
+_ONE_MS = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    """A node number that this process holds until an instant."""
+
+    node: int
+    token: str
+    until: datetime
+    pid: int
+
+    def is_good(self, now: datetime) -> bool:
+        """Still ours: unexpired, and not inherited from the process that forked this one."""
+        return now < self.until and self.pid == os.getpid()
+
+    def wants_renewal(self, now: datetime) -> bool:
+        return now >= self.until - LEASE / 2
+
+
+class IdMaker:
+    """Makes the ids of one process under a node lease of its own.
+
+    No lock is held while the database is asked: on SQLite a thread that waits for the lock of ids
+    may be the one whose transaction the other thread's statement waits for.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lease: _Lease | None = None
+        # A lease taken inside a transaction is the thread's own until it proves committed.
+        self._unproven = threading.local()
+        self._last_ms = 0
+        self._sequence = 0
+
+    def reserve(self) -> None:
+        """Take or renew the node number, so that no transaction has to; call it outside of one."""
+        self._held(clock.now())
+
+    def next_ids(self, count: int) -> list[int]:
+        """`count` new ids, ascending."""
+        now = clock.now()
+        lease = self._held(now)
+        present_ms = (now - EPOCH) // _ONE_MS
+        with self._lock:
+            return [self._next(present_ms, lease.node) for _ in range(count)]
+
+    def _next(self, present_ms: int, node: int) -> int:
+        """One id. A millisecond with 4,096 ids spent borrows from the next ones."""
+        if present_ms > self._last_ms:
+            self._last_ms, self._sequence = present_ms, 0
+        else:
+            self._sequence += 1
+            if self._sequence >> SEQUENCE_BITS:
+                self._last_ms, self._sequence = self._last_ms + 1, 0
+        return (
+            (self._last_ms << (NODE_BITS + SEQUENCE_BITS))
+            | (node << SEQUENCE_BITS)
+            | self._sequence
+        )
+
+    def _held(self, now: datetime) -> _Lease:
+        lease = self._lease
+        if lease is not None and lease.is_good(now):
+            if connection.in_atomic_block or not lease.wants_renewal(now):
+                return lease
+            return self._renewed(lease, now)
+        lease = self._proven(now)
+        if lease is None:
+            lease = _acquire(now)
+        if connection.in_atomic_block:
+            self._unproven.lease = lease
+        else:
+            self._lease = lease
+        return lease
+
+    def _proven(self, now: datetime) -> _Lease | None:
+        """The lease that this thread took inside a transaction, unless that was rolled back."""
+        lease: _Lease | None = getattr(self._unproven, "lease", None)
+        self._unproven.lease = None
+        if lease is None or not lease.is_good(now):
+            return None
+        kept = NodeLease.objects.filter(node=lease.node, token=lease.token).exists()
+        return lease if kept else None
+
+    def _renewed(self, lease: _Lease, now: datetime) -> _Lease:
+        until = now + LEASE
+        renewed = NodeLease.objects.filter(node=lease.node, token=lease.token).update(
+            leased_until=until
+        )
+        self._lease = (
+            _Lease(lease.node, lease.token, until, lease.pid) if renewed else _acquire(now)
+        )
+        return self._lease
+
+
+def _acquire(now: datetime) -> _Lease:
+    """A node number that nobody has held within the hour; Unavailable when all are taken."""
+    token = secrets.token_hex(16)
+    until = now + LEASE
+    taken = dict(NodeLease.objects.values_list("node", "leased_until"))
+    free = [node for node in range(NODES) if node not in taken or taken[node] + REST < now]
+    for node in random.sample(free, k=min(50, len(free))):
+        if _take(node, token, until, taken.get(node)):
+            return _Lease(node, token, until, os.getpid())
+    raise Unavailable(
+        f"All {NODES} node numbers are in use or resting; stop processes that are not needed or "
+        "wait an hour.",
+        retry_after=60,
+    )
+
+
+def _take(node: int, token: str, until: datetime, expired: datetime | None) -> bool:
+    if expired is not None:
+        stale = NodeLease.objects.filter(node=node, leased_until=expired)
+        return bool(stale.update(token=token, leased_until=until))
+    try:
+        with transaction.atomic():
+            NodeLease.objects.create(node=node, token=token, leased_until=until)
+    except IntegrityError:
+        return False
+    return True
+
+
+_maker = IdMaker()
+before_transactions(_maker.reserve)
+
+
+def next_ids(count: int) -> list[int]:
+    """`count` new ids, ascending; the first call of a process takes its node number."""
+    return _maker.next_ids(count)
+
+
+def next_id() -> int:
+    """One new id."""
+    return _maker.next_ids(1)[0]
+
+
+def lowest_id_at(instant: datetime) -> int:
+    """The smallest id that could be made at the instant: turns a time into a bound on ids."""
+    ms = max(0, (instant - EPOCH) // _ONE_MS)
+    return ms << (NODE_BITS + SEQUENCE_BITS)

@@ -1,0 +1,81 @@
+"""Which JSON values every database can keep and every reader can bear."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from apps.common.errors import BadText, FieldError, Invalid, PlatformError, TooDeep, TooLarge
+
+# MariaDB's JSON check refuses 32 levels.
+MOST_DEPTH = 20
+MOST_KEYS = 1000
+MOST_BYTES = 262_144
+INTEGERS = (-(2**63), 2**63 - 1)
+
+# NUL cannot be stored everywhere, half a surrogate pair nowhere.
+_BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
+
+
+def check_text(text: str, *, field: str = "") -> None:
+    """BadText when the text holds NUL or a lone surrogate."""
+    if _BAD_TEXT.search(text):
+        message = "NUL characters and lone surrogates cannot be stored; remove them."
+        raise BadText(message, errors=[FieldError(field, "bad_text", message)])
+
+
+def check_json(value: Any, *, field: str = "") -> None:
+    """Raise the PlatformError that names what makes the value unfit to be stored.
+
+    The limits: 20 levels, 1,000 keys in all, 256 KB as UTF-8, integers of 64 bits, finite numbers,
+    text without NUL and lone surrogates.
+    """
+    keys = 0
+    level: list[Any] = [value]
+    for depth in range(MOST_DEPTH + 1):
+        deeper: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                keys += len(node)
+                for key, below in node.items():
+                    check_text(str(key), field=field)
+                    deeper.append(below)
+            elif isinstance(node, list):
+                deeper.extend(node)
+            else:
+                _check_scalar(node, field)
+        if keys > MOST_KEYS:
+            raise _refusal(TooLarge, field, f"More than {MOST_KEYS} keys in one JSON value.")
+        if not deeper:
+            break
+        if depth == MOST_DEPTH:
+            raise _refusal(TooDeep, field, f"More than {MOST_DEPTH} levels of nesting.")
+        level = deeper
+    size = len(json.dumps(value, ensure_ascii=False).encode())
+    if size > MOST_BYTES:
+        raise _refusal(TooLarge, field, f"{size} bytes of JSON; at most {MOST_BYTES} are kept.")
+
+
+def _check_scalar(node: Any, field: str) -> None:
+    if isinstance(node, str):
+        check_text(node, field=field)
+    elif isinstance(node, bool) or node is None:
+        return
+    elif isinstance(node, int):
+        if not INTEGERS[0] <= node <= INTEGERS[1]:
+            raise _refusal(Invalid, field, "An integer of more than 64 bits; write it as text.")
+    elif isinstance(node, float):
+        if node != node or node in (float("inf"), float("-inf")):
+            raise _refusal(Invalid, field, "NaN and Infinity are not JSON.")
+    else:
+        raise _refusal(Invalid, field, f"{type(node).__name__} is not a JSON value.")
+
+
+def _refusal(kind: type[PlatformError], field: str, message: str) -> PlatformError:
+    return kind(message, errors=[FieldError(field, kind.code, message)])
+
+
+def canonical(value: Any) -> str:
+    """One text for equal JSON values: sorted keys, no blanks."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,45 @@
+"""Rows that keep processes apart: who numbers ids, and who runs a sweep."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+
+
+class NodeLease(models.Model):
+    """The right of one process to make ids with this node number."""
+
+    node = models.PositiveSmallIntegerField(primary_key=True)
+    token = KeyField(max_length=32)
+    leased_until = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("node lease")
+        verbose_name_plural = _("node leases")
+
+    def __str__(self) -> str:
+        return f"node {self.node}"
+
+
+class SweepLease(models.Model):
+    """The turn of one process at a sweep, and how the last turns went.
+
+    `fence` grows with every turn; a holder whose lease ran out finds another number.
+    """
+
+    name = KeyField(max_length=64, primary_key=True)
+    holder = KeyField(max_length=160, blank=True)
+    fence = models.PositiveBigIntegerField(default=0)
+    held_until = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    duration_ms = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        verbose_name = _("sweep")
+        verbose_name_plural = _("sweeps")
+
+    def __str__(self) -> str:
+        return self.name

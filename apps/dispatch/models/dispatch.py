@@ -1,0 +1,135 @@
+"""The hand-outs: one row each, and the log number that clients call back with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.db.models import OuterRef, Q
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+from apps.common.indexes import VendorIndex
+from apps.dispatch.models.executor import Executor, OperatorScope
+from apps.dispatch.models.task import Source
+from apps.dispatch.rules import policy
+
+
+class DispatchQuerySet(models.QuerySet["Dispatch"]):
+    def open_of(self, executor_id: int) -> Dispatch | None:
+        """The one dispatch that the executor has in flight."""
+        return self.filter(open_for=executor_id).first()
+
+    def of(self, source: str, task: int | OuterRef, occurrence: int) -> DispatchQuerySet:
+        return self.filter(source=source, task=task, occurrence=occurrence)
+
+    def latest_first(self) -> DispatchQuerySet:
+        """By round: of one executor and occurrence, the latest dispatch first."""
+        return self.order_by("-round")
+
+    def within(self, bound: Iterable[str]) -> DispatchQuerySet:
+        """Those of the executors that the names stand for."""
+        return self.filter(executor__in=Executor.objects.within(bound).users())
+
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> DispatchQuerySet:
+        bound = OperatorScope.names_of(operator)
+        return self if bound is None else self.within(bound)
+
+
+class Dispatch(models.Model):
+    """One hand-out of one occurrence to one user executor.
+
+    open → succeeded | failed | expired | released | cancelled, and nothing else. `open_for` is the
+    executor while open and NULL afterwards: its unique key is what keeps a user at one task in
+    flight, whatever clients do. No foreign key reaches a configuration row in the database,
+    because an insert would wait for its writers.
+    """
+
+    class State(models.TextChoices):
+        OPEN = policy.OPEN, _("open")  # handed out, not yet called back
+        SUCCEEDED = policy.SUCCEEDED, _("succeeded")
+        FAILED = policy.FAILED, _("failed")
+        EXPIRED = policy.EXPIRED, _("expired")  # silent past its deadline
+        RELEASED = policy.RELEASED, _("released")  # given back by its executor or an operator
+        CANCELLED = policy.CANCELLED, _("cancelled")  # taken away by an operator
+
+    id = models.BigIntegerField(_("number"), primary_key=True)
+    executor = models.ForeignKey(
+        Executor,
+        models.PROTECT,
+        db_constraint=False,
+        related_name="dispatches",
+        verbose_name=_("executor"),
+    )
+    open_for = models.BigIntegerField(null=True, unique=True, editable=False)
+    source = KeyField(_("source"), max_length=8, choices=Source.choices)
+    task = models.BigIntegerField(_("task"))
+    occurrence = models.BigIntegerField(_("occurrence"))
+    occurrence_at = models.DateTimeField(_("due"))
+    title = models.CharField(_("title"), max_length=200)
+    params = models.JSONField(_("params"))
+    template_name = KeyField(_("template"), max_length=100, blank=True)
+    template_version = models.PositiveIntegerField(_("template version"), null=True)
+    state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.OPEN)
+    round = models.PositiveIntegerField(_("round"), default=0)
+    holds_stock = models.BooleanField(_("counts"), default=True)
+    redo = models.PositiveIntegerField(_("repeated pulls"), default=0)
+    dispatched_at = models.DateTimeField(_("handed out"))
+    deadline_at = models.DateTimeField(_("deadline"))
+    finished_at = models.DateTimeField(_("finished"), null=True)
+    result = models.JSONField(_("result"), null=True)
+    message = models.TextField(_("message"), blank=True)
+
+    objects = DispatchQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("dispatch")
+        verbose_name_plural = _("dispatches")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["executor", "source", "task", "occurrence", "round"],
+                name="dispatch_once_per_round",
+            ),
+        ]
+        indexes = [
+            # The dispatches of one task, newest first.
+            models.Index(fields=["source", "task", "id"], name="dispatch_task"),
+            # The expiry sweep: what is open past its deadline.
+            VendorIndex(
+                fields=["state", "deadline_at"], name="dispatch_expiry", vendors=("mysql",)
+            ),
+            VendorIndex(
+                fields=["deadline_at"],
+                name="dispatch_expiry_open",
+                condition=Q(state=policy.OPEN),
+                vendors=("sqlite",),
+            ),
+        ]
+        permissions = [
+            ("operate_dispatch", _("Can release, expire and cancel dispatches")),
+            ("view_payload", _("Can see params and results")),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == self.State.OPEN
+
+    @property
+    def as_past(self) -> policy.PastDispatch:
+        """This dispatch as the latest of its executor and occurrence."""
+        return policy.PastDispatch(
+            number=self.pk,
+            rounds=self.round + 1,
+            state=self.state,
+            holds_stock=self.holds_stock,
+            finished_at=self.finished_at,
+        )
+
+    @property
+    def task_label(self) -> str:
+        """How the journal names the task: `once:12`."""
+        return f"{self.source}:{self.task}"

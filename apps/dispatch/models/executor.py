@@ -1,0 +1,126 @@
+"""To whom tasks are addressed: users, groups, and who belongs where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+from apps.dispatch.rules import names
+
+
+class ExecutorQuerySet(models.QuerySet["Executor"]):
+    def users(self) -> ExecutorQuerySet:
+        return self.filter(kind=Executor.Kind.USER)
+
+    def groups(self) -> ExecutorQuerySet:
+        return self.filter(kind=Executor.Kind.GROUP)
+
+    def within(self, bound: Iterable[str]) -> ExecutorQuerySet:
+        """Those that the names stand for: users and groups themselves, and the groups' members."""
+        bound = list(bound)
+        members = Membership.objects.filter(group__name__in=bound).values("user_id")
+        return self.filter(Q(name__in=bound) | Q(id__in=members))
+
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ExecutorQuerySet:
+        """All, or for an operator with scopes the executors in them."""
+        bound = OperatorScope.names_of(operator)
+        return self if bound is None else self.within(bound)
+
+    def raise_plan_version(self) -> None:
+        """Tell every cached queue of these executors that the plan has changed."""
+        for pk in sorted(self.values_list("pk", flat=True)):
+            Executor.objects.filter(pk=pk).update(plan_version=F("plan_version") + 1)
+
+
+class Executor(models.Model):
+    """A user (`uid_…`) or a group of users (`gid_…`).
+
+    `plan_version` grows with every edit that could change the queue of the executor or, for a
+    group, of its members. `version` guards forms against overwriting a newer edit.
+    """
+
+    class Kind(models.TextChoices):
+        USER = names.USER, _("user")
+        GROUP = names.GROUP, _("group")
+
+    name = KeyField(_("name"), max_length=names.MOST_CHARACTERS, unique=True)
+    kind = KeyField(_("kind"), max_length=8, choices=Kind.choices)
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    plan_version = models.PositiveBigIntegerField(default=0, editable=False)
+    last_seen_at = models.DateTimeField(_("last seen"), null=True, editable=False)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    objects = ExecutorQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("executor")
+        verbose_name_plural = _("executors")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_group(self) -> bool:
+        return self.kind == self.Kind.GROUP
+
+
+class Membership(models.Model):
+    """A user executor belongs to a group executor; many to many."""
+
+    user = models.ForeignKey(Executor, models.CASCADE, related_name="memberships")
+    group = models.ForeignKey(Executor, models.CASCADE, related_name="members")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = _("membership")
+        verbose_name_plural = _("memberships")
+        constraints = [
+            models.UniqueConstraint(fields=["user", "group"], name="membership_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.group}"
+
+
+class OperatorScope(models.Model):
+    """Limits an operator to executors: with at least one scope, nothing else is visible.
+
+    A group stands for itself and its members, in lists, forms, actions and exports alike.
+    """
+
+    operator = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="executor_scopes"
+    )
+    executor = models.ForeignKey(Executor, models.CASCADE, related_name="operator_scopes")
+
+    class Meta:
+        verbose_name = _("operator scope")
+        verbose_name_plural = _("operator scopes")
+        constraints = [
+            models.UniqueConstraint(fields=["operator", "executor"], name="operator_scope_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operator} sees {self.executor}"
+
+    @classmethod
+    def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
+        """The executors an operator is limited to; None for no limit, as superusers have."""
+        if getattr(operator, "is_superuser", False):
+            return None
+        bound = list(
+            cls.objects.filter(operator_id=operator.pk).values_list("executor__name", flat=True)
+        )
+        return bound or None

@@ -1,0 +1,58 @@
+"""How often an occurrence has been handed out."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, OuterRef, Q
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.db import ensure_row
+from apps.common.fields import KeyField
+from apps.dispatch.models.task import Source
+
+
+class StockQuerySet(models.QuerySet["Stock"]):
+    def of(self, source: str, task: int | OuterRef, occurrence: int) -> StockQuerySet:
+        """The row of one occurrence, if it has been handed out before."""
+        return self.filter(source=source, task=task, occurrence=occurrence)
+
+    def take(self, source: str, task: int, occurrence: int, *, at_most: int | None) -> bool:
+        """Count one hand-out unless `at_most` are counted already; the row is made when absent."""
+        limit = {} if at_most is None else {"handed__lt": at_most}
+        mine = self.of(source, task, occurrence)
+        if mine.filter(**limit).update(handed=F("handed") + 1):
+            return True
+        if mine.exists():
+            return False
+        row = {"source": source, "task": task, "occurrence": occurrence, "handed": 0}
+        ensure_row(Stock, ["source", "task", "occurrence"], row)
+        return bool(mine.filter(**limit).update(handed=F("handed") + 1))
+
+    def give_back(self, source: str, task: int, occurrence: int) -> bool:
+        """Take one hand-out off the count; False when a person has set it to 0 meanwhile."""
+        mine = self.of(source, task, occurrence).filter(handed__gt=0)
+        return bool(mine.update(handed=F("handed") - 1))
+
+
+class Stock(models.Model):
+    """The hand-outs of one occurrence that count: `handed` = its dispatches with holds_stock."""
+
+    source = KeyField(max_length=8, choices=Source.choices)
+    task = models.BigIntegerField(_("task"))
+    occurrence = models.BigIntegerField(_("occurrence"))
+    handed = models.PositiveIntegerField(_("handed out"), default=0)
+
+    objects = StockQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("stock")
+        verbose_name_plural = _("stocks")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["source", "task", "occurrence"], name="stock_once_per_occurrence"
+            ),
+            models.CheckConstraint(condition=Q(handed__gte=0), name="stock_handed_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.task}/{self.occurrence}: {self.handed}"

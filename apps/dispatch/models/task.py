@@ -1,0 +1,182 @@
+"""What operators plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, TypeVar
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+from apps.dispatch.models.executor import Executor, OperatorScope
+from apps.dispatch.models.template import Template
+from apps.dispatch.rules import policy, queue
+from apps.dispatch.rules.task import (
+    DISPATCH_TIMES,
+    LEASE_SECONDS,
+    MOST_TITLE,
+    PRIORITIES,
+    ROUNDS,
+)
+
+TaskT = TypeVar("TaskT", bound="Task")
+
+
+class Source(models.TextChoices):
+    """Which table of tasks a stock or dispatch belongs to; ids of the tables overlap."""
+
+    ONCE = queue.ONCE, _("once task")
+    ROTATE = queue.ROTATE, _("rotate task")
+
+
+class TaskQuerySet(models.QuerySet[TaskT]):
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> TaskQuerySet[TaskT]:
+        """All, or for an operator with scopes the tasks of the executors in them."""
+        bound = OperatorScope.names_of(operator)
+        return self if bound is None else self.within(bound)
+
+    def within(self, bound: Iterable[str]) -> TaskQuerySet[TaskT]:
+        """Those addressed to the executors that the names stand for."""
+        return self.filter(executor__in=Executor.objects.within(bound))
+
+    def standing(self) -> TaskQuerySet[TaskT]:
+        """Not deleted."""
+        return self.exclude(status=Task.Status.DELETED)
+
+
+class Task(models.Model):
+    """The fields that once and rotate tasks share.
+
+    active ⇄ paused; active, paused → deleted. `dispatch_times` counts per occurrence; None means
+    every member once.
+    """
+
+    class Mode(models.TextChoices):
+        SINGLE = policy.SINGLE, _("single: one executor gets it")
+        MULTI = policy.MULTI, _("multi: so many different executors get it")
+        BLOCKING = policy.BLOCKING, _("blocking: a winner may get it again while stock lasts")
+
+    class OnFailure(models.TextChoices):
+        FINISH = policy.FINISH, _("finish: it counts")
+        GIVE_BACK = policy.GIVE_BACK, _("give back: others may try")
+        RETRY_SAME = policy.RETRY_SAME, _("retry: the same executor tries again")
+
+    class OnExpiry(models.TextChoices):
+        GIVE_BACK = policy.GIVE_BACK, _("give back: others may try")
+        KEEP = policy.KEEP, _("keep: it counts")
+
+    class Status(models.TextChoices):
+        ACTIVE = "active", _("active")  # handed out when due
+        PAUSED = "paused", _("paused")  # kept, not handed out
+        DELETED = "deleted", _("deleted")  # kept for its history only
+
+    source: ClassVar[str]
+
+    title = models.CharField(_("title"), max_length=MOST_TITLE)
+    executor = models.ForeignKey(
+        Executor, models.PROTECT, related_name="%(class)ss", verbose_name=_("executor")
+    )
+    template = models.ForeignKey(
+        Template,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="%(class)ss",
+        verbose_name=_("template"),
+    )
+    params = models.JSONField(_("params"), default=dict, blank=True)
+    mode = KeyField(_("mode"), max_length=8, choices=Mode.choices, default=Mode.SINGLE)
+    dispatch_times = models.PositiveIntegerField(
+        _("dispatch times"),
+        null=True,
+        blank=True,
+        default=1,
+        help_text=_("How many hand-outs in all; empty (mode multi only) = every member once."),
+    )
+    priority = models.SmallIntegerField(
+        _("priority"), default=0, help_text=_("-100 to 100; higher is handed out first.")
+    )
+    lease_seconds = models.PositiveIntegerField(
+        _("lease (s)"), default=3600, help_text=_("Seconds until a silent executor loses it.")
+    )
+    on_failure = KeyField(
+        _("on failure"), max_length=12, choices=OnFailure.choices, default=OnFailure.FINISH
+    )
+    on_expiry = KeyField(
+        _("on expiry"), max_length=12, choices=OnExpiry.choices, default=OnExpiry.GIVE_BACK
+    )
+    max_rounds = models.PositiveSmallIntegerField(
+        _("max rounds"), default=3, help_text=_("Dispatches in all when failures are retried.")
+    )
+    status = KeyField(_("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(priority__gte=PRIORITIES[0], priority__lte=PRIORITIES[1]),
+                name="%(class)s_priority",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    lease_seconds__gte=LEASE_SECONDS[0], lease_seconds__lte=LEASE_SECONDS[1]
+                ),
+                name="%(class)s_lease",
+            ),
+            models.CheckConstraint(
+                condition=Q(mode=policy.MULTI, dispatch_times=None)
+                | Q(mode=policy.SINGLE, dispatch_times=1)
+                | Q(
+                    mode__in=[policy.MULTI, policy.BLOCKING],
+                    dispatch_times__gte=DISPATCH_TIMES[0],
+                ),
+                name="%(class)s_times",
+            ),
+            models.CheckConstraint(condition=Q(max_rounds__gte=ROUNDS[0]), name="%(class)s_rounds"),
+            models.CheckConstraint(
+                condition=Q(end_at=None) | Q(end_at__gt=F("start_at")), name="%(class)s_ends_later"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def policy(self) -> policy.Policy:
+        return policy.Policy(
+            mode=self.mode,
+            dispatch_times=self.dispatch_times,
+            lease_seconds=self.lease_seconds,
+            on_failure=self.on_failure,
+            on_expiry=self.on_expiry,
+            max_rounds=self.max_rounds,
+        )
+
+
+class OnceTask(Task):
+    """A task with one occurrence, due at start_at; its occurrence number is 0."""
+
+    source = Source.ONCE
+    occurrence = 0
+
+    start_at = models.DateTimeField(_("start"))
+    end_at = models.DateTimeField(_("end"), null=True, blank=True)
+
+    objects: ClassVar[TaskQuerySet[OnceTask]] = TaskQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta(Task.Meta):
+        abstract = False
+        verbose_name = _("once task")
+        verbose_name_plural = _("once tasks")
+        indexes = [
+            # The candidates of one executor: equality before range, though time selects more.
+            models.Index(fields=["executor", "status", "start_at"], name="oncetask_candidates"),
+        ]

@@ -1,0 +1,72 @@
+"""Templates declare what a task's params must carry, as JSON Schema 2020-12."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import SchemaError, ValidationError
+from referencing import Registry
+
+from apps.common.errors import FieldError, Invalid
+
+MOST_ERRORS = 20
+
+
+def check_schema(schema: Any) -> None:
+    """Invalid unless the value is a JSON Schema of type object that refers to itself only."""
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise Invalid.field(
+            "schema", 'A template\'s schema is a JSON Schema whose "type" is "object".'
+        )
+    for reference in _references(schema):
+        if not (isinstance(reference, str) and reference.startswith("#")):
+            raise Invalid.field(
+                "schema",
+                f"The schema refers to {reference!r}; only references into itself (#/…) work, "
+                "because nothing is fetched.",
+            )
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise Invalid.field(
+            _path("schema", error), f"Not a JSON Schema 2020-12: {error.message}"
+        ) from error
+
+
+def _references(node: Any) -> Iterator[Any]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if key in {"$ref", "$dynamicRef"}:
+                yield value
+            yield from _references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _references(value)
+
+
+def check_params(schema: Mapping[str, Any] | None, params: Mapping[str, Any]) -> None:
+    """Invalid with every error and its path when the params do not fit; no schema fits all."""
+    if schema is None:
+        return
+    validator = Draft202012Validator(schema, registry=Registry(), format_checker=FormatChecker())
+    errors = [
+        FieldError(_path("params", error), "invalid", error.message[:500])
+        for error in sorted(validator.iter_errors(params), key=lambda e: str(e.json_path))
+    ]
+    if errors:
+        raise Invalid(
+            "The params do not fit the template: " + errors[0].message, errors=errors[:MOST_ERRORS]
+        )
+
+
+def _path(root: str, error: ValidationError | SchemaError) -> str:
+    """`params.shop.floor`, `params.items[2]`: where the error is."""
+    path = root
+    for part in error.absolute_path:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in error.instance]
+        path += f".{missing[0]}" if len(missing) == 1 else ""
+    return path

@@ -1,0 +1,104 @@
+"""What an ending does to the stock, and who may have an occurrence again.
+
+| a dispatch ends as | stock | the same executor again? |
+|---|---|---|
+| succeeded; failed with `finish`; expired with `keep` | kept | no; in blocking mode yes |
+| failed or expired with `give_back`; released | returned | after lease_seconds |
+| failed with `retry_same` | kept for the next round | at once, up to max_rounds in all |
+| cancelled by an operator | returned | no |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+OPEN = "open"
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+EXPIRED = "expired"
+RELEASED = "released"
+CANCELLED = "cancelled"
+
+SINGLE = "single"
+MULTI = "multi"
+BLOCKING = "blocking"
+
+FINISH = "finish"
+GIVE_BACK = "give_back"
+RETRY_SAME = "retry_same"
+KEEP = "keep"
+
+OK = "ok"
+ALREADY_TAKEN = "already_taken"
+COOLING_DOWN = "cooling_down"
+IN_FLIGHT = "in_flight"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """The part of a task that decides about repeats; `dispatch_times` None = unlimited."""
+
+    mode: str
+    dispatch_times: int | None
+    lease_seconds: int
+    on_failure: str
+    on_expiry: str
+    max_rounds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PastDispatch:
+    """The latest dispatch of an executor and occurrence; `rounds` counts all of them."""
+
+    number: int
+    rounds: int
+    state: str
+    holds_stock: bool
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May the executor have the occurrence now? `until`: from when, if waiting helps.
+
+    `carried` is the number of the failed dispatch whose stock the next round takes over.
+    """
+
+    code: str
+    until: datetime | None = None
+    carried: int | None = None
+
+    @property
+    def allows(self) -> bool:
+        return self.code == OK
+
+
+def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict:
+    """The verdict over an executor's latest dispatch of an occurrence, None when there is none.
+
+    The latest is enough: nothing follows a cancelled one, and a counted one only in blocking mode
+    or as the retry that takes its stock over.
+    """
+    if last is None:
+        return Verdict(OK)
+    if last.state == CANCELLED:
+        return Verdict(ALREADY_TAKEN)
+    if last.state == OPEN or last.finished_at is None:
+        return Verdict(IN_FLIGHT)
+    if last.holds_stock:
+        wants_retry = last.state == FAILED and policy.on_failure == RETRY_SAME
+        if wants_retry and last.rounds < policy.max_rounds:
+            return Verdict(OK, carried=last.number)
+        return Verdict(OK if policy.mode == BLOCKING else ALREADY_TAKEN)
+    until = last.finished_at + timedelta(seconds=policy.lease_seconds)
+    return Verdict(OK) if now >= until else Verdict(COOLING_DOWN, until)
+
+
+def keeps_stock(policy: Policy, state: str) -> bool:
+    """Whether a dispatch that ends in this state still counts against dispatch_times."""
+    if state == FAILED:
+        return policy.on_failure != GIVE_BACK
+    if state == EXPIRED:
+        return policy.on_expiry == KEEP
+    return state == SUCCEEDED

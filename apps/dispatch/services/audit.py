@@ -1,0 +1,67 @@
+"""What every edit of the plan does besides its change: check the version, tell the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.db import models
+
+from apps.common.errors import Conflict, NotFound
+from apps.dispatch.models import Executor, Task, Template
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+RowT = TypeVar("RowT", bound=models.Model)
+
+
+def take_version(model: type[RowT], pk: int, version: int | None) -> RowT:
+    """The row, locked for the rest of the transaction.
+
+    Conflict when the caller's version is not the current one; None means "whatever is there".
+    """
+    row = model._default_manager.select_for_update().filter(pk=pk).first()
+    if row is None:
+        raise NotFound(f"{model._meta.verbose_name} {pk} does not exist any more.")
+    current: int = row.version  # type: ignore[attr-defined]
+    if version is not None and version != current:
+        by = getattr(row, "updated_by", "") or "somebody else"
+        raise Conflict(
+            f"It was changed by {by} since you read it (version {version}, now {current}); "
+            "read it again and repeat your change."
+        )
+    return row
+
+
+def record_edit(
+    subject: Executor | Template | Task,
+    event: str,
+    *,
+    now: datetime,
+    actor: str,
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """One journal entry for an edit of the plan, with the changed values before and after."""
+    label = subject._meta.model_name or ""
+    number = f":{subject.pk}" if isinstance(subject, Task) else ""
+    executor = subject.name if isinstance(subject, Executor) else ""
+    if isinstance(subject, Task):
+        executor = subject.executor.name
+    journal.write(
+        [
+            journal.Entry(
+                at=now,
+                source=Source.PLAN,
+                subject_id=subject.pk,
+                event=event,
+                type_or_task=f"{subject.source if number else label}{number}",
+                executor=executor,
+                actor=actor,
+                reason=reason,
+                data={"before": dict(before or {}), "after": dict(after or {})},
+            )
+        ]
+    )

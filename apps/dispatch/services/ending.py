@@ -1,0 +1,114 @@
+"""How an open dispatch ends: one guarded UPDATE, the stock by policy, one journal entry."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Closed, NotFound
+from apps.dispatch.models import Dispatch, OnceTask, Source, Stock
+from apps.dispatch.rules import policy
+from apps.journal import services as journal
+from apps.journal.models import Source as JournalSource
+
+State = Dispatch.State
+_MS = timedelta(milliseconds=1)
+
+_TASKS = {Source.ONCE: OnceTask}
+
+
+@transactional
+def end(
+    dispatch: Dispatch,
+    to_state: str,
+    *,
+    now: datetime,
+    result: dict[str, Any] | None = None,
+    message: str = "",
+    actor: str = "",
+    reason: str = "",
+) -> bool:
+    """Close the dispatch; False when it was no longer open, and then nothing is changed.
+
+    On True the object carries its new state.
+    """
+    keeps = policy.keeps_stock(_policy_of(dispatch), to_state)
+    changes: dict[str, Any] = {
+        "state": to_state,
+        "open_for": None,
+        "holds_stock": keeps,
+        "finished_at": now,
+        "result": result,
+        "message": message,
+    }
+    if not Dispatch.objects.filter(pk=dispatch.pk, state=State.OPEN).update(**changes):
+        return False
+    if not keeps:
+        Stock.objects.give_back(dispatch.source, dispatch.task, dispatch.occurrence)
+    for name, value in changes.items():
+        setattr(dispatch, name, value)
+    journal.write([_entry(dispatch, now, actor=actor, reason=reason)])
+    return True
+
+
+def _policy_of(dispatch: Dispatch) -> policy.Policy:
+    return _TASKS[Source(dispatch.source)].objects.get(pk=dispatch.task).policy
+
+
+def _entry(dispatch: Dispatch, now: datetime, *, actor: str, reason: str) -> journal.Entry:
+    return journal.Entry(
+        at=now,
+        source=JournalSource.DISPATCH,
+        subject_id=dispatch.pk,
+        event=dispatch.state,
+        from_state=State.OPEN,
+        to_state=dispatch.state,
+        attempt=dispatch.round + 1,
+        type_or_task=dispatch.task_label,
+        executor=dispatch.executor.name,
+        actor=actor,
+        reason=reason,
+        wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
+        run_ms=max(0, (now - dispatch.dispatched_at) // _MS),
+        error=dispatch.message if dispatch.state == State.FAILED else "",
+    )
+
+
+def find_dispatch(number: int, *, bound: list[str] | None = None) -> Dispatch:
+    """The dispatch of that number; NotFound when unknown or outside the executors in `bound`."""
+    dispatches = Dispatch.objects.select_related("executor")
+    if bound is not None:
+        dispatches = dispatches.within(bound)
+    dispatch = dispatches.filter(pk=number).first()
+    if dispatch is None:
+        raise NotFound(f"There is no dispatch {number}.")
+    return dispatch
+
+
+def cancel(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
+    """Take an open dispatch away for good: the stock returns, this executor never gets it again.
+
+    Closed when it has ended otherwise; cancelling a cancelled one answers the same.
+    """
+    return _end_by_operator(dispatch, State.CANCELLED, actor=actor, reason=reason)
+
+
+def release(*, dispatch: Dispatch, actor: str, reason: str = "") -> Dispatch:
+    """Give an open dispatch back unfinished; a repeat answers the same, Closed otherwise."""
+    return _end_by_operator(dispatch, State.RELEASED, actor=actor, reason=reason)
+
+
+def expire_now(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
+    """End an open dispatch as if its deadline had passed; Closed when it has ended otherwise."""
+    return _end_by_operator(dispatch, State.EXPIRED, actor=actor, reason=reason)
+
+
+def _end_by_operator(dispatch: Dispatch, state: str, *, actor: str, reason: str) -> Dispatch:
+    if end(dispatch, state, now=clock.now(), actor=actor, reason=reason):
+        return dispatch
+    dispatch.refresh_from_db()
+    if dispatch.state == state:
+        return dispatch
+    raise Closed(f"Dispatch {dispatch.pk} is {dispatch.state} since {dispatch.finished_at}.")

@@ -1,0 +1,184 @@
+"""Planning: executors and who belongs to which group. Every edit is one transaction with one
+journal entry, and raises the plan version of everybody whose queue it could change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import IntegrityError
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask
+from apps.dispatch.rules import names
+from apps.dispatch.services.audit import record_edit, take_version
+
+MOST_MEMBERS_AT_ONCE = 1000
+MOST_TITLE = 200
+
+
+def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
+    """The executor of that name; NotFound when unknown or outside the names in `bound`."""
+    executors = Executor.objects.all() if bound is None else Executor.objects.within(bound)
+    executor = executors.filter(name=name).first()
+    if executor is None:
+        raise NotFound(f"There is no executor {name[:80]!r}.")
+    return executor
+
+
+@transactional
+def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: str) -> Executor:
+    """A new user or group; which one, the name says. Invalid when the name is taken."""
+    kind = names.kind_of(name)
+    _check_title(title)
+    now = clock.now()
+    if Executor.objects.filter(name=name).exists():
+        raise Invalid.field("name", f"{name} exists already; edit it instead.", code="taken")
+    try:
+        executor = Executor.objects.create(
+            name=name,
+            kind=kind,
+            title=title,
+            enabled=enabled,
+            created_at=now,
+            created_by=actor,
+            updated_at=now,
+            updated_by=actor,
+        )
+    except IntegrityError as error:
+        raise Conflict(f"{name} was made by somebody else just now; edit it instead.") from error
+    record_edit(executor, "executor_created", now=now, actor=actor, after=_shown(executor))
+    return executor
+
+
+@transactional
+def update_executor(
+    *,
+    executor: Executor,
+    changes: dict[str, Any],
+    actor: str,
+    version: int | None = None,
+    reason: str = "",
+) -> Executor:
+    """Change `title` and/or `enabled`; Conflict when `version` is given and no longer current."""
+    unknown = set(changes) - {"title", "enabled"}
+    if unknown:
+        raise Invalid.field(min(unknown), f"{min(unknown)} of an executor cannot be changed.")
+    current = take_version(Executor, executor.pk, version)
+    before = _shown(current)
+    changed = {key: value for key, value in changes.items() if getattr(current, key) != value}
+    if not changed:
+        return current
+    _check_title(changed.get("title", ""))
+    now = clock.now()
+    for key, value in changed.items():
+        setattr(current, key, value)
+    current.version += 1
+    current.updated_at, current.updated_by = now, actor
+    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
+    if "enabled" in changed:
+        Executor.objects.filter(pk=current.pk).raise_plan_version()
+    record_edit(
+        current,
+        "executor_changed",
+        now=now,
+        actor=actor,
+        reason=reason,
+        before={key: before[key] for key in changed},
+        after=changed,
+    )
+    return current
+
+
+@transactional
+def change_members(
+    *, group: Executor, add: Sequence[str] = (), remove: Sequence[str] = (), actor: str
+) -> list[str]:
+    """Put users into a group and take users out; unknown `uid_` names in `add` become executors.
+
+    Returns the names of all members afterwards, sorted. Repeating it changes nothing.
+    """
+    _check_members(group, add, remove)
+    now = clock.now()
+    known = {e.name: e for e in Executor.objects.filter(name__in={*add, *remove})}
+    for name in sorted(set(add) - set(known)):
+        known[name] = create_executor(name=name, actor=actor)
+    have = dict(
+        Membership.objects.filter(group=group, user__name__in=known).values_list("user__name", "pk")
+    )
+    joining = sorted(set(add) - set(have))
+    leaving = sorted(set(remove) & set(have))
+    if joining or leaving:
+        touched = Executor.objects.filter(name__in=[*joining, *leaving])
+        touched.raise_plan_version()
+        Membership.objects.filter(pk__in=sorted(have[name] for name in leaving)).delete()
+        for name in joining:
+            try:
+                Membership.objects.create(user=known[name], group=group, created_at=now)
+            except IntegrityError as error:
+                raise Conflict(
+                    f"The members of {group.name} were changed by somebody else just now; "
+                    "look at them and repeat."
+                ) from error
+        record_edit(
+            group,
+            "members_changed",
+            now=now,
+            actor=actor,
+            before={"remove": leaving},
+            after={"add": joining},
+        )
+    return member_names(group)
+
+
+def member_names(group: Executor) -> list[str]:
+    """The names of the group's users, sorted."""
+    return list(
+        Membership.objects.filter(group=group)
+        .order_by("user__name")
+        .values_list("user__name", flat=True)
+    )
+
+
+@transactional
+def remove_executor(*, executor: Executor, actor: str) -> None:
+    """Delete an executor that nothing refers to; Conflict says what does."""
+    refers = (
+        (OnceTask.objects.filter(executor=executor), "tasks are addressed to it"),
+        (Dispatch.objects.filter(executor=executor), "dispatches were made to it"),
+        (Membership.objects.filter(group=executor), "users are its members"),
+    )
+    for rows, what in refers:
+        if rows.exists():
+            raise Conflict(
+                f"{executor.name} cannot be deleted, because {what}; disable it instead."
+            )
+    now = clock.now()
+    record_edit(executor, "executor_deleted", now=now, actor=actor, before=_shown(executor))
+    executor.delete()
+
+
+def _check_title(title: str) -> None:
+    if len(title) > MOST_TITLE:
+        raise Invalid.field("title", f"A title has at most {MOST_TITLE} characters.")
+
+
+def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -> None:
+    if not group.is_group:
+        raise Invalid.field("name", f"{group.name} is a user; only a group (gid_…) has members.")
+    if len(add) + len(remove) > MOST_MEMBERS_AT_ONCE:
+        raise Invalid.field(
+            "add", f"At most {MOST_MEMBERS_AT_ONCE} members change at once; send several requests."
+        )
+    for field, listed in (("add", add), ("remove", remove)):
+        for position, name in enumerate(listed):
+            names.demand_user(name, field=f"{field}[{position}]")
+    both = sorted(set(add) & set(remove))
+    if both:
+        raise Invalid.field("remove", f"{both[0]} is both to be added and to be removed.")
+
+
+def _shown(executor: Executor) -> dict[str, Any]:
+    return {"name": executor.name, "title": executor.title, "enabled": executor.enabled}

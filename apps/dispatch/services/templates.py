@@ -1,0 +1,121 @@
+"""Planning: templates. A version never changes; an edit makes the next one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.db import IntegrityError
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.fields import KEY_PATTERN
+from apps.common.json_rules import check_json
+from apps.dispatch.models import Template
+from apps.dispatch.rules.params import check_schema
+from apps.dispatch.services.audit import record_edit
+
+MOST_NAME = 100
+
+
+def find(name: str) -> Template:
+    """The newest version of that name, retired or not; NotFound when there is none."""
+    template = Template.objects.latest_of(name)
+    if template is None:
+        raise NotFound(f"There is no template {name[:80]!r}.")
+    return template
+
+
+def find_usable(name: str, *, field: str = "template") -> Template:
+    """The newest version for a new task; Invalid when the name is unknown or retired."""
+    template = Template.objects.latest_of(name)
+    if template is None:
+        raise Invalid.field(field, f"There is no template {name[:80]!r}; make it first.")
+    check_usable(template, field=field)
+    return template
+
+
+def check_usable(template: Template, *, field: str = "template") -> None:
+    """Invalid when the template is retired."""
+    if template.status != Template.Status.ACTIVE:
+        raise Invalid.field(
+            field, f"{template} is retired; choose another template or make it active again."
+        )
+
+
+@transactional
+def put_template(*, name: str, schema: dict[str, Any], actor: str, new: bool = False) -> Template:
+    """The next version of a template, the first when the name is new.
+
+    With `new`, Invalid when the name exists. The same schema again makes no version.
+    """
+    _check_name(name)
+    check_json(schema, field="schema")
+    check_schema(schema)
+    latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
+    if latest is not None and new:
+        raise Invalid.field(
+            "name", f"{name} exists already; PUT makes its next version.", code="taken"
+        )
+    if latest is not None and latest.schema == schema and latest.status == Template.Status.ACTIVE:
+        return latest
+    now = clock.now()
+    try:
+        template = Template.objects.create(
+            name=name,
+            version=1 if latest is None else latest.version + 1,
+            schema=schema,
+            created_at=now,
+            created_by=actor,
+        )
+    except IntegrityError as error:
+        raise Conflict(
+            f"Somebody else made a version of {name} just now; look at it and repeat."
+        ) from error
+    record_edit(
+        template, "template_version", now=now, actor=actor, after={"version": template.version}
+    )
+    return template
+
+
+@transactional
+def set_status(*, template: Template, status: str, actor: str, reason: str = "") -> bool:
+    """Retire a version or make it active again; False when it already was."""
+    now = clock.now()
+    moved = Template.objects.filter(pk=template.pk).exclude(status=status).update(status=status)
+    if moved:
+        before, template.status = template.status, status
+        record_edit(
+            template,
+            "template_status",
+            now=now,
+            actor=actor,
+            reason=reason,
+            before={"status": before},
+            after={"status": status},
+        )
+    return bool(moved)
+
+
+@transactional
+def remove_template(*, template: Template, actor: str) -> None:
+    """Delete a version that no task has ever used; Conflict otherwise."""
+    row = Template.objects.select_for_update().filter(pk=template.pk).first()
+    if row is None:
+        raise NotFound(f"{template} does not exist any more.")
+    if row.first_used_at is not None:
+        raise Conflict(f"{row} has been used by tasks and is kept for them; retire it instead.")
+    record_edit(
+        row, "template_deleted", now=clock.now(), actor=actor, before={"version": row.version}
+    )
+    row.delete()
+
+
+def _check_name(name: str) -> None:
+    if not name or len(name) > MOST_NAME or not re.fullmatch(KEY_PATTERN, name):
+        raise Invalid.field(
+            "name",
+            f"{name[:80]!r} is not a template's name; use 1 to {MOST_NAME} letters, digits and "
+            "_ . : @ / + -, without blanks.",
+        )

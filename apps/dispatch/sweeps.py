@@ -1,0 +1,20 @@
+"""The periodic passes of dispatch, started by Celery beat."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from celery import shared_task
+
+from apps.common import clock
+from apps.common.leases import sweep_lease
+from apps.dispatch.services.expire import expire_due
+
+MOST_TIME = timedelta(seconds=30)
+
+
+@shared_task(name="dispatch.expire")
+def expire() -> int:
+    """Close the dispatches whose executors fell silent; returns how many."""
+    with sweep_lease("dispatch.expire", at_most=MOST_TIME) as mine:
+        return expire_due(until=clock.now() + MOST_TIME / 2) if mine else 0

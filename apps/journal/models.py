@@ -1,0 +1,64 @@
+"""The append-only log of every state change; reports, sinks and timelines read it."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+
+
+class Source(models.TextChoices):
+    DISPATCH = "dispatch", _("dispatch")  # a hand-out, or its end
+    JOB = "job", _("job")  # the end of an attempt, or an operator's arrow
+    PLAN = "plan", _("plan")  # an edit of executors, templates and tasks
+    ACCESS = "access", _("access")  # API keys
+    WORKER = "worker", _("worker")  # processes that come and go
+
+
+class JournalQuerySet(models.QuerySet["JournalEntry"]):
+    def timeline(self, source: str, subject_id: int) -> JournalQuerySet:
+        """The entries about one subject, oldest first."""
+        return self.filter(source=source, subject_id=subject_id).order_by("id")
+
+
+class JournalEntry(models.Model):
+    """One change, told in the transaction that made it.
+
+    No foreign keys, so that neither an insert waits for nor a purge breaks on another table; no
+    unique key but the id. `wait_ms` and `run_ms` belong to the end of an attempt or dispatch.
+    """
+
+    id = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField(_("at"))
+    source = KeyField(_("source"), max_length=16, choices=Source.choices)
+    subject_id = models.BigIntegerField(_("subject"))
+    event = KeyField(_("event"), max_length=32)
+    from_state = KeyField(_("from"), max_length=16, blank=True)
+    to_state = KeyField(_("to"), max_length=16, blank=True)
+    attempt = models.PositiveIntegerField(_("attempt"), null=True)
+    type_or_task = KeyField(_("type or task"), max_length=128, blank=True)
+    executor = KeyField(_("executor"), max_length=128, blank=True)
+    worker = KeyField(_("worker"), max_length=160, blank=True)
+    host = KeyField(_("host"), max_length=128, blank=True)
+    actor = models.CharField(_("by"), max_length=160, blank=True)
+    reason = models.CharField(_("reason"), max_length=500, blank=True)
+    wait_ms = models.BigIntegerField(_("wait (ms)"), null=True)
+    run_ms = models.BigIntegerField(_("run (ms)"), null=True)
+    error = models.TextField(_("error"), blank=True)
+    error_key = KeyField(_("error key"), max_length=32, blank=True)
+    data = models.JSONField(_("data"), null=True)
+    trace_id = KeyField(_("trace"), max_length=64, blank=True)
+
+    objects = JournalQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("journal entry")
+        verbose_name_plural = _("journal entries")
+        indexes = [
+            # The timeline of one subject.
+            models.Index(fields=["source", "subject_id", "id"], name="journal_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.subject_id} {self.event}"

@@ -1,0 +1,21 @@
+"""The Celery application: it beats and wakes, the tables hold the work."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
+
+app = Celery("taskplatform")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+# "Task" is the business word here, so the entry points live in sweeps.py.
+app.autodiscover_tasks(related_name="sweeps")
+
+
+@app.on_after_configure.connect
+def _set_beat(sender: Celery, **_kwargs: object) -> None:
+    from taskplatform.beat import schedule
+
+    sender.conf.beat_schedule = schedule()

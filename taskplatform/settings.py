@@ -1,0 +1,318 @@
+"""Settings of the task platform; every value that differs between machines comes from the
+environment or `.env`. README lists them all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.conf import Conf
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+if (BASE_DIR / ".env").is_file():
+    env.read_env(BASE_DIR / ".env")
+
+VAR_DIR = Path(env.str("VAR_DIR", default=str(BASE_DIR / "var"))).resolve()
+VAR_DIR.mkdir(parents=True, exist_ok=True)
+
+
+def _flag(name: str) -> bool:
+    """An on/off variable; anything but the usual words for yes and no stops the start."""
+    text = env.str(name, default="").strip().lower()
+    if text in {"", "0", "no", "false", "off"}:
+        return False
+    if text in {"1", "yes", "true", "on"}:
+        return True
+    raise ImproperlyConfigured(f"{name}={text} is neither yes nor no; write {name}=1 or {name}=0")
+
+
+def _kept_secret(path: Path) -> str:
+    """The secret key of this machine, made at the first start and kept readable to us alone."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    key = secrets.token_urlsafe(64)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key)
+    return key
+
+
+# --- Security -------------------------------------------------------------------------------
+DEBUG = _flag("DEBUG")
+SECRET_KEY = env.str("SECRET_KEY", default="") or _kept_secret(VAR_DIR / "secret_key")
+if len(SECRET_KEY) < 50:
+    raise ImproperlyConfigured(
+        "SECRET_KEY is shorter than 50 characters; make one with "
+        "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
+    )
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+PORT = env.int("PORT", default=8000)
+
+# One switch for everything that only makes sense behind TLS.
+HTTPS = _flag("HTTPS")
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 8 * 3600
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+X_FRAME_OPTIONS = "DENY"
+
+# --- Applications ---------------------------------------------------------------------------
+EXTRA_APPS = env.list("EXTRA_APPS", default=[])
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "unfold.contrib.forms",
+    "unfold.contrib.import_export",
+    "taskplatform.apps.PlatformAdminConfig",
+    "taskplatform.apps.TaskPlatformConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "import_export",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "axes",
+    "apps.common",
+    "apps.journal",
+    "apps.access",
+    "apps.dispatch",
+    *EXTRA_APPS,
+]
+MIDDLEWARE = [
+    "apps.common.middleware.RequestIdMiddleware",
+    "apps.common.middleware.ContentSecurityPolicyMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "apps.common.middleware.ProblemMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "taskplatform.urls"
+WSGI_APPLICATION = "taskplatform.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# --- Database: SQLite here, MariaDB/MySQL by DATABASE_URL --------------------------------------
+DATABASE_URL = (
+    env.str("DATABASE_URL", default="") or f"sqlite:///{VAR_DIR / 'taskplatform.sqlite3'}"
+)
+DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_URL)}
+_database = DATABASES["default"]
+_database["CONN_MAX_AGE"] = None
+_database["CONN_HEALTH_CHECKS"] = True
+if _database["ENGINE"].endswith("sqlite3"):
+    _database["OPTIONS"] = {
+        **_database.get("OPTIONS", {}),
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+elif _database["ENGINE"].endswith("mysql"):
+    _database["OPTIONS"] = {
+        **_database.get("OPTIONS", {}),
+        "charset": "utf8mb4",
+        "isolation_level": "read committed",
+        "connect_timeout": 5,
+        # Without it the session runs in the server's zone and UTC comparisons are hours off.
+        "init_command": (
+            "SET time_zone='+00:00', sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
+        ),
+    }
+else:
+    raise ImproperlyConfigured(
+        "DATABASE_URL must start with mysql:// or sqlite:///; "
+        "for example mysql://user:password@127.0.0.1:3306/taskplatform"
+    )
+
+# MariaDB and MySQL have no partial indexes; VendorIndex makes another one there.
+SILENCED_SYSTEM_CHECKS = ["models.W037"]
+
+# --- Redis: cache, broker and wake-ups; without it local memory and files ------------------------
+REDIS_URL = env.str("REDIS_URL", default="")
+if REDIS_URL:
+    CACHES: dict[str, dict[str, Any]] = {
+        "default": {
+            "BACKEND": "apps.common.cache.BreakerRedisCache",
+            "LOCATION": REDIS_URL,
+            "KEY_PREFIX": "taskplatform",
+            "OPTIONS": {"SOCKET_CONNECT_TIMEOUT": 0.3, "SOCKET_TIMEOUT": 0.3},
+        }
+    }
+else:
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+
+CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+_QUEUE_DIR = VAR_DIR / "queue"
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {
+        "max_retries": 0,
+        "socket_timeout": 0.5,
+        "socket_connect_timeout": 0.5,
+        "visibility_timeout": 3600,
+    }
+    if REDIS_URL
+    else {
+        # Both folders are one: a file that one process sends is what another receives.
+        "data_folder_in": str(_QUEUE_DIR),
+        "data_folder_out": str(_QUEUE_DIR),
+        "control_folder": str(VAR_DIR / "queue-control"),
+        # The default of a second looks broken.
+        "polling_interval": 0.05,
+    }
+)
+if not REDIS_URL:
+    for _folder in (_QUEUE_DIR, VAR_DIR / "queue-control"):
+        _folder.mkdir(parents=True, exist_ok=True)
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_DEFAULT_QUEUE = "sweeps"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "beat")
+CELERY_TIMEZONE = "UTC"
+
+# --- People: admin login ------------------------------------------------------------------------
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = reverse_lazy("admin:login")
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_TEMPLATE = "admin/locked_out.html"
+AXES_VERBOSE = False
+
+# --- Language and time --------------------------------------------------------------------------
+LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="en")
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "taskplatform" / "locale"]
+FORMAT_MODULE_PATH = ["taskplatform.formats"]
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+
+# --- Files --------------------------------------------------------------------------------------
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 9 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
+FILE_UPLOAD_MAX_MEMORY_SIZE = 9 * 1024 * 1024
+
+# --- REST ---------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.access.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.access.permissions.HasScope"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.access.throttles.ClientRateThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["apps.common.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "apps.common.problems.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "UNICODE_JSON": True,
+    "COMPACT_JSON": True,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Task platform",
+    "DESCRIPTION": "Pull tasks, call back, and plan work. Ids of dispatches are decimal strings.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {},
+    "DISABLE_ERRORS_AND_WARNINGS": False,
+}
+
+# --- Admin theme --------------------------------------------------------------------------------
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": _("Task platform"),
+    "SITE_HEADER": _("Task platform"),
+    "SITE_URL": None,
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "SIDEBAR": {
+        "show_search": True,
+        "navigation": "taskplatform.admin.navigation",
+    },
+}
+
+# --- Logs: one JSON object a line on standard error ----------------------------------------------
+LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "apps.common.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "axes": {"level": "WARNING"},
+    },
+}
+
+globals().update(Conf.from_environment(os.environ))

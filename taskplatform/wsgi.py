@@ -1,0 +1,8 @@
+"""The web entry point: `granian --interface wsgi taskplatform.wsgi:application`."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
+application = get_wsgi_application()
