@@ -1,0 +1,157 @@
+"""Who calls: API keys in the Authorization header, and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+from django.db import DatabaseError
+from django.db.models import Q
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+from rest_framework.request import Request
+
+from apps.access import throttles
+from apps.access.models import ApiClient
+from apps.access.rules import keys
+from apps.access.rules.terms import Client
+from apps.common import clock
+
+logger = logging.getLogger(__name__)
+
+# Half of the second within which a revoked key must be refused everywhere.
+BELIEVED_SECONDS = 0.5
+MOST_BELIEVED = 10_000
+LAST_USED_PERIOD = timedelta(minutes=1)
+
+REFUSED = "This API key is not valid; ask an operator for one that is."
+TOO_MANY = "Too many API keys from this address were refused; wait before trying the next."
+
+
+@dataclass
+class _Believed:
+    read_at: float
+    row: ApiClient
+
+
+class KeyLookup:
+    """Finds the client of a key; a key that opened is believed for half a second per process.
+
+    Whatever does not open with the row in memory is tried on the row in the database. So a key
+    works as soon as it is made, and an unknown id costs the same read as a wrong secret.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._believed: dict[str, _Believed] = {}
+
+    def find(self, credentials: keys.Credentials, now: datetime) -> ApiClient | None:
+        """The client whose secret has that digest and opens now; None for every other case."""
+        asked_at = self._monotonic()
+        known = self._believed.get(credentials.client_id)
+        if (
+            known is not None
+            and asked_at - known.read_at < BELIEVED_SECONDS
+            and known.row.opens_with(credentials.digest, now)
+        ):
+            return known.row
+        row = ApiClient.objects.filter(client_id=credentials.client_id).first()
+        # Nobody's hash is compared too, so that the time tells nothing about an id.
+        opens = (row or _nobody()).opens_with(credentials.digest, now)
+        if row is None or not opens:
+            return None
+        if len(self._believed) >= MOST_BELIEVED:
+            self._believed.clear()
+        self._believed[row.client_id] = _Believed(asked_at, row)
+        return row
+
+
+def _nobody() -> ApiClient:
+    return ApiClient(secret_hash=keys.digest_of(""))
+
+
+_lookup = KeyLookup()
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer <client-id>.<secret>`, or Basic with the two as name and password.
+
+    `request.auth` and `request.user` are the frozen `Client`, both None without the header. Wrong,
+    unknown, expired and revoked keys get the same 401, and beyond FAILED_KEY_LIMIT a minute from
+    one address 429; a valid key from that address still works.
+    """
+
+    lookup = _lookup
+
+    def authenticate(self, request: Request) -> tuple[Client, Client] | None:
+        header = request.META.get("HTTP_AUTHORIZATION")
+        if header is None:
+            return None
+        now = clock.now()
+        try:
+            credentials = keys.read_header(header)
+        except ValueError as error:
+            self._refuse(request, str(error))
+        row = self.lookup.find(credentials, now)
+        if row is None:
+            self._refuse(request, REFUSED)
+        _note_use(row, now)
+        client = row.as_client()
+        return client, client
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+    @staticmethod
+    def _refuse(request: Request, detail: str) -> NoReturn:
+        wait = throttles.seconds_to_wait_after_failure(request.META.get("REMOTE_ADDR", ""))
+        if wait is not None:
+            raise Throttled(wait, TOO_MANY)
+        raise AuthenticationFailed(detail)
+
+
+def _note_use(row: ApiClient, now: datetime) -> None:
+    """Write the time of use, at most once a minute, before the request's own transaction begins.
+
+    A database that is busy with other things is no reason to refuse the request.
+    """
+    a_minute_ago = now - LAST_USED_PERIOD
+    if row.last_used_at is not None and row.last_used_at > a_minute_ago:
+        return
+    row.last_used_at = now
+    unused = Q(last_used_at=None) | Q(last_used_at__lte=a_minute_ago)
+    try:
+        ApiClient.objects.filter(unused, pk=row.pk).update(last_used_at=now)
+    except DatabaseError as error:
+        logger.warning("access: the last use of %s was not written: %s", row.client_id, error)
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Tells the OpenAPI document of the two ways to send a key."""
+
+    target_class = ApiKeyAuthentication
+    name = ["bearerKey", "basicKey"]
+
+    def get_security_requirement(self, auto_schema: AutoSchema) -> list[dict[str, list[Any]]]:
+        # Either of the two; one mapping would demand both.
+        return [{name: []} for name in self.name]
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> list[dict[str, str]]:
+        return [
+            {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "`Authorization: Bearer <client-id>.<secret>`",
+            },
+            {
+                "type": "http",
+                "scheme": "basic",
+                "description": "The client id as user name, the secret as password.",
+            },
+        ]

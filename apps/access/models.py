@@ -1,0 +1,87 @@
+"""API clients: who may call, with which key, to do what."""
+
+from __future__ import annotations
+
+import hmac
+from datetime import datetime
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from apps.access.rules.terms import Client, Rate, Terms
+from apps.common.fields import KeyField
+
+
+class State(models.TextChoices):
+    LIVE = "live", _("live")  # the key opens
+    EXPIRED = "expired", _("expired")  # its time is over; a later expiry opens it again
+    REVOKED = "revoked", _("revoked")  # final
+
+
+class ApiClient(models.Model):
+    """One caller and the hashes of its secret. The secret itself is shown once and never stored.
+
+    While a rotation is under way two secrets open: the new one, and the previous one until
+    `previous_valid_until`. `version` grows with every edit, so that a stale form is refused.
+    """
+
+    client_id = KeyField(_("id"), max_length=64, unique=True, editable=False)
+    name = models.CharField(_("name"), max_length=100)
+    secret_hash = KeyField(max_length=64, editable=False)
+    previous_hash = KeyField(max_length=64, blank=True, default="", editable=False)
+    previous_valid_until = models.DateTimeField(
+        _("previous key valid until"), null=True, editable=False
+    )
+    scopes = models.JSONField(_("scopes"), default=list)
+    executors = models.JSONField(_("executors"), default=list, blank=True)
+    job_types = models.JSONField(_("job types"), default=list, blank=True)
+    expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
+    rate = models.CharField(_("rate"), max_length=16, blank=True, default="")
+    revoked_at = models.DateTimeField(_("revoked at"), null=True, editable=False)
+    last_used_at = models.DateTimeField(_("last used at"), null=True, editable=False)
+    created_at = models.DateTimeField(_("created at"), editable=False)
+    created_by = models.CharField(_("created by"), max_length=160, editable=False)
+    version = models.PositiveIntegerField(default=1, editable=False)
+
+    class Meta:
+        verbose_name = _("API client")
+        verbose_name_plural = _("API clients")
+        # Revoked, never deleted: the journal goes on naming it.
+        default_permissions = ("add", "change", "view")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.client_id})"
+
+    def state(self, now: datetime) -> State:
+        if self.revoked_at is not None:
+            return State.REVOKED
+        if self.expires_at is not None and self.expires_at <= now:
+            return State.EXPIRED
+        return State.LIVE
+
+    def opens_with(self, digest: str, now: datetime) -> bool:
+        """Whether a secret with this digest opens now; it takes equally long for every answer."""
+        is_current = hmac.compare_digest(self.secret_hash, digest)
+        is_previous = hmac.compare_digest(self.previous_hash, digest)
+        keeps_previous = self.previous_valid_until is not None and now < self.previous_valid_until
+        return self.state(now) == State.LIVE and (is_current or (is_previous and keeps_previous))
+
+    def terms(self) -> Terms:
+        return Terms(
+            name=self.name,
+            scopes=tuple(self.scopes),
+            executors=tuple(self.executors),
+            job_types=tuple(self.job_types),
+            expires_at=self.expires_at,
+            rate=self.rate,
+        )
+
+    def as_client(self) -> Client:
+        return Client(
+            client_id=self.client_id,
+            name=self.name,
+            scopes=frozenset(self.scopes),
+            executors=frozenset(self.executors),
+            job_types=frozenset(self.job_types),
+            rate=Rate.parse(self.rate) if self.rate else None,
+        )

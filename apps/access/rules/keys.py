@@ -1,0 +1,86 @@
+"""How an API key is made, hashed and read from a header; nothing here knows a stored key."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import secrets
+import unicodedata
+from dataclasses import dataclass, field
+
+MOST_HEADER_CHARACTERS = 512
+MOST_CLIENT_ID_CHARACTERS = 64
+RANDOM_CHARACTERS = 6
+# Without the look-alikes 0 o 1 l i: an id is read out over the telephone.
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_CLIENT_ID = re.compile(rf"[a-z0-9-]{{1,{MOST_CLIENT_ID_CHARACTERS}}}")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+UNREADABLE = (
+    "The Authorization header is not readable; send it once, as "
+    "'Authorization: Bearer <client-id>.<secret>' or as HTTP Basic '<client-id>:<secret>'."
+)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a caller presents; the secret itself is dropped as soon as it is hashed."""
+
+    client_id: str
+    digest: str = field(repr=False)
+
+
+def new_client_id(name: str) -> str:
+    """A public id that tells whose key it is: `Shop scanners` gives `shop-scanners-k7m2xq`."""
+    ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_name)[:40].strip("-") or "client"
+    return f"{slug}-{''.join(secrets.choice(_ALPHABET) for _ in range(RANDOM_CHARACTERS))}"
+
+
+def new_secret() -> str:
+    """256 random bits as 43 characters that need no quoting anywhere."""
+    return secrets.token_urlsafe(32)
+
+
+def digest_of(secret: str) -> str:
+    """SHA-256 as 64 hex digits. A slow password hash would add nothing to 256 random bits."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def key_text(client_id: str, secret: str) -> str:
+    """The one line that its owner keeps."""
+    return f"{client_id}.{secret}"
+
+
+def is_client_id(text: str) -> bool:
+    """Whether the text may be looked up as a client id at all."""
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
+def read_header(header: str) -> Credentials:
+    """The credentials of a Bearer or Basic header; ValueError says how it has to look.
+
+    A comma means that the header came twice, joined by the server; neither is then believed.
+    """
+    if len(header) > MOST_HEADER_CHARACTERS or not header.isascii() or "," in header:
+        raise ValueError(UNREADABLE)
+    scheme, _, rest = header.partition(" ")
+    if scheme.lower() == "bearer":
+        client_id, _, secret = rest.strip(" ").partition(".")
+    elif scheme.lower() == "basic":
+        client_id, _, secret = _decoded(rest.strip(" ")).partition(":")
+    else:
+        raise ValueError(UNREADABLE)
+    if not is_client_id(client_id) or not _SECRET.fullmatch(secret):
+        raise ValueError(UNREADABLE)
+    return Credentials(client_id, digest_of(secret))
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        # The cause would repeat the secret in a traceback.
+        raise ValueError(UNREADABLE) from None

@@ -1,0 +1,172 @@
+"""What a key may do, for whom, how often and until when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from apps.common.errors import FieldError, Invalid
+
+MOST_NAME_CHARACTERS = 100
+MOST_NAMES = 1000
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
+_EXECUTOR = re.compile(r"[ug]id_[A-Za-z0-9_.@-]{1,124}")
+_JOB_TYPE = re.compile(r"[A-Za-z0-9_.:@/+-]{1,128}")
+
+
+class Scope(StrEnum):
+    PULL = "pull"  # take a dispatch, call back, extend, release
+    SUBMIT = "submit"  # bring jobs in
+    HOLD = "hold"  # work on jobs
+    READ = "read"  # every GET
+    OPERATE = "operate"  # plan, and change what is under way
+
+
+@dataclass(frozen=True)
+class Rate:
+    """At most `limit` requests in each window of `seconds`."""
+
+    limit: int
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Rate:
+        """`10/s`, `600/m`, `5000/h` or `100000/d`; ValueError says so."""
+        match = _RATE.fullmatch(text)
+        if not match:
+            raise ValueError(
+                f"{text!r} is not a rate; write requests per second, minute, hour or day, "
+                "for example 10/s, 600/m, 5000/h or 100000/d."
+            )
+        return cls(int(match[1]), _UNITS[match[2]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """The caller behind a valid key, as `request.auth` (and `request.user`) of a request.
+
+    `executors` holds `uid_…` and `gid_…` names; empty means all, and so do empty `job_types`. A
+    `gid_…` stands for its members, which the owner of the memberships has to look up.
+    """
+
+    client_id: str
+    name: str
+    scopes: frozenset[str]
+    executors: frozenset[str] = frozenset()
+    job_types: frozenset[str] = frozenset()
+    rate: Rate | None = None
+
+    @property
+    def is_authenticated(self) -> bool:
+        return True
+
+    @property
+    def actor(self) -> str:
+        """How the journal names this caller."""
+        return f"key:{self.client_id}"
+
+    @property
+    def may_see_all(self) -> bool:
+        """True when the key is bound to no executor."""
+        return not self.executors
+
+    def may_use_type(self, job_type: str) -> bool:
+        return not self.job_types or job_type in self.job_types
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """All that an operator decides about a key. `rate` "" = no limit, `expires_at` None = never."""
+
+    name: str
+    scopes: tuple[str, ...]
+    executors: tuple[str, ...] = ()
+    job_types: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    rate: str = ""
+
+
+def checked(terms: Terms, *, now: datetime, agreed: Terms | None = None) -> Terms:
+    """The terms as they are stored: trimmed, each name once, sorted.
+
+    Invalid names every wrong field. An expiry that was agreed earlier may have passed since.
+    """
+    terms = replace(
+        terms,
+        name=terms.name.strip(),
+        scopes=tuple(scope for scope in Scope if scope in terms.scopes)
+        + tuple(sorted(set(terms.scopes) - set(Scope))),
+        executors=tuple(sorted(set(terms.executors))),
+        job_types=tuple(sorted(set(terms.job_types))),
+        rate=terms.rate.strip(),
+    )
+    errors = list(_errors(terms, now, agreed))
+    if errors:
+        raise Invalid(" ".join(error.message for error in errors), errors=errors)
+    return terms
+
+
+def _errors(terms: Terms, now: datetime, agreed: Terms | None) -> Iterator[FieldError]:
+    if not 1 <= len(terms.name) <= MOST_NAME_CHARACTERS or not terms.name.isprintable():
+        yield _error(
+            "name",
+            f"The name {terms.name[:40]!r} is not usable; "
+            f"write 1 to {MOST_NAME_CHARACTERS} printable characters.",
+        )
+    if not terms.scopes:
+        yield _error("scopes", f"A key needs at least one scope of {_list(Scope)}.")
+    yield from _wrong_names(
+        "scopes", terms.scopes, lambda text: text in set(Scope), f"a scope is one of {_list(Scope)}"
+    )
+    yield from _wrong_names(
+        "executors",
+        terms.executors,
+        lambda text: _EXECUTOR.fullmatch(text) is not None,
+        "an executor is written uid_… or gid_… with letters, digits and _ . @ -, "
+        "at most 128 characters",
+    )
+    yield from _wrong_names(
+        "job_types",
+        terms.job_types,
+        lambda text: _JOB_TYPE.fullmatch(text) is not None,
+        "a job type has 1 to 128 letters, digits and _ . : @ / + -, without blanks",
+    )
+    if terms.rate:
+        try:
+            Rate.parse(terms.rate)
+        except ValueError as error:
+            yield _error("rate", str(error))
+    if terms.expires_at is not None and (agreed is None or agreed.expires_at != terms.expires_at):
+        yield from _wrong_expiry(terms.expires_at, now)
+
+
+def _wrong_names(
+    field: str, names: tuple[str, ...], is_right: Callable[[str], bool], allowed: str
+) -> Iterator[FieldError]:
+    if len(names) > MOST_NAMES:
+        yield _error(field, f"{len(names)} {field} are too many; name at most {MOST_NAMES}.")
+        return
+    wrong = [name for name in names if not is_right(name)]
+    if wrong:
+        yield _error(field, f"{wrong[0][:140]!r} is not allowed in {field}; {allowed}.")
+
+
+def _wrong_expiry(expires_at: datetime, now: datetime) -> Iterator[FieldError]:
+    if expires_at.tzinfo is None:
+        yield _error("expires_at", f"The expiry {expires_at.isoformat()} needs a time zone.")
+    elif expires_at <= now:
+        yield _error(
+            "expires_at", f"The expiry {expires_at.isoformat()} is past; choose a later time."
+        )
+
+
+def _error(field: str, message: str) -> FieldError:
+    return FieldError(field, "invalid", message)
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(words)

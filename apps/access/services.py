@@ -1,0 +1,283 @@
+"""Giving out, changing and taking back API keys; each is one transaction with one journal entry.
+
+A secret passes through here once, on its way to its owner: it is neither stored nor logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.access.models import ApiClient, State
+from apps.access.rules import keys
+from apps.access.rules.terms import Terms, checked
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+KEEP_OLD = timedelta(hours=24)
+MOST_KEEP_OLD = timedelta(days=30)
+
+
+def find(client_id: str) -> ApiClient:
+    """The client with that id; NotFound otherwise."""
+    client = None
+    if keys.is_client_id(client_id):
+        client = ApiClient.objects.filter(client_id=client_id).first()
+    if client is None:
+        raise NotFound(f"There is no API client {client_id[:80]!r}; list them and take an id.")
+    return client
+
+
+@transactional
+def create_client(
+    *,
+    name: str,
+    scopes: Iterable[str],
+    executors: Iterable[str] = (),
+    job_types: Iterable[str] = (),
+    expires_at: datetime | None = None,
+    rate: str = "",
+    actor: str,
+) -> tuple[ApiClient, str]:
+    """A new client and its key `<client-id>.<secret>`, which nobody can read again.
+
+    Empty `executors` and `job_types` bind to nothing, `rate` "" limits nothing. Invalid names
+    every wrong field.
+    """
+    now = clock.now()
+    terms = checked(
+        Terms(
+            name=name,
+            scopes=tuple(scopes),
+            executors=tuple(executors),
+            job_types=tuple(job_types),
+            expires_at=expires_at,
+            rate=rate,
+        ),
+        now=now,
+    )
+    secret = keys.new_secret()
+    client = ApiClient.objects.create(
+        client_id=_free_client_id(terms.name),
+        secret_hash=keys.digest_of(secret),
+        created_at=now,
+        created_by=actor[:160],
+        **_columns(terms),
+    )
+    _record(client, "client_created", now=now, actor=actor, to_state=State.LIVE, after=terms)
+    return client, keys.key_text(client.client_id, secret)
+
+
+@transactional
+def edit_client(
+    client: ApiClient,
+    *,
+    name: str,
+    scopes: Iterable[str],
+    executors: Iterable[str],
+    job_types: Iterable[str],
+    expires_at: datetime | None,
+    rate: str,
+    version: int,
+    actor: str,
+) -> ApiClient:
+    """Give the client new terms; only changed columns are written, and no change writes nothing.
+
+    Invalid names every wrong field; Conflict when `version` is not the current one or the key is
+    revoked.
+    """
+    now = clock.now()
+    current = _locked(client)
+    if current.version != version:
+        raise Conflict(
+            f"{current.client_id} was changed since you read it (version {version}, now "
+            f"{current.version}); read it again and repeat your change."
+        )
+    _demand_unrevoked(current)
+    before = current.terms()
+    after = checked(
+        Terms(
+            name=name,
+            scopes=tuple(scopes),
+            executors=tuple(executors),
+            job_types=tuple(job_types),
+            expires_at=expires_at,
+            rate=rate,
+        ),
+        now=now,
+        agreed=before,
+    )
+    old, new = _columns(before), _columns(after)
+    changed = {column: value for column, value in new.items() if value != old[column]}
+    if changed:
+        from_state = current.state(now)
+        _write(current, changed)
+        _record(
+            current,
+            "client_changed",
+            now=now,
+            actor=actor,
+            from_state=from_state,
+            to_state=current.state(now),
+            before=before,
+            after=after,
+        )
+    return current
+
+
+@transactional
+def rotate(client: ApiClient, *, actor: str, keep_old: timedelta = KEEP_OLD) -> str:
+    """A new key for the client; the old one goes on opening for `keep_old`, one before it does not.
+
+    Conflict when the key is revoked or expired, or was changed since the caller read it: of two
+    operators who rotate at once, one would hand out a key that the other has already replaced.
+    """
+    if not timedelta(0) <= keep_old <= MOST_KEEP_OLD:
+        raise Invalid.field(
+            "keep_old",
+            f"The old key cannot be kept for {keep_old}; "
+            f"choose between nothing and {MOST_KEEP_OLD.days} days.",
+        )
+    now = clock.now()
+    current = _locked(client)
+    _demand_unrevoked(current)
+    if current.state(now) == State.EXPIRED:
+        raise Conflict(
+            f"{current.client_id} expired at {_text(current.expires_at)}; give it a later expiry "
+            "first."
+        )
+    if current.version != client.version:
+        raise Conflict(
+            f"{current.client_id} was changed or rotated by somebody else just now; look at it "
+            "again before rotating it."
+        )
+    secret = keys.new_secret()
+    _write(
+        current,
+        {
+            "secret_hash": keys.digest_of(secret),
+            "previous_hash": current.secret_hash,
+            "previous_valid_until": now + keep_old,
+        },
+    )
+    _record(
+        current,
+        "client_rotated",
+        now=now,
+        actor=actor,
+        from_state=State.LIVE,
+        to_state=State.LIVE,
+        extra={"previous_valid_until": _text(current.previous_valid_until)},
+    )
+    return keys.key_text(current.client_id, secret)
+
+
+@transactional
+def revoke(client: ApiClient, *, actor: str, reason: str = "") -> bool:
+    """Close the key for ever, on every process within a second; False when it was closed already.
+
+    Whatever else was changed meanwhile, a revocation counts.
+    """
+    now = clock.now()
+    current = _locked(client)
+    if current.revoked_at is not None:
+        return False
+    from_state = current.state(now)
+    _write(current, {"revoked_at": now})
+    _record(
+        current,
+        "client_revoked",
+        now=now,
+        actor=actor,
+        reason=reason,
+        from_state=from_state,
+        to_state=State.REVOKED,
+    )
+    return True
+
+
+def _free_client_id(name: str) -> str:
+    while True:
+        client_id = keys.new_client_id(name)
+        if not ApiClient.objects.filter(client_id=client_id).exists():
+            return client_id
+
+
+def _locked(client: ApiClient) -> ApiClient:
+    return ApiClient.objects.select_for_update().get(pk=client.pk)
+
+
+def _demand_unrevoked(client: ApiClient) -> None:
+    if client.revoked_at is not None:
+        raise Conflict(
+            f"{client.client_id} was revoked at {_text(client.revoked_at)}, which is final; "
+            "create a new client instead."
+        )
+
+
+def _write(client: ApiClient, changes: Mapping[str, Any]) -> None:
+    for column, value in changes.items():
+        setattr(client, column, value)
+    client.version += 1
+    client.save(update_fields=[*changes, "version"])
+
+
+def _columns(terms: Terms) -> dict[str, Any]:
+    """The terms as the model keeps them: JSON has lists, not tuples."""
+    return {
+        column: list(value) if isinstance(value, tuple) else value
+        for column, value in asdict(terms).items()
+    }
+
+
+def _told(terms: Terms | None) -> dict[str, Any]:
+    """The terms as the journal keeps them."""
+    return (
+        {} if terms is None else {**_columns(terms), "expires_at": _text(terms.expires_at) or None}
+    )
+
+
+def _text(instant: datetime | None) -> str:
+    return "" if instant is None else instant.isoformat(timespec="seconds")
+
+
+def _record(
+    client: ApiClient,
+    event: str,
+    *,
+    now: datetime,
+    actor: str,
+    reason: str = "",
+    from_state: str = "",
+    to_state: str,
+    before: Terms | None = None,
+    after: Terms | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    old, new = _told(before), _told(after)
+    changed = {key for key in new if old.get(key) != new[key]}
+    journal.write(
+        [
+            journal.Entry(
+                at=now,
+                source=Source.ACCESS,
+                subject_id=client.pk,
+                event=event,
+                from_state=from_state,
+                to_state=to_state,
+                type_or_task=client.client_id,
+                actor=actor,
+                reason=reason,
+                data={
+                    "before": {key: value for key, value in old.items() if key in changed},
+                    "after": {key: new[key] for key in new if key in changed},
+                    **(extra or {}),
+                },
+            )
+        ]
+    )

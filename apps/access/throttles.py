@@ -1,0 +1,57 @@
+"""Counting requests in windows that all processes share through the cache.
+
+The windows are fixed, so the count is one atomic increment. While the cache is away nothing is
+counted and nothing refused: a throttle is a courtesy, the key is the guard.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from django.core.cache import cache
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+
+from apps.access.rules.terms import Client, Rate
+from apps.common import clock
+from apps.common.conf import conf
+
+MINUTE = 60
+
+
+def seconds_to_wait(name: str, rate: Rate) -> int | None:
+    """Count one more under the name: None while it is within the rate, else the seconds left."""
+    elapsed = int(clock.now().timestamp())
+    window, passed = divmod(elapsed, rate.seconds)
+    key = f"access:{name}:{rate.seconds}:{window}"
+    # A second longer than the window, so that a count never ends before what it counts.
+    cache.add(key, 0, timeout=rate.seconds + 1)
+    try:
+        count: int = cache.incr(key)
+    except ValueError:
+        # The cache is away, or has dropped the key to make room.
+        return None
+    return None if count <= rate.limit else rate.seconds - passed
+
+
+def seconds_to_wait_after_failure(address: str) -> int | None:
+    """Count one more refused key of a remote address."""
+    return seconds_to_wait(f"refused:{address}", Rate(conf.FAILED_KEY_LIMIT, MINUTE))
+
+
+class ClientRateThrottle(BaseThrottle):
+    """Holds a client to the rate of its key; a key without a rate is never throttled."""
+
+    def __init__(self) -> None:
+        self._wait: int | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        client = cast("Client | None", request.auth)
+        if client is None or client.rate is None:
+            return True
+        self._wait = seconds_to_wait(f"rate:{client.client_id}", client.rate)
+        return self._wait is None
+
+    def wait(self) -> int | None:
+        return self._wait

@@ -1,0 +1,94 @@
+"""The three roles of operators, as Django groups that every migrate brings up to date.
+
+viewer looks · operator also plans tasks and steps into what is under way · configurer also sets up
+templates, API keys and the limits of operators, and sees params and results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.apps import apps as installed_apps
+from django.apps.registry import Apps
+from django.contrib.auth.management import create_permissions
+from django.db import DEFAULT_DB_ALIAS
+
+_VIEWER = [
+    "common.view_nodelease",
+    "common.view_sweeplease",
+    "journal.view_journalentry",
+    "access.view_apiclient",
+    "dispatch.view_executor",
+    "dispatch.view_membership",
+    "dispatch.view_operatorscope",
+    "dispatch.view_template",
+    "dispatch.view_oncetask",
+    "dispatch.view_stock",
+    "dispatch.view_dispatch",
+]
+_OPERATOR = [
+    *_VIEWER,
+    "dispatch.add_executor",
+    "dispatch.change_executor",
+    "dispatch.add_membership",
+    "dispatch.change_membership",
+    "dispatch.delete_membership",
+    "dispatch.add_oncetask",
+    "dispatch.change_oncetask",
+    "dispatch.delete_oncetask",
+    "dispatch.operate_dispatch",
+]
+_CONFIGURER = [
+    *_OPERATOR,
+    "access.add_apiclient",
+    "access.change_apiclient",
+    "dispatch.delete_executor",
+    "dispatch.add_template",
+    "dispatch.change_template",
+    "dispatch.delete_template",
+    "dispatch.add_operatorscope",
+    "dispatch.change_operatorscope",
+    "dispatch.delete_operatorscope",
+    "dispatch.view_payload",
+]
+ROLES: dict[str, list[str]] = {
+    "viewer": _VIEWER,
+    "operator": _OPERATOR,
+    "configurer": _CONFIGURER,
+}
+
+
+def make_roles(
+    app_config: AppConfig,
+    using: str = DEFAULT_DB_ALIAS,
+    apps: Apps = installed_apps,
+    **_signal: Any,
+) -> None:
+    """Give each role exactly the permissions on this app that the table names.
+
+    Receiver of post_migrate. Permissions on other people's apps stay as they are, so a role may be
+    extended by them; who needs another mix on these apps makes a group of their own.
+    """
+    label = app_config.label
+    wanted = {role: _codenames(names, label) for role, names in ROLES.items()}
+    if not any(wanted.values()):
+        return
+    # Django makes them on the same signal, but perhaps only after this receiver.
+    create_permissions(app_config, verbosity=0, using=using, apps=apps)
+    try:
+        group_model = apps.get_model("auth", "Group")
+        permission_model = apps.get_model("auth", "Permission")
+    except LookupError:
+        # Migrated back to before there were groups.
+        return
+    of_this_app = permission_model.objects.using(using).filter(content_type__app_label=label)
+    for role, codenames in wanted.items():
+        group, _ = group_model.objects.using(using).get_or_create(name=role)
+        held = group.permissions.filter(content_type__app_label=label)
+        group.permissions.remove(*held.exclude(codename__in=codenames))
+        group.permissions.add(*of_this_app.filter(codename__in=codenames))
+
+
+def _codenames(names: list[str], label: str) -> list[str]:
+    return [name.partition(".")[2] for name in names if name.startswith(f"{label}.")]
