@@ -10,26 +10,32 @@ USER = "user"
 GROUP = "group"
 MOST_CHARACTERS = 128
 
-_NAME = re.compile(r"(uid|gid)_[A-Za-z0-9_.@-]+")
-_KINDS = {"uid": USER, "gid": GROUP}
+_NAME = re.compile(r"(?:uid|gid)_[A-Za-z0-9_.@-]+")
+
+
+def is_name(name: str) -> bool:
+    """Whether an executor could be called so; a look-up of anything else is not worth a query."""
+    return len(name) <= MOST_CHARACTERS and _NAME.fullmatch(name) is not None
+
+
+def is_group(name: str) -> bool:
+    """Whether the name is a well-formed group's."""
+    return is_name(name) and name.startswith("gid_")
 
 
 def kind_of(name: str, *, field: str = "name") -> str:
     """`user` or `group`; Invalid names the field when the name is neither."""
-    match = _NAME.fullmatch(name)
-    if match is None or len(name) > MOST_CHARACTERS:
+    if not is_name(name):
         raise Invalid.field(
             field,
             f"{name[:80]!r} is not the name of an executor; write uid_… for a user or gid_… for a "
             f"group, with letters, digits and _ . @ - after it, at most {MOST_CHARACTERS} "
             "characters in all.",
         )
-    return _KINDS[match[1]]
+    return GROUP if is_group(name) else USER
 
 
-def demand_user(name: str, *, field: str = "uid") -> None:
-    """Invalid unless the name is one user's: groups neither pull nor call back."""
+def demand_user(name: str, *, field: str) -> None:
+    """Invalid unless the name is one user's: a group has no groups among its members."""
     if kind_of(name, field=field) != USER:
-        raise Invalid.field(
-            field, f"{name} is a group; a task is pulled by one of its users, so name a uid_…."
-        )
+        raise Invalid.field(field, f"{name} is a group; name a user (uid_…).")

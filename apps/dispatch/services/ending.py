@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -76,7 +77,7 @@ def _entry(dispatch: Dispatch, now: datetime, *, actor: str, reason: str) -> jou
     )
 
 
-def find_dispatch(number: int, *, bound: list[str] | None = None) -> Dispatch:
+def find_dispatch(number: int, *, bound: Iterable[str] | None = None) -> Dispatch:
     """The dispatch of that number; NotFound when unknown or outside the executors in `bound`."""
     dispatches = Dispatch.objects.select_related("executor")
     if bound is not None:

@@ -22,7 +22,7 @@ MOST_TITLE = 200
 def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
     """The executor of that name; NotFound when unknown or outside the names in `bound`."""
     executors = Executor.objects.all() if bound is None else Executor.objects.within(bound)
-    executor = executors.filter(name=name).first()
+    executor = executors.filter(name=name).first() if names.is_name(name) else None
     if executor is None:
         raise NotFound(f"There is no executor {name[:80]!r}.")
     return executor
@@ -165,9 +165,14 @@ def _check_title(title: str) -> None:
         raise Invalid.field("title", f"A title has at most {MOST_TITLE} characters.")
 
 
+def demand_group(executor: Executor) -> None:
+    """Invalid for a user: only groups have members."""
+    if not executor.is_group:
+        raise Invalid.field("name", f"{executor.name} is a user; only a group (gid_…) has members.")
+
+
 def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -> None:
-    if not group.is_group:
-        raise Invalid.field("name", f"{group.name} is a user; only a group (gid_…) has members.")
+    demand_group(group)
     if len(add) + len(remove) > MOST_MEMBERS_AT_ONCE:
         raise Invalid.field(
             "add", f"At most {MOST_MEMBERS_AT_ONCE} members change at once; send several requests."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from django.db.models import F
 
 from apps.common import clock, ids
 from apps.common.db import shared_lock, transactional
-from apps.common.errors import Unavailable
+from apps.common.errors import Invalid, Unavailable
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, Stock, Template
 from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.queue import Candidate
@@ -36,9 +37,12 @@ class Nothing:
     retry_after: int
 
 
-def find_user(uid: str, *, bound: list[str] | None = None) -> Executor:
+def find_user(uid: str, *, bound: Iterable[str] | None = None) -> Executor:
     """The user executor; Invalid for a group, NotFound when unknown or outside `bound`."""
-    names.demand_user(uid)
+    if names.is_group(uid):
+        raise Invalid.field(
+            "uid", f"{uid[:80]} is a group; a task is pulled by one of its users, so name a uid_…."
+        )
     return executors.find(uid, bound=bound)
 
 

@@ -3,6 +3,7 @@ version of the old and the new executor."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -138,7 +139,7 @@ def delete_once_task(
     return True
 
 
-def find_once_task(pk: int, *, bound: list[str] | None = None) -> OnceTask:
+def find_once_task(pk: int, *, bound: Iterable[str] | None = None) -> OnceTask:
     """The task, unless deleted; NotFound also when outside the executors in `bound`."""
     tasks = OnceTask.objects.standing().select_related("executor", "template")
     if bound is not None:

@@ -1,0 +1,21 @@
+"""What a request's API key may see and is called by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rest_framework.request import Request
+
+from apps.access.rules.terms import Client
+
+
+def bound_of(request: Request) -> Collection[str] | None:
+    """The executors that the key is bound to; None for all."""
+    client: Client = request.auth
+    return None if client.may_see_all else client.executors
+
+
+def actor_of(request: Request) -> str:
+    """How the journal names the key: `key:<client-id>`."""
+    client: Client = request.auth
+    return client.actor

@@ -1,0 +1,108 @@
+"""Reading the log of hand-outs, and cancelling one."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common import ids
+from apps.common.errors import NotFound
+from apps.common.paging import KeysetPage, PageQuery
+from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
+from apps.common.views import ApiView
+from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut, dispatch_detail_shape
+from apps.dispatch.models import Dispatch, Source
+from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.rules import names
+from apps.dispatch.services import ending
+
+# How far an id may be from the instant its row names.
+_ID_SLACK = timedelta(minutes=1)
+
+
+class DispatchQuery(PageQuery):
+    executor = Text(max_length=names.MOST_CHARACTERS, required=False)
+    state = Choice(choices=Dispatch.State.values, required=False)
+    source = Choice(choices=Source.values, required=False)
+    task = Integer(min_value=1, max_value=2**63 - 1, required=False)
+    dispatched_after = Instant(required=False)
+    dispatched_before = Instant(required=False)
+
+
+class CancelBody(StrictSerializer):
+    reason = Text(max_length=500)
+
+
+class DispatchesView(ApiView):
+    """The dispatches, newest first."""
+
+    scopes = {"GET": "read"}
+    queries = {"get": DispatchQuery}
+
+    @extend_schema(responses={200: DispatchDetailOut(many=True)})
+    def get(self, request: Request) -> Response:
+        page = KeysetPage(request, self.query)
+        bound = bound_of(request)
+        dispatches = Dispatch.objects.select_related("executor")
+        if bound is not None:
+            dispatches = dispatches.within(bound)
+        rows = page.rows(_filtered(dispatches, self.query))
+        return Response(page.answer([dispatch_detail_shape(row) for row in rows]))
+
+
+def _filtered(dispatches: DispatchQuerySet, query: dict[str, Any]) -> DispatchQuerySet:
+    for name in ("state", "source", "task"):
+        if query.get(name) is not None:
+            dispatches = dispatches.filter(**{name: query[name]})
+    if query.get("executor"):
+        if not names.is_name(query["executor"]):
+            return dispatches.none()
+        dispatches = dispatches.filter(executor__name=query["executor"])
+    # The bound on the id is what keeps the scan short; no index has the instant.
+    after, before = query.get("dispatched_after"), query.get("dispatched_before")
+    if after is not None:
+        floor = ids.lowest_id_at(after - _ID_SLACK)
+        dispatches = dispatches.filter(id__gte=floor, dispatched_at__gte=after)
+    if before is not None:
+        ceiling = ids.lowest_id_at(before + _ID_SLACK)
+        dispatches = dispatches.filter(id__lt=ceiling, dispatched_at__lt=before)
+    return dispatches
+
+
+class DispatchView(ApiView):
+    """One dispatch by its number."""
+
+    scopes = {"GET": "read"}
+    problems = (404,)
+
+    @extend_schema(responses={200: DispatchDetailOut})
+    def get(self, request: Request, number: str) -> Response:
+        return Response(dispatch_detail_shape(_find(request, number)))
+
+
+class CancelView(ApiView):
+    """Take an open dispatch away for good."""
+
+    scopes = {"POST": "operate"}
+    bodies = {"post": CancelBody}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: EndedOut})
+    def post(self, request: Request, number: str) -> Response:
+        body = self.read_body()
+        ended = ending.cancel(
+            dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
+        )
+        return Response({"number": str(ended.pk), "state": ended.state})
+
+
+def _find(request: Request, number: str) -> Dispatch:
+    if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
+        raise NotFound(f"There is no dispatch {number[:40]!r}.")
+    return ending.find_dispatch(int(number), bound=bound_of(request))

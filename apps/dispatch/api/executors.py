@@ -1,0 +1,125 @@
+"""Planning over REST: executors and members."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.errors import Invalid
+from apps.common.paging import KeysetPage, PageQuery
+from apps.common.serializers import Boolean, Choice, Integer, Names, StrictSerializer, Text
+from apps.common.views import ApiView
+from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.dispatch.api.shapes import ExecutorOut, MembersOut, executor_shape
+from apps.dispatch.models import Executor
+from apps.dispatch.rules import names
+from apps.dispatch.services import executors
+
+READ_AND_PLAN = {"GET": "read", "POST": "operate", "PUT": "operate", "PATCH": "operate"}
+
+
+class ExecutorQuery(PageQuery):
+    kind = Choice(choices=Executor.Kind.values, required=False)
+
+
+class ExecutorChanges(StrictSerializer):
+    title = Text(max_length=executors.MOST_TITLE, allow_blank=True, required=False, default="")
+    enabled = Boolean(required=False, default=True)
+    version = Integer(min_value=1, max_value=2**31 - 1, required=False)
+
+
+class ExecutorBody(StrictSerializer):
+    name = Text(max_length=names.MOST_CHARACTERS)
+    kind = Choice(choices=Executor.Kind.values, required=False)
+    title = Text(max_length=executors.MOST_TITLE, allow_blank=True, required=False, default="")
+    enabled = Boolean(required=False, default=True)
+
+
+class MembersBody(StrictSerializer):
+    add = Names(max_items=executors.MOST_MEMBERS_AT_ONCE, required=False, default=list)
+    remove = Names(max_items=executors.MOST_MEMBERS_AT_ONCE, required=False, default=list)
+
+
+class ExecutorsView(ApiView):
+    """All executors, newest first; or a new one."""
+
+    scopes = READ_AND_PLAN
+    queries = {"get": ExecutorQuery}
+    bodies = {"post": ExecutorBody}
+    problems = (409,)
+
+    @extend_schema(responses={200: ExecutorOut(many=True)})
+    def get(self, request: Request) -> Response:
+        page = KeysetPage(request, self.query)
+        bound = bound_of(request)
+        found = Executor.objects.all() if bound is None else Executor.objects.within(bound)
+        if self.query.get("kind"):
+            found = found.filter(kind=self.query["kind"])
+        return Response(page.answer([executor_shape(row) for row in page.rows(found)]))
+
+    @extend_schema(responses={201: ExecutorOut})
+    def post(self, request: Request) -> Response:
+        body = self.read_body()
+        kind = names.kind_of(body["name"])
+        if body.pop("kind", kind) != kind:
+            raise Invalid.field("kind", f"{body['name']} is a {kind}, as its prefix says.")
+        _demand_bound(request, body["name"])
+        executor = executors.create_executor(**body, actor=actor_of(request))
+        return Response(executor_shape(executor), status=201)
+
+
+class ExecutorView(ApiView):
+    """One executor by name."""
+
+    scopes = READ_AND_PLAN
+    bodies = {"put": ExecutorChanges, "patch": ExecutorChanges}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: ExecutorOut})
+    def get(self, request: Request, name: str) -> Response:
+        return Response(executor_shape(executors.find(name, bound=bound_of(request))))
+
+    @extend_schema(responses={200: ExecutorOut})
+    def put(self, request: Request, name: str) -> Response:
+        return self.patch(request, name)
+
+    @extend_schema(responses={200: ExecutorOut})
+    def patch(self, request: Request, name: str) -> Response:
+        body = self.read_body()
+        executor = executors.update_executor(
+            executor=executors.find(name, bound=bound_of(request)),
+            version=body.pop("version", None),
+            changes=body,
+            actor=actor_of(request),
+        )
+        return Response(executor_shape(executor))
+
+
+class MembersView(ApiView):
+    """The users of a group; POST adds and removes."""
+
+    scopes = READ_AND_PLAN
+    bodies = {"post": MembersBody}
+    body_limit = "batch"
+    problems = (404, 409)
+
+    @extend_schema(responses={200: MembersOut})
+    def get(self, request: Request, name: str) -> Response:
+        group = executors.find(name, bound=bound_of(request))
+        executors.demand_group(group)
+        return Response({"members": executors.member_names(group)})
+
+    @extend_schema(responses={200: MembersOut})
+    def post(self, request: Request, name: str) -> Response:
+        body = self.read_body()
+        group = executors.find(name, bound=bound_of(request))
+        members = executors.change_members(group=group, **body, actor=actor_of(request))
+        return Response({"members": members})
+
+
+def _demand_bound(request: Request, name: str) -> None:
+    """A key bound to executors cannot make others."""
+    bound = bound_of(request)
+    if bound is not None and name not in bound:
+        raise Invalid.field("name", f"This key is bound to other executors than {name}.")

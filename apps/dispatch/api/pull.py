@@ -1,0 +1,128 @@
+"""The clients' side: pull, call back, extend, release."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.serializers import (
+    Choice,
+    DecimalId,
+    Integer,
+    JsonObject,
+    StrictSerializer,
+    Text,
+    wire_time,
+)
+from apps.common.views import ApiView
+from apps.dispatch.api.bindings import bound_of
+from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
+from apps.dispatch.models import Executor
+from apps.dispatch.services import callback, pull
+
+RETRY_AFTER = OpenApiParameter(
+    "Retry-After", int, OpenApiParameter.HEADER, response=[204], description="Seconds to wait."
+)
+
+
+class PullBody(StrictSerializer):
+    uid = Text(max_length=255, help_text="The user executor that asks.")
+
+
+class CallbackBody(PullBody):
+    number = DecimalId()
+    outcome = Choice(choices=callback.OUTCOMES)
+    result = JsonObject(required=False, allow_null=True, default=None)
+    message = Text(required=False, allow_blank=True, default="", max_length=callback.MOST_MESSAGE)
+
+
+class CallbackQuery(StrictSerializer):
+    next = Choice(choices=["1"], required=False, help_text="1: answer with the next task, too.")
+
+
+class ExtendBody(PullBody):
+    number = DecimalId()
+    seconds = Integer(min_value=1, max_value=callback.MOST_EXTENSION)
+
+
+class ReleaseBody(PullBody):
+    number = DecimalId()
+    reason = Text(required=False, allow_blank=True, default="", max_length=500)
+
+
+class UserView(ApiView):
+    """A view whose body names the user executor that it acts for."""
+
+    scopes = {"POST": "pull"}
+
+    def user(self, request: Request, uid: str) -> Executor:
+        return pull.find_user(uid, bound=bound_of(request))
+
+
+class PullView(UserView):
+    """Ask for work: the open task again, the next due one, or 204 and when to ask again."""
+
+    bodies = {"post": PullBody}
+    problems = (404,)
+
+    @extend_schema(responses={200: DispatchOut, 204: None}, parameters=[RETRY_AFTER])
+    def post(self, request: Request) -> Response:
+        body = self.read_body()
+        taken = pull.take_next(self.user(request, body["uid"]))
+        if isinstance(taken, pull.Nothing):
+            return Response(status=204, headers={"Retry-After": str(taken.retry_after)})
+        return Response(dispatch_shape(taken))
+
+
+class CallbackView(UserView):
+    """Report the outcome of the open task; repeats get the first answer."""
+
+    bodies = {"post": CallbackBody}
+    queries = {"post": CallbackQuery}
+    problems = (404, 409, 422)
+
+    @extend_schema(responses={200: CallbackOut})
+    def post(self, request: Request) -> Response:
+        body = self.read_body()
+        user = self.user(request, body.pop("uid"))
+        ended = callback.call_back(executor=user, **body)
+        answer = {
+            "number": str(ended.pk),
+            "state": ended.state,
+            "finished_at": None if ended.finished_at is None else wire_time(ended.finished_at),
+            "next": None,
+        }
+        if not self.query.get("next"):
+            return Response(answer)
+        taken = pull.take_next(user)
+        if isinstance(taken, pull.Nothing):
+            return Response(answer, headers={"Retry-After": str(taken.retry_after)})
+        return Response({**answer, "next": dispatch_shape(taken)})
+
+
+class ExtendView(UserView):
+    """Move the deadline of the open task."""
+
+    bodies = {"post": ExtendBody}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: DispatchOut})
+    def post(self, request: Request) -> Response:
+        body = self.read_body()
+        user = self.user(request, body.pop("uid"))
+        return Response(dispatch_shape(callback.extend(executor=user, **body)))
+
+
+class ReleaseView(UserView):
+    """Give the open task back unfinished."""
+
+    bodies = {"post": ReleaseBody}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: EndedOut})
+    def post(self, request: Request) -> Response:
+        body = self.read_body()
+        user = self.user(request, body.pop("uid"))
+        ended = callback.release(executor=user, **body)
+        return Response({"number": str(ended.pk), "state": ended.state})

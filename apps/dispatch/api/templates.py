@@ -1,0 +1,65 @@
+"""Planning over REST: templates and their versions."""
+
+from __future__ import annotations
+
+from django.db.models import Max
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.paging import KeysetPage, PageQuery
+from apps.common.serializers import JsonObject, StrictSerializer, Text
+from apps.common.views import ApiView
+from apps.dispatch.api.bindings import actor_of
+from apps.dispatch.api.executors import READ_AND_PLAN
+from apps.dispatch.api.shapes import TemplateOut, template_shape
+from apps.dispatch.models import Template
+from apps.dispatch.services import templates
+
+
+class SchemaBody(StrictSerializer):
+    schema = JsonObject(help_text="A JSON Schema 2020-12 of type object.")
+
+
+class TemplateBody(SchemaBody):
+    name = Text(max_length=templates.MOST_NAME)
+
+
+class TemplatesView(ApiView):
+    """The newest version of every template; or a new template."""
+
+    scopes = READ_AND_PLAN
+    queries = {"get": PageQuery}
+    bodies = {"post": TemplateBody}
+    problems = (409,)
+
+    @extend_schema(responses={200: TemplateOut(many=True)})
+    def get(self, request: Request) -> Response:
+        page = KeysetPage(request, self.query)
+        newest = Template.objects.values("name").annotate(newest=Max("pk")).values("newest")
+        rows = page.rows(Template.objects.filter(pk__in=newest))
+        return Response(page.answer([template_shape(row) for row in rows]))
+
+    @extend_schema(responses={201: TemplateOut})
+    def post(self, request: Request) -> Response:
+        body = self.read_body()
+        template = templates.put_template(**body, actor=actor_of(request), new=True)
+        return Response(template_shape(template), status=201)
+
+
+class TemplateView(ApiView):
+    """One template by name; PUT makes its next version, used versions stay."""
+
+    scopes = READ_AND_PLAN
+    bodies = {"put": SchemaBody}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: TemplateOut})
+    def get(self, request: Request, name: str) -> Response:
+        return Response(template_shape(templates.find(name)))
+
+    @extend_schema(responses={200: TemplateOut})
+    def put(self, request: Request, name: str) -> Response:
+        body = self.read_body()
+        template = templates.put_template(name=name, **body, actor=actor_of(request))
+        return Response(template_shape(template))

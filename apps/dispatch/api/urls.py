@@ -1,0 +1,24 @@
+from django.urls import path
+
+from apps.dispatch.api.dispatches import CancelView, DispatchesView, DispatchView
+from apps.dispatch.api.executors import ExecutorsView, ExecutorView, MembersView
+from apps.dispatch.api.once_tasks import OnceTasksView, OnceTaskView
+from apps.dispatch.api.pull import CallbackView, ExtendView, PullView, ReleaseView
+from apps.dispatch.api.templates import TemplatesView, TemplateView
+
+urlpatterns = [
+    path("dispatch/", PullView.as_view()),
+    path("dispatch/extend/", ExtendView.as_view()),
+    path("dispatch/release/", ReleaseView.as_view()),
+    path("callback/", CallbackView.as_view()),
+    path("dispatches/", DispatchesView.as_view()),
+    path("dispatches/<str:number>/", DispatchView.as_view()),
+    path("dispatches/<str:number>/cancel/", CancelView.as_view()),
+    path("executors/", ExecutorsView.as_view()),
+    path("executors/<str:name>/", ExecutorView.as_view()),
+    path("executors/<str:name>/members/", MembersView.as_view()),
+    path("templates/", TemplatesView.as_view()),
+    path("templates/<path:name>/", TemplateView.as_view()),
+    path("once-tasks/", OnceTasksView.as_view()),
+    path("once-tasks/<int:pk>/", OnceTaskView.as_view()),
+]
