@@ -7,12 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from django.db import DatabaseError
 from django.db.models import Q
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.openapi import AutoSchema
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
@@ -130,28 +128,3 @@ def _note_use(row: ApiClient, now: datetime) -> None:
         ApiClient.objects.filter(unused, pk=row.pk).update(last_used_at=now)
     except DatabaseError as error:
         logger.warning("access: the last use of %s was not written: %s", row.client_id, error)
-
-
-class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Tells the OpenAPI document of the two ways to send a key."""
-
-    target_class = ApiKeyAuthentication
-    name = ["bearerKey", "basicKey"]
-
-    def get_security_requirement(self, auto_schema: AutoSchema) -> list[dict[str, list[Any]]]:
-        # Either of the two; one mapping would demand both.
-        return [{name: []} for name in self.name]
-
-    def get_security_definition(self, auto_schema: AutoSchema) -> list[dict[str, str]]:
-        return [
-            {
-                "type": "http",
-                "scheme": "bearer",
-                "description": "`Authorization: Bearer <client-id>.<secret>`",
-            },
-            {
-                "type": "http",
-                "scheme": "basic",
-                "description": "The client id as user name, the secret as password.",
-            },
-        ]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from apps.access.rules.terms import Client, Scope
+
+if TYPE_CHECKING:
+    # The views module itself imports the default classes, this one among them.
+    from rest_framework.views import APIView
 
 
 class HasScope(BasePermission):

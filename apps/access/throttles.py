@@ -6,16 +6,19 @@ counted and nothing refused: a throttle is a courtesy, the key is the guard.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from django.core.cache import cache
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
-from rest_framework.views import APIView
 
 from apps.access.rules.terms import Client, Rate
 from apps.common import clock
 from apps.common.conf import conf
+
+if TYPE_CHECKING:
+    # The views module itself imports the default classes, this one among them.
+    from rest_framework.views import APIView
 
 MINUTE = 60
 
