@@ -1,0 +1,250 @@
+"""Callback, extend, release, cancel, expire: how a dispatch ends, once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase
+
+from apps.common import clock
+from apps.common.errors import BadText, Closed, Invalid, NotFound, ReplayConflict
+from apps.common.json_rules import canonical
+from apps.dispatch.models import Dispatch, Executor, Stock
+from apps.dispatch.services import callback, ending, expire
+from apps.dispatch.services.pull import Nothing, take_next
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(frozen_clock: Any) -> Executor:
+    return factories.user()
+
+
+@pytest.fixture
+def number(alice: Executor) -> int:
+    """An open dispatch of alice, lease 60 s, expiry gives back."""
+    factories.once_task(alice, lease_seconds=60)
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    return taken.pk
+
+
+def rows() -> tuple[list[Any], list[Any], int]:
+    """Everything that a refused request must leave as it was."""
+    return (
+        list(Dispatch.objects.order_by("pk").values()),
+        list(Stock.objects.order_by("pk").values()),
+        JournalEntry.objects.count(),
+    )
+
+
+class TestCallback:
+    def test_ends_the_dispatch(self, alice: Executor, number: int, frozen_clock: Any) -> None:
+        """S0.29: outcome, result and message are kept, and the executor is free."""
+        ended = callback.call_back(
+            executor=alice, number=number, outcome="failed", result={"n": 1}, message="no key"
+        )
+        ended.refresh_from_db()
+        assert (ended.state, ended.result, ended.message) == ("failed", {"n": 1}, "no key")
+        assert (ended.finished_at, ended.open_for) == (frozen_clock.instant, None)
+        assert isinstance(take_next(alice), Nothing)
+
+    def test_exact_repeat_gets_the_first_answer(
+        self, alice: Executor, number: int, frozen_clock: Any
+    ) -> None:
+        """I13: zero rows changed by the repeat, whatever the order of its keys."""
+        first = callback.call_back(
+            executor=alice, number=number, outcome="succeeded", result={"a": 1, "b": 2}
+        )
+        before = rows()
+        frozen_clock.advance(seconds=5)
+        again = callback.call_back(
+            executor=alice, number=number, outcome="succeeded", result={"b": 2, "a": 1}
+        )
+        assert (again.state, again.finished_at) == (first.state, first.finished_at)
+        assert rows() == before
+
+    @pytest.mark.parametrize(
+        "repeat",
+        [{"outcome": "failed", "result": {"a": 1}}, {"outcome": "succeeded", "result": {"a": 2}}],
+    )
+    def test_other_repeat_is_refused(
+        self, alice: Executor, number: int, repeat: dict[str, Any]
+    ) -> None:
+        """I16: the first result stands."""
+        callback.call_back(executor=alice, number=number, outcome="succeeded", result={"a": 1})
+        before = rows()
+        with pytest.raises(ReplayConflict, match="first answer stands"):
+            callback.call_back(executor=alice, number=number, **repeat)
+        assert rows() == before
+
+    def test_late_callback_counts_while_open(
+        self, alice: Executor, number: int, frozen_clock: Any
+    ) -> None:
+        """S0.29: past the deadline, but nobody has closed it yet."""
+        frozen_clock.advance(seconds=3600)
+        ended = callback.call_back(executor=alice, number=number, outcome="succeeded")
+        assert ended.state == "succeeded"
+
+    def test_closed_dispatch_takes_no_result(
+        self, alice: Executor, number: int, frozen_clock: Any
+    ) -> None:
+        """S0.29, I14: nothing changes but the journal, which keeps the late result."""
+        frozen_clock.advance(seconds=60)
+        expire.expire_due(until=clock.now() + timedelta(seconds=1))
+        dispatches, stocks, entries = rows()
+        with pytest.raises(Closed, match="expired"):
+            callback.call_back(executor=alice, number=number, outcome="succeeded", result={"a": 1})
+        assert rows() == (dispatches, stocks, entries + 1)
+        late = JournalEntry.objects.timeline("dispatch", number).last()
+        assert late is not None
+        assert (late.event, late.data) == (
+            "late_result",
+            {"outcome": "succeeded", "result": {"a": 1}},
+        )
+
+    @pytest.mark.parametrize("whose", ["another's", "unknown"])
+    def test_number_of_another_is_unknown(self, number: int, whose: str) -> None:
+        """I14: the two answer alike."""
+        bob = factories.user("uid_bob")
+        wanted = number if whose == "another's" else number + 1
+        before = rows()
+        with pytest.raises(NotFound, match=f"uid_bob has no dispatch {wanted}"):
+            callback.call_back(executor=bob, number=wanted, outcome="succeeded")
+        assert rows() == before
+
+    @pytest.mark.parametrize(
+        ("fields", "error"),
+        [
+            ({"outcome": "done"}, Invalid),
+            ({"outcome": "succeeded", "message": "x" * 4001}, Invalid),
+            ({"outcome": "succeeded", "message": "a\x00b"}, BadText),
+            ({"outcome": "succeeded", "result": {"a": "\ud800"}}, BadText),
+            ({"outcome": "succeeded", "result": {"a": 2**63}}, Invalid),
+        ],
+    )
+    def test_bad_input_changes_nothing(
+        self, alice: Executor, number: int, fields: dict[str, Any], error: type[Exception]
+    ) -> None:
+        before = rows()
+        with pytest.raises(error):
+            callback.call_back(executor=alice, number=number, **fields)
+        assert rows() == before
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(
+                st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=9
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+class TestRoundTrip(TestCase):
+    @given(result=st.dictionaries(st.text("abcdé ", max_size=5), json_values, max_size=4))
+    def test_result_comes_back_equal(self, result: dict[str, Any]) -> None:
+        """I18: equal under canonical JSON, so that the exact repeat is recognised."""
+        alice = factories.user()
+        factories.once_task(alice, params=result)
+        taken = take_next(alice)
+        assert isinstance(taken, Dispatch)
+        callback.call_back(executor=alice, number=taken.pk, outcome="succeeded", result=result)
+        stored = Dispatch.objects.get(pk=taken.pk)
+        assert canonical(stored.result) == canonical(result)
+        assert canonical(stored.params) == canonical(result)
+        callback.call_back(executor=alice, number=taken.pk, outcome="succeeded", result=result)
+
+
+class TestExtend:
+    def test_deadline_moves_forward_only(
+        self, alice: Executor, number: int, frozen_clock: Any
+    ) -> None:
+        """S0.28: max(old deadline, now + seconds)."""
+        first = Dispatch.objects.get(pk=number).deadline_at
+        assert callback.extend(executor=alice, number=number, seconds=5).deadline_at == first
+        longer = callback.extend(executor=alice, number=number, seconds=600).deadline_at
+        assert longer == frozen_clock.instant + timedelta(seconds=600)
+
+    def test_closed_cannot_be_extended(self, alice: Executor, number: int) -> None:
+        callback.release(executor=alice, number=number)
+        with pytest.raises(Closed):
+            callback.extend(executor=alice, number=number, seconds=60)
+
+    @pytest.mark.parametrize("seconds", [0, -1, 86_401])
+    def test_out_of_range_is_refused(self, alice: Executor, number: int, seconds: int) -> None:
+        with pytest.raises(Invalid, match="1 to 86400"):
+            callback.extend(executor=alice, number=number, seconds=seconds)
+
+
+class TestReleaseAndCancel:
+    def test_repeated_release_answers_the_same(self, alice: Executor, number: int) -> None:
+        assert callback.release(executor=alice, number=number).state == "released"
+        before = rows()
+        assert callback.release(executor=alice, number=number).state == "released"
+        assert rows() == before
+
+    def test_finished_cannot_be_released_or_cancelled(self, alice: Executor, number: int) -> None:
+        ended = callback.call_back(executor=alice, number=number, outcome="succeeded")
+        for act in (ending.release, ending.cancel, ending.expire_now):
+            with pytest.raises(Closed, match="succeeded"):
+                act(dispatch=ended, actor="admin:olga", reason="too late")
+
+    def test_operator_is_named_in_the_journal(self, number: int) -> None:
+        """I55: who and why."""
+        ending.cancel(
+            dispatch=ending.find_dispatch(number), actor="admin:olga", reason="wrong shop"
+        )
+        entry = JournalEntry.objects.timeline("dispatch", number).last()
+        assert entry is not None
+        assert (entry.event, entry.actor, entry.reason) == ("cancelled", "admin:olga", "wrong shop")
+
+
+class TestExpiry:
+    def test_boundary_of_the_deadline(self, number: int, frozen_clock: Any) -> None:
+        """S0.28, I11: not before the deadline; at it, once."""
+        frozen_clock.advance(seconds=59.999)
+        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
+        frozen_clock.advance(seconds=0.001)
+        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
+        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
+        assert Dispatch.objects.get(pk=number).state == "expired"
+
+    @pytest.mark.parametrize(("on_expiry", "handed"), [("give_back", 0), ("keep", 1)])
+    def test_stock_by_policy(self, frozen_clock: Any, on_expiry: str, handed: int) -> None:
+        bob = factories.user("uid_bob")
+        task = factories.once_task(bob, lease_seconds=60, on_expiry=on_expiry)
+        take_next(bob)
+        frozen_clock.advance(seconds=61)
+        expire.expire_due(until=clock.now() + timedelta(seconds=1))
+        assert Stock.objects.get(task=task.pk).handed == handed
+
+    def test_many_are_closed_block_by_block(self, frozen_clock: Any, settings: Any) -> None:
+        settings.EXPIRY_BATCH = 2
+        names = [f"uid_{i}" for i in range(5)]
+        factories.once_task(
+            factories.group("gid_all", names), mode="multi", dispatch_times=None, lease_seconds=60
+        )
+        for name in names:
+            take_next(factories.member(name))
+        frozen_clock.advance(seconds=61)
+        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 5
+        assert not Dispatch.objects.filter(state="open").exists()

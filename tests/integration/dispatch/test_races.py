@@ -1,0 +1,208 @@
+"""Races on a real MariaDB: many connections at once, and exactly one outcome."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+
+from apps.common import clock
+from apps.common.errors import PlatformError
+from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
+from apps.dispatch.services import callback, executors, tasks
+from apps.dispatch.services.expire import expire_due
+from apps.dispatch.services.pull import Nothing, take_next
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+
+def audit() -> None:
+    """I1, I17: the S-marked invariants of dispatch, on whatever rows are there."""
+    for stock in Stock.objects.all():
+        counted = Dispatch.objects.of(stock.source, stock.task, stock.occurrence).filter(
+            holds_stock=True
+        )
+        assert stock.handed == counted.count(), stock
+    open_ones = Counter(Dispatch.objects.filter(state="open").values_list("executor", flat=True))
+    assert all(count == 1 for count in open_ones.values())
+    for dispatch in Dispatch.objects.exclude(state="open"):
+        events = [e.event for e in JournalEntry.objects.timeline("dispatch", dispatch.pk)]
+        assert events == ["handed_out", dispatch.state]
+
+
+def test_fifty_pulls_of_one_user_are_one_dispatch(racers: Any) -> None:
+    """S0.14, I5: one number for all, one decrement."""
+    alice = factories.user()
+    first = factories.once_task(alice)
+    factories.once_task(alice)
+    race = racers([lambda: take_next(alice)] * 50)
+    assert {taken.pk for taken in race.results} == {Dispatch.objects.get().pk}
+    assert sorted(taken.redo for taken in race.results)[0] == 0
+    assert Stock.objects.get().handed == 1
+    assert Stock.objects.get().task == first.pk
+    audit()
+
+
+@pytest.mark.parametrize("times", [6, 1000])
+def test_stock_goes_out_exactly(racers: Any, times: int) -> None:
+    """S0.9, S0.12, I1, I6: 64 clients on a stock of 6 and of 1,000, none lost, none twice."""
+    names = [f"uid_{i:02}" for i in range(64)]
+    mode = "multi" if times == 6 else "blocking"
+    task = factories.once_task(factories.group("gid_all", names), mode=mode, dispatch_times=times)
+    people = [factories.member(name) for name in names]
+
+    def drain(executor: Executor) -> int:
+        count = 0
+        while not isinstance(taken := take_next(executor), Nothing):
+            callback.call_back(executor=executor, number=taken.pk, outcome="succeeded")
+            count += 1
+        return count
+
+    race = racers([lambda person=person: drain(person) for person in people])
+    assert sum(race.results) == times
+    assert Stock.objects.get(task=task.pk).handed == times
+    if mode == "multi":
+        assert sorted(race.results)[-6:] == [1] * 6
+    audit()
+
+
+def test_after_a_delete_has_been_answered_nobody_gets_it(racers: Any) -> None:
+    """I7: pulls against a delete; whatever was handed out began before its answer."""
+    names = [f"uid_{i:02}" for i in range(16)]
+    task = factories.once_task(factories.group("gid_all", names), mode="multi", dispatch_times=None)
+    deleted = threading.Event()
+    late: list[str] = []
+
+    def pull(name: str) -> None:
+        executor = factories.member(name)
+        already = deleted.is_set()
+        if not isinstance(take_next(executor), Nothing) and already:
+            late.append(name)
+
+    def delete() -> None:
+        tasks.delete_once_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:olga")
+        deleted.set()
+
+    racers([*(lambda name=name: pull(name) for name in names), delete])
+    assert late == []
+    assert isinstance(take_next(factories.user("uid_late")), Nothing)
+    audit()
+
+
+@pytest.mark.parametrize("edit", ["delete", "leave", "disable"])
+def test_edit_waits_for_the_hand_out_that_has_begun(edit: str) -> None:
+    """I7: between its check and its commit a hand-out cannot be overtaken by an answered edit."""
+    group = factories.group("gid_all", ["uid_a"])
+    task = factories.once_task(group)
+    alice = factories.member("uid_a")
+    edited = threading.Event()
+    edits = {
+        "delete": lambda: tasks.delete_once_task(task=task, actor="admin:olga"),
+        "leave": lambda: executors.change_members(group=group, remove=["uid_a"], actor="admin:o"),
+        "disable": lambda: executors.update_executor(
+            executor=group, changes={"enabled": False}, actor="admin:olga"
+        ),
+    }
+
+    def answer_edit() -> None:
+        try:
+            edits[edit]()
+            edited.set()
+        finally:
+            connections.close_all()
+
+    editor = threading.Thread(target=answer_edit)
+    with transaction.atomic():
+        assert isinstance(take_next(alice), Dispatch)
+        editor.start()
+        # The edit is waiting for our locks, seen by a third party, not by a clock.
+        assert _somebody_waits()
+        assert not edited.is_set()
+    editor.join(timeout=30)
+    assert edited.is_set()
+    audit()
+
+
+def _somebody_waits() -> bool:
+    """Whether a transaction waits for a row lock; gives it ten seconds to come to that."""
+    with connection.cursor() as cursor:
+        for _ in range(70):
+            cursor.execute(
+                "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+            )
+            if cursor.fetchone()[0]:
+                return True
+            # The server keeps its list of transactions for a tenth of a second after each look.
+            cursor.execute("SELECT SLEEP(0.15)")
+    return False
+
+
+def test_callbacks_of_one_number_end_it_once(racers: Any) -> None:
+    """I13, I16: ten clients, two stories; one wins, its repeats agree, the others are refused."""
+    alice = factories.user()
+    factories.once_task(alice)
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+
+    def tell(outcome: str) -> str:
+        try:
+            return callback.call_back(executor=alice, number=taken.pk, outcome=outcome).state
+        except PlatformError as error:
+            return error.code
+
+    race = racers([lambda o=o: tell(o) for o in ["succeeded", "failed"] * 5])
+    winner = Dispatch.objects.get().state
+    assert Counter(race.results) == {winner: 5, "conflict": 5}
+    audit()
+
+
+def test_pull_and_callback_of_one_user_are_serialisable(racers: Any) -> None:
+    """I15: a pull beside a callback answers the old task or the next one, never a mixture."""
+    alice = factories.user()
+    tasks_in_order = [factories.once_task(alice).pk for _ in range(2)]
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    race = racers(
+        [
+            lambda: callback.call_back(executor=alice, number=taken.pk, outcome="succeeded"),
+            *[lambda: take_next(alice)] * 8,
+        ]
+    )
+    assert {answer.task for answer in race.results} <= set(tasks_in_order)
+    assert Dispatch.objects.filter(state="open").count() == 1
+    audit()
+
+
+def test_sweep_and_callback_end_it_once(racers: Any, frozen_clock: Any) -> None:
+    """I11, I15: quota returned once or kept, never both."""
+    names = [f"uid_{i}" for i in range(8)]
+    factories.once_task(
+        factories.group("gid_all", names), mode="multi", dispatch_times=8, lease_seconds=60
+    )
+    numbers = {}
+    for name in names:
+        taken = take_next(factories.member(name))
+        assert isinstance(taken, Dispatch)
+        numbers[name] = taken.pk
+    frozen_clock.advance(seconds=61)
+    until = clock.now() + timedelta(seconds=30)
+
+    def tell(name: str) -> str:
+        try:
+            return callback.call_back(
+                executor=factories.member(name), number=numbers[name], outcome="succeeded"
+            ).state
+        except PlatformError as error:
+            return error.code
+
+    race = racers([lambda: expire_due(until=until), *(lambda n=n: tell(n) for n in names)])
+    told = Counter(race.results[1:])
+    assert told["succeeded"] + race.results[0] == 8
+    assert told["closed"] == race.results[0]
+    assert Stock.objects.get().handed == told["succeeded"]

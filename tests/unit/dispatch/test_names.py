@@ -1,0 +1,36 @@
+"""S0.5: the name of an executor says whether it is a user or a group."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.names import demand_user, is_group, is_name, kind_of
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("uid_a", "user"), ("gid_a", "group"), ("uid_a.b@c-d_9", "user")]
+)
+def test_kind_is_told_by_the_prefix(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+    assert is_group(name) is (kind == "group")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "alice", "uid_", "UID_a", "uid_a ", " uid_a", "uid_á", "uid_a\n", "uid_" + "x" * 125],
+)
+def test_anything_else_is_no_name(name: str) -> None:
+    assert not is_name(name)
+    with pytest.raises(Invalid, match="uid_… for a user or gid_…"):
+        kind_of(name)
+
+
+def test_longest_name_is_128_characters() -> None:
+    assert is_name("uid_" + "x" * 124)
+
+
+def test_group_is_no_user() -> None:
+    with pytest.raises(Invalid, match="gid_a is a group") as caught:
+        demand_user("gid_a", field="add[3]")
+    assert caught.value.errors[0].field == "add[3]"

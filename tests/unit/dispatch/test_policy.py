@@ -1,0 +1,102 @@
+"""The table of endings (design: what an ending does to the stock, who may have it again)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apps.dispatch.rules.policy import (
+    ALREADY_TAKEN,
+    COOLING_DOWN,
+    IN_FLIGHT,
+    OK,
+    PastDispatch,
+    Policy,
+    Verdict,
+    keeps_stock,
+    verdict,
+)
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+POLICY = Policy(
+    mode="multi",
+    dispatch_times=6,
+    lease_seconds=60,
+    on_failure="finish",
+    on_expiry="give_back",
+    max_rounds=3,
+)
+
+
+def past(state: str, *, holds: bool, rounds: int = 1, ago: float = 0) -> PastDispatch:
+    finished = None if state == "open" else NOW - timedelta(seconds=ago)
+    return PastDispatch(
+        number=7, rounds=rounds, state=state, holds_stock=holds, finished_at=finished
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "on_failure", "on_expiry", "kept"),
+    [
+        ("succeeded", "give_back", "give_back", True),
+        ("failed", "finish", "give_back", True),
+        ("failed", "give_back", "keep", False),
+        ("failed", "retry_same", "give_back", True),
+        ("expired", "finish", "give_back", False),
+        ("expired", "give_back", "keep", True),
+        ("released", "finish", "keep", False),
+        ("cancelled", "finish", "keep", False),
+    ],
+)
+def test_ending_keeps_stock_as_the_table_says(
+    state: str, on_failure: str, on_expiry: str, kept: bool
+) -> None:
+    """S0.28, S0.29: what an ending does to the quota."""
+    policy = replace(POLICY, on_failure=on_failure, on_expiry=on_expiry)
+    assert keeps_stock(policy, state) is kept
+
+
+def test_verdict_first_time_is_ok() -> None:
+    assert verdict(POLICY, None, NOW) == Verdict(OK)
+
+
+@pytest.mark.parametrize("mode", ["single", "multi", "blocking"])
+def test_verdict_cancelled_is_never_again(mode: str) -> None:
+    last = past("cancelled", holds=False, ago=10_000)
+    assert verdict(replace(POLICY, mode=mode), last, NOW).code == ALREADY_TAKEN
+
+
+def test_verdict_open_is_in_flight() -> None:
+    assert verdict(POLICY, past("open", holds=True), NOW).code == IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"), [("single", ALREADY_TAKEN), ("multi", ALREADY_TAKEN), ("blocking", OK)]
+)
+@pytest.mark.parametrize("state", ["succeeded", "failed", "expired"])
+def test_verdict_counted_ending_repeats_only_in_blocking_mode(
+    mode: str, code: str, state: str
+) -> None:
+    """S0.12, S0.13, I6: a winner never gets it again, except while stock lasts in blocking mode."""
+    assert verdict(replace(POLICY, mode=mode), past(state, holds=True), NOW).code == code
+
+
+@pytest.mark.parametrize("state", ["failed", "expired", "released"])
+@pytest.mark.parametrize(("ago", "code"), [(59.999, COOLING_DOWN), (60, OK)])
+def test_verdict_returned_stock_cools_down_for_lease_seconds(
+    state: str, ago: float, code: str
+) -> None:
+    answer = verdict(POLICY, past(state, holds=False, ago=ago), NOW)
+    assert answer.code == code
+    if code == COOLING_DOWN:
+        assert answer.until == NOW + timedelta(seconds=60 - ago)
+
+
+@pytest.mark.parametrize(("rounds", "code"), [(1, OK), (2, OK), (3, ALREADY_TAKEN)])
+def test_verdict_retry_same_goes_on_up_to_max_rounds(rounds: int, code: str) -> None:
+    policy = replace(POLICY, on_failure="retry_same")
+    answer = verdict(policy, past("failed", holds=True, rounds=rounds), NOW)
+    assert answer.code == code
+    assert answer.carried == (7 if code == OK else None)

@@ -1,0 +1,73 @@
+"""S0.7, S0.12: which combinations of a task's fields make sense."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.task import check_task
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+GOOD: dict[str, Any] = {
+    "title": "Check",
+    "mode": "multi",
+    "dispatch_times": 6,
+    "priority": 0,
+    "lease_seconds": 60,
+    "max_rounds": 3,
+    "start_at": START,
+    "end_at": None,
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"dispatch_times": None},
+        {"mode": "single", "dispatch_times": 1},
+        {"mode": "blocking", "dispatch_times": 2**31 - 1},
+        {"priority": -100},
+        {"priority": 100},
+        {"lease_seconds": 1},
+        {"lease_seconds": 2_592_000},
+        {"end_at": START + timedelta(microseconds=1)},
+        {"title": "x" * 200},
+    ],
+)
+def test_sensible_task_passes(changes: dict[str, Any]) -> None:
+    check_task(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"dispatch_times": 0}, "dispatch_times"),
+        ({"dispatch_times": 2**31}, "dispatch_times"),
+        ({"mode": "single", "dispatch_times": 2}, "dispatch_times"),
+        ({"mode": "single", "dispatch_times": None}, "dispatch_times"),
+        ({"mode": "blocking", "dispatch_times": None}, "dispatch_times"),
+        ({"priority": -101}, "priority"),
+        ({"priority": 101}, "priority"),
+        ({"lease_seconds": 0}, "lease_seconds"),
+        ({"lease_seconds": 2_592_001}, "lease_seconds"),
+        ({"max_rounds": 0}, "max_rounds"),
+        ({"max_rounds": 1001}, "max_rounds"),
+        ({"end_at": START}, "end_at"),
+        ({"title": "  "}, "title"),
+        ({"title": "x" * 201}, "title"),
+    ],
+)
+def test_senseless_task_is_refused_at_its_field(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        check_task(**{**GOOD, **changes})
+    assert [error.field for error in caught.value.errors] == [field]
+
+
+def test_every_wrong_field_is_named() -> None:
+    with pytest.raises(Invalid) as caught:
+        check_task(**{**GOOD, "title": "", "priority": 1000, "end_at": START})
+    assert [error.field for error in caught.value.errors] == ["title", "priority", "end_at"]
