@@ -1,4 +1,4 @@
-"""The JSON of executors, templates, tasks and dispatches: what goes out, and how OpenAPI tells it."""
+"""The JSON of executors, templates, tasks and dispatches, and how OpenAPI tells of it."""
 
 from __future__ import annotations
 

@@ -56,24 +56,32 @@ def take_next(executor: Executor) -> Dispatch | Nothing:
     for _ in range(MOST_RACES):
         now = clock.now()
         current = Dispatch.objects.select_related("executor").open_of(executor.pk)
-        if current is not None:
-            if current.deadline_at > now:
-                if _count_redo(current):
-                    return current
-            else:
-                expire_if_due(current, now=now)
-            continue
-        ahead = queue.build(executor, now=now)
-        try:
-            for candidate in ahead.due:
-                taken = _take(executor, candidate, now)
-                if taken is not None:
-                    return taken
-        except IntegrityError:
-            # Another pull of the same user came first; its dispatch is the answer.
-            continue
-        return Nothing(_retry_after(ahead.next_at, now))
+        if current is None:
+            ahead = queue.build(executor, now=now)
+            taken = _take_first(executor, ahead.due, now)
+            if taken is not None:
+                return taken
+            if not Dispatch.objects.filter(open_for=executor.pk).exists():
+                return Nothing(_retry_after(ahead.next_at, now))
+        elif current.deadline_at <= now:
+            expire_if_due(current, now=now)
+        elif _count_redo(current):
+            return current
     raise Unavailable(f"{executor.name} pulls from too many places at once.", retry_after=1)
+
+
+def _take_first(executor: Executor, candidates: list[Candidate], now: datetime) -> Dispatch | None:
+    """The first candidate that can still be had; None when there is none, or when another pull of
+    the same user came first."""
+    try:
+        for candidate in candidates:
+            taken = _take(executor, candidate, now)
+            if taken is not None:
+                return taken
+    except IntegrityError:
+        # The unique key of the one open dispatch; the caller looks at it next.
+        return None
+    return None
 
 
 def _note_seen(executor: Executor) -> None:

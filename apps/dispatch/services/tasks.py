@@ -144,7 +144,7 @@ def find_once_task(pk: int, *, bound: Iterable[str] | None = None) -> OnceTask:
     tasks = OnceTask.objects.standing().select_related("executor", "template")
     if bound is not None:
         tasks = tasks.within(bound)
-    task = tasks.filter(pk=pk).first()
+    task = tasks.filter(pk=pk).first() if pk < 2**63 else None
     if task is None:
         raise NotFound(f"There is no once task {pk}.")
     return task
