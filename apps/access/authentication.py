@@ -12,7 +12,6 @@ from typing import NoReturn
 from django.db import DatabaseError
 from django.db.models import Q
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed, Throttled
 from rest_framework.request import Request
 
 from apps.access import throttles
@@ -20,6 +19,7 @@ from apps.access.models import ApiClient
 from apps.access.rules import keys
 from apps.access.rules.terms import Client
 from apps.common import clock
+from apps.common.errors import NotAuthenticated, Throttled
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +110,8 @@ class ApiKeyAuthentication(BaseAuthentication):
     def _refuse(request: Request, detail: str) -> NoReturn:
         wait = throttles.seconds_to_wait_after_failure(request.META.get("REMOTE_ADDR", ""))
         if wait is not None:
-            raise Throttled(wait, TOO_MANY)
-        raise AuthenticationFailed(detail)
+            raise Throttled(TOO_MANY, retry_after=wait)
+        raise NotAuthenticated(detail)
 
 
 def _note_use(row: ApiClient, now: datetime) -> None:

@@ -10,6 +10,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from apps.access.rules.terms import Client, Scope
+from apps.common.errors import Forbidden
 
 if TYPE_CHECKING:
     # The views module itself imports the default classes, this one among them.
@@ -24,8 +25,6 @@ class HasScope(BasePermission):
     mistake in the code, so it answers nobody.
     """
 
-    message: str
-
     def has_permission(self, request: Request, view: APIView) -> bool:
         declared = _declared_scopes(view)
         client = cast("Client | None", request.auth)
@@ -39,11 +38,12 @@ class HasScope(BasePermission):
         else:
             # No such method here; the view itself answers 405.
             return True
-        self.message = (
-            f"The key {client.client_id} lacks the scope {' or '.join(sorted(needed))}; "
-            "ask an operator to add it."
-        )
-        return not needed.isdisjoint(client.scopes)
+        if needed.isdisjoint(client.scopes):
+            raise Forbidden(
+                f"The key {client.client_id} lacks the scope {' or '.join(sorted(needed))}; "
+                "ask an operator to add it."
+            )
+        return True
 
 
 def _declared_scopes(view: APIView) -> Mapping[str, str]:

@@ -1,0 +1,521 @@
+"""Which keys open, in which header, and how soon a closed one is refused everywhere."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from django.core.cache import cache
+from django.db import OperationalError, connection, transaction
+from django.http import HttpResponse
+from pytest_django import DjangoAssertNumQueries
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.access import authentication, services
+from apps.access.authentication import KeyLookup
+from apps.access.models import ApiClient
+from apps.access.rules import keys
+from tests.frozen import FrozenClock
+from tests.integration.access.conftest import START, Call, basic, bearer, elapsed_of
+
+pytestmark = pytest.mark.django_db
+
+HeaderForm = Callable[[str], str]
+HEADER_FORMS: list[HeaderForm] = [bearer, lambda key: f"bearer  {key}", basic]
+
+
+def make(**changes: Any) -> tuple[ApiClient, str]:
+    return services.create_client(
+        **{"name": "Reader", "scopes": ["read"], "actor": "ada", **changes}
+    )
+
+
+def told(response: HttpResponse) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(response.content)
+    return answer
+
+
+def live_key(moving: FrozenClock) -> str:
+    return make()[1]
+
+
+def key_about_to_expire(moving: FrozenClock) -> str:
+    key = make(expires_at=START + timedelta(hours=1))[1]
+    moving.advance(hours=1, microseconds=-1)
+    return key
+
+
+def replaced_key_within_a_day(moving: FrozenClock) -> str:
+    client, key = make()
+    services.rotate(client, actor="ada")
+    moving.advance(hours=23)
+    return key
+
+
+def unknown_client(moving: FrozenClock) -> str:
+    return f"nobody-222222.{live_key(moving).partition('.')[2]}"
+
+
+def wrong_secret(moving: FrozenClock) -> str:
+    return f"{make()[0].client_id}.{keys.new_secret()}"
+
+
+def secret_of_another(moving: FrozenClock) -> str:
+    return f"{make()[0].client_id}.{live_key(moving).partition('.')[2]}"
+
+
+def hash_instead_of_secret(moving: FrozenClock) -> str:
+    client, _ = make()
+    return f"{client.client_id}.{client.secret_hash}"
+
+
+def expired_key(moving: FrozenClock) -> str:
+    key = make(expires_at=START + timedelta(hours=1))[1]
+    moving.advance(hours=1)
+    return key
+
+
+def revoked_key(moving: FrozenClock) -> str:
+    client, key = make()
+    services.revoke(client, actor="ada")
+    return key
+
+
+def replaced_key_after_a_day(moving: FrozenClock) -> str:
+    client, key = make()
+    services.rotate(client, actor="ada")
+    moving.advance(hours=24)
+    return key
+
+
+@pytest.mark.parametrize("form", HEADER_FORMS)
+@pytest.mark.parametrize("key_state", [live_key, key_about_to_expire, replaced_key_within_a_day])
+def test_key_that_opens_is_let_in_by_every_header_form(
+    call: Call, frozen_clock: FrozenClock, key_state: Callable[[FrozenClock], str], form: HeaderForm
+) -> None:
+    key = key_state(frozen_clock)
+
+    response = call(form(key))
+
+    assert response.status_code == 200
+    assert told(response) == {"client": key.partition(".")[0]}
+
+
+@pytest.mark.parametrize("form", HEADER_FORMS)
+@pytest.mark.parametrize(
+    "key_state",
+    [
+        unknown_client,
+        wrong_secret,
+        secret_of_another,
+        hash_instead_of_secret,
+        expired_key,
+        revoked_key,
+        replaced_key_after_a_day,
+    ],
+)
+def test_key_that_does_not_open_gets_the_same_words_whatever_is_wrong(
+    call: Call, frozen_clock: FrozenClock, key_state: Callable[[FrozenClock], str], form: HeaderForm
+) -> None:
+    response = call(form(key_state(frozen_clock)))
+
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == "Bearer"
+    assert response["Content-Type"] == "application/problem+json"
+    assert told(response)["code"] == "not_authenticated"
+    assert told(response)["detail"] == "This API key is not valid; ask an operator for one that is."
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda key: "",
+        lambda key: key,
+        lambda key: f"Token {key}",
+        lambda key: f"Bearer {key}, Bearer {key}",
+        lambda key: f"{basic(key)},{bearer(key)}",
+        lambda key: f"Bearer {key}" + " " * 512,
+        lambda key: f"Bearer {key}é",
+        lambda key: f"Bearer\t{key}",
+        lambda key: f"Bearer {key.upper()}",
+        lambda key: f"Bearer {key.replace('.', ':')}",
+        lambda key: f"Basic {key}",
+    ],
+)
+def test_live_key_in_an_unreadable_header_is_refused(
+    call: Call, frozen_clock: FrozenClock, spoilt: HeaderForm
+) -> None:
+    response = call(spoilt(live_key(frozen_clock)))
+
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == "Bearer"
+    assert "is not readable; send it once" in told(response)["detail"]
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "token", "access_token", "authorization"])
+def test_key_in_the_query_string_is_never_accepted(
+    call: Call, frozen_clock: FrozenClock, name: str
+) -> None:
+    response = call(path=f"/?{name}={live_key(frozen_clock)}")
+
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+def test_request_carries_the_client_as_auth_and_user(call: Call, frozen_clock: FrozenClock) -> None:
+    seen: list[Request] = []
+
+    class Looks(APIView):
+        scopes = {"GET": "read"}
+
+        def get(self, request: Request) -> Response:
+            seen.append(request)
+            return Response()
+
+    client, key = make(executors=["uid_a"], job_types=["mail"], rate="600/m")
+
+    assert call(bearer(key), view=Looks).status_code == 200
+    assert seen[0].auth == client.as_client()
+    assert seen[0].user is seen[0].auth
+
+
+def test_view_open_to_all_answers_without_a_key(call: Call) -> None:
+    class Open(APIView):
+        permission_classes: list[Any] = []
+
+        def get(self, request: Request) -> Response:
+            return Response({"user": request.user, "auth": request.auth})
+
+    assert told(call(view=Open)) == {"user": None, "auth": None}
+
+
+@pytest.mark.parametrize("key_state", [unknown_client, wrong_secret])
+def test_unknown_id_and_wrong_secret_cost_the_same(
+    call: Call,
+    frozen_clock: FrozenClock,
+    django_assert_num_queries: DjangoAssertNumQueries,
+    monkeypatch: pytest.MonkeyPatch,
+    key_state: Callable[[FrozenClock], str],
+) -> None:
+    key = key_state(frozen_clock)
+    compare = Mock(wraps=hmac.compare_digest)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+
+    with django_assert_num_queries(1):
+        call(bearer(key))
+
+    assert compare.call_count == 2
+
+
+def test_wrong_secret_for_a_client_just_seen_costs_the_same_read(
+    call: Call, frozen_clock: FrozenClock, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    client, key = make()
+    call(bearer(key))
+
+    with django_assert_num_queries(1):
+        assert call(bearer(f"{client.client_id}.wrong")).status_code == 401
+
+
+class Process:
+    """The keys that one process has in memory; several share the database and the time."""
+
+    def __init__(self, moving: FrozenClock) -> None:
+        self.clock = moving
+        self.lookup = KeyLookup(elapsed_of(moving))
+
+    def lets_in(self, key: str) -> bool:
+        credentials = keys.read_header(bearer(key))
+        return self.lookup.find(credentials, self.clock()) is not None
+
+
+@pytest.fixture
+def processes(frozen_clock: FrozenClock) -> list[Process]:
+    return [Process(frozen_clock), Process(frozen_clock)]
+
+
+def test_revoked_key_is_refused_within_a_second_by_every_process(
+    processes: list[Process], frozen_clock: FrozenClock
+) -> None:
+    """I60: both processes had believed the key just before."""
+    client, key = make()
+    assert [process.lets_in(key) for process in processes] == [True, True]
+
+    services.revoke(client, actor="ada")
+
+    frozen_clock.advance(seconds=0.5)
+    assert [process.lets_in(key) for process in processes] == [False, False]
+
+
+def test_use_does_not_prolong_the_belief_in_a_revoked_key(
+    processes: list[Process], frozen_clock: FrozenClock
+) -> None:
+    """I60: a key in constant use is refused as soon as one that is not."""
+    client, key = make()
+    processes[0].lets_in(key)
+    services.revoke(client, actor="ada")
+
+    answers = []
+    for _ in range(10):
+        frozen_clock.advance(seconds=0.1)
+        answers.append(processes[0].lets_in(key))
+
+    assert answers == [True] * 4 + [False] * 6
+
+
+def test_slow_read_counts_against_the_belief(
+    processes: list[Process], frozen_clock: FrozenClock
+) -> None:
+    """I60: what was read may be as old as the moment of asking."""
+    client, key = make()
+
+    def slow(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        answer = execute(sql, params, many, context)
+        frozen_clock.advance(seconds=0.4)
+        return answer
+
+    with connection.execute_wrapper(slow):
+        assert processes[0].lets_in(key)
+    services.revoke(client, actor="ada")
+
+    frozen_clock.advance(seconds=0.2)
+    assert not processes[0].lets_in(key)
+
+
+def test_key_that_expires_is_refused_at_that_instant_by_every_process(
+    processes: list[Process], frozen_clock: FrozenClock
+) -> None:
+    """I60: the expiry in memory needs no reading."""
+    _, key = make(expires_at=START + timedelta(seconds=0.1))
+    assert [process.lets_in(key) for process in processes] == [True, True]
+
+    frozen_clock.advance(seconds=0.1)
+
+    assert [process.lets_in(key) for process in processes] == [False, False]
+
+
+def test_rotated_key_opens_at_once_in_a_process_that_believes_the_old_one(
+    processes: list[Process], frozen_clock: FrozenClock
+) -> None:
+    client, old = make()
+    processes[0].lets_in(old)
+
+    new = services.rotate(client, actor="ada")
+
+    assert processes[0].lets_in(new)
+    assert processes[0].lets_in(old)
+
+
+def test_key_in_use_is_read_from_the_database_twice_a_second(
+    processes: list[Process],
+    frozen_clock: FrozenClock,
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    _, key = make()
+
+    with django_assert_num_queries(2):
+        for _ in range(10):
+            processes[0].lets_in(key)
+            frozen_clock.advance(seconds=0.1)
+
+
+def test_memory_of_keys_is_bounded(
+    processes: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "MOST_BELIEVED", 2)
+
+    keys_of_three = [make()[1] for _ in range(3)]
+
+    assert all(processes[0].lets_in(key) for key in keys_of_three)
+    assert len(processes[0].lookup._believed) <= 2
+
+
+def test_last_use_is_written_once_a_minute(
+    call: Call, frozen_clock: FrozenClock, processes: list[Process]
+) -> None:
+    client, key = make()
+
+    def last_used() -> Any:
+        return ApiClient.objects.get(pk=client.pk).last_used_at
+
+    call(bearer(key))
+    assert last_used() == START
+    frozen_clock.advance(seconds=59)
+    call(bearer(key))
+    assert last_used() == START
+    frozen_clock.advance(seconds=1)
+    call(bearer(key))
+    assert last_used() == START + timedelta(seconds=60)
+
+
+def test_last_use_costs_one_update_a_minute_and_no_version(
+    call: Call, frozen_clock: FrozenClock
+) -> None:
+    client, key = make()
+    updates: list[str] = []
+
+    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        updates.extend([sql] if sql.startswith("UPDATE") else [])
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(note):
+        for _ in range(59):
+            call(bearer(key))
+            frozen_clock.advance(seconds=1)
+
+    assert len(updates) == 1
+    assert ApiClient.objects.get().version == client.version
+
+
+def test_last_use_noted_by_another_process_is_not_written_over(
+    frozen_clock: FrozenClock, processes: list[Process]
+) -> None:
+    _, key = make()
+    row = processes[0].lookup.find(keys.read_header(bearer(key)), START)
+    assert row is not None
+    ApiClient.objects.update(last_used_at=START + timedelta(seconds=30))
+    frozen_clock.advance(seconds=31)
+
+    authentication._note_use(row, frozen_clock())
+
+    assert ApiClient.objects.get().last_used_at == START + timedelta(seconds=30)
+
+
+def test_failed_attempt_is_no_use(call: Call, frozen_clock: FrozenClock) -> None:
+    client, _ = make()
+
+    call(bearer(f"{client.client_id}.wrong"))
+
+    assert ApiClient.objects.get().last_used_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_last_use_stays_when_the_business_transaction_is_rolled_back(
+    call: Call, frozen_clock: FrozenClock
+) -> None:
+    class Fails(APIView):
+        scopes = {"GET": "read"}
+
+        @transaction.atomic
+        def get(self, request: Request) -> Response:
+            transaction.set_rollback(True)
+            return Response()
+
+    _, key = make()
+
+    assert call(bearer(key), view=Fails).status_code == 200
+    assert ApiClient.objects.get().last_used_at == START
+
+
+def test_busy_database_loses_the_last_use_and_not_the_request(
+    call: Call, frozen_clock: FrozenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, key = make()
+
+    def busy(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("UPDATE"):
+            raise OperationalError("database is locked")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(busy):
+        assert call(bearer(key)).status_code == 200
+
+    assert f"the last use of {client.client_id} was not written: database is locked" in caplog.text
+
+
+def test_secret_of_a_request_is_not_logged(
+    call: Call, frozen_clock: FrozenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = live_key(frozen_clock)
+    wrong = wrong_secret(frozen_clock)
+
+    with caplog.at_level(logging.DEBUG):
+        responses = [
+            call(bearer(key)),
+            call(bearer(wrong)),
+            call(basic(wrong)),
+            call(f"Token {key}"),
+            call(f"Bearer {key},{key}"),
+        ]
+
+    assert [response.status_code for response in responses] == [200, 401, 401, 401, 401]
+    for secret in (key.partition(".")[2], wrong.partition(".")[2]):
+        assert secret not in caplog.text
+        assert not [r for r in responses if secret.encode() in r.content]
+
+
+@pytest.fixture
+def three_failures(settings: Any) -> None:
+    settings.FAILED_KEY_LIMIT = 3
+
+
+@pytest.mark.usefixtures("three_failures")
+@pytest.mark.parametrize("header", ["Bearer nobody-222222.x", "Token x", "Bearer a.b, Bearer c.d"])
+def test_refused_keys_beyond_the_limit_wait_until_the_minute_is_over(
+    call: Call, frozen_clock: FrozenClock, header: str
+) -> None:
+    frozen_clock.advance(seconds=20)
+    assert [call(header).status_code for _ in range(4)] == [401, 401, 401, 429]
+
+    response = call(header)
+
+    assert response.status_code == 429
+    assert response["Retry-After"] == "40"
+    assert told(response)["code"] == "throttled"
+    assert "Too many API keys from this address were refused" in told(response)["detail"]
+    frozen_clock.advance(seconds=39)
+    assert call(header).status_code == 429
+    frozen_clock.advance(seconds=1)
+    assert call(header).status_code == 401
+
+
+@pytest.mark.usefixtures("three_failures")
+def test_valid_key_works_from_an_address_that_has_to_wait(
+    call: Call, frozen_clock: FrozenClock
+) -> None:
+    key = live_key(frozen_clock)
+    for _ in range(10):
+        call("Bearer nobody-222222.x")
+
+    assert call(bearer(key)).status_code == 200
+    assert call("Bearer nobody-222222.x").status_code == 429
+
+
+@pytest.mark.usefixtures("three_failures")
+def test_refused_keys_are_counted_for_each_address_apart(
+    call: Call, frozen_clock: FrozenClock
+) -> None:
+    for _ in range(10):
+        call("Bearer nobody-222222.x", address="192.0.2.1")
+
+    assert call("Bearer nobody-222222.x", address="2001:db8::1").status_code == 401
+
+
+@pytest.mark.usefixtures("three_failures")
+def test_valid_keys_and_missing_headers_are_not_counted(
+    call: Call, frozen_clock: FrozenClock
+) -> None:
+    key = live_key(frozen_clock)
+    for _ in range(10):
+        call(bearer(key))
+        call()
+
+    assert call("Bearer nobody-222222.x").status_code == 401
+
+
+@pytest.mark.usefixtures("three_failures")
+def test_refused_keys_are_not_throttled_while_the_cache_is_away(
+    call: Call, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "add", Mock(return_value=False))
+    monkeypatch.setattr(cache, "incr", Mock(side_effect=ValueError("Key not found")))
+
+    assert [call("Bearer nobody-222222.x").status_code for _ in range(10)] == [401] * 10

@@ -1,0 +1,124 @@
+"""Which methods of a view a key may call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.access import services
+from apps.access.rules.terms import Scope
+from tests.integration.access.conftest import Call, bearer
+
+pytestmark = pytest.mark.django_db
+
+
+class Tasks(APIView):
+    """Reads with one scope and writes with another."""
+
+    scopes = {"GET": "read", "POST": "operate"}
+
+    def get(self, request: Request) -> Response:
+        return Response()
+
+    def post(self, request: Request) -> Response:
+        return Response()
+
+
+def key_with(*scopes: str) -> str:
+    return services.create_client(name="Key", scopes=scopes, actor="ada")[1]
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize(
+    ("method", "needed"), [("get", "read"), ("head", "read"), ("post", "operate")]
+)
+def test_method_is_open_to_its_scope_and_no_other(
+    call: Call, method: str, needed: str, scope: str
+) -> None:
+    response = call(bearer(key_with(scope)), view=Tasks, method=method)
+
+    assert response.status_code == (200 if scope == needed else 403)
+
+
+def test_key_without_the_scope_is_told_which_one_it_lacks(call: Call) -> None:
+    key = key_with("read", "pull")
+
+    response = call(bearer(key), view=Tasks, method="post")
+
+    assert response.status_code == 403
+    problem = json.loads(response.content)
+    assert problem["code"] == "forbidden"
+    assert problem["detail"] == (
+        f"The key {key.partition('.')[0]} lacks the scope operate; ask an operator to add it."
+    )
+
+
+def test_call_without_a_key_is_told_to_bring_one(call: Call) -> None:
+    response = call(view=Tasks)
+
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("scope", "status"), [("read", 200), ("operate", 200), ("pull", 403)])
+def test_options_are_open_to_any_scope_of_the_view(call: Call, scope: str, status: int) -> None:
+    response = call(bearer(key_with(scope)), view=Tasks, method="options")
+
+    assert response.status_code == status
+
+
+def test_method_that_the_view_has_not_is_answered_405(call: Call) -> None:
+    assert call(bearer(key_with("pull")), view=Tasks, method="delete").status_code == 405
+
+
+@pytest.mark.parametrize("header", [None, "key"])
+@pytest.mark.parametrize(
+    ("scopes", "message"),
+    [
+        (None, "Careless declares no scopes; write scopes = {'GET': 'read'}"),
+        ("read", "Careless declares no scopes"),
+        ({}, r"leave out \['GET'\]"),
+        ({"POST": "read"}, r"leave out \['GET'\]"),
+        ({"GET": "admin"}, r"name the unknown \['admin'\]"),
+    ],
+)
+def test_view_that_forgets_its_scopes_is_a_loud_mistake(
+    call: Call, header: str | None, scopes: Any, message: str
+) -> None:
+    class Careless(APIView):
+        def get(self, request: Request) -> Response:
+            return Response()
+
+    if scopes is not None:
+        Careless.scopes = scopes  # type: ignore[attr-defined]
+    key = bearer(key_with(*Scope)) if header else None
+
+    with pytest.raises(ImproperlyConfigured, match=message):
+        call(key, view=Careless)
+
+
+def test_view_without_permissions_needs_no_scopes(call: Call) -> None:
+    class Open(APIView):
+        permission_classes: list[Any] = []
+
+        def get(self, request: Request) -> Response:
+            return Response()
+
+    assert call(view=Open).status_code == 200
+    assert call(bearer(key_with("pull")), view=Open).status_code == 200
+
+
+def test_scope_is_demanded_by_default(settings: Any) -> None:
+    """A new view is closed until it says what it needs."""
+    assert settings.REST_FRAMEWORK["DEFAULT_PERMISSION_CLASSES"] == [
+        "apps.access.permissions.HasScope"
+    ]
+    assert settings.REST_FRAMEWORK["DEFAULT_AUTHENTICATION_CLASSES"] == [
+        "apps.access.authentication.ApiKeyAuthentication"
+    ]

@@ -1,0 +1,94 @@
+"""The roles of operators: who may look, step in and set up."""
+
+from __future__ import annotations
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission
+
+from taskplatform.roles import ROLES, make_roles
+
+pytestmark = pytest.mark.django_db
+
+LABELS = sorted({name.partition(".")[0] for names in ROLES.values() for name in names})
+
+
+def make_all_roles() -> None:
+    for label in LABELS:
+        make_roles(apps.get_app_config(label))
+
+
+def held_by(role: str) -> set[str]:
+    held = Group.objects.get(name=role).permissions.select_related("content_type")
+    return {f"{permission.content_type.app_label}.{permission.codename}" for permission in held}
+
+
+@pytest.mark.parametrize("role", list(ROLES))
+def test_role_holds_exactly_what_the_table_names(role: str) -> None:
+    """Every name in the table exists; a misspelt one would be missing here."""
+    make_all_roles()
+
+    assert held_by(role) == set(ROLES[role])
+    assert len(ROLES[role]) == len(set(ROLES[role]))
+
+
+def test_each_role_holds_all_of_the_one_before() -> None:
+    viewer, operator, configurer = ROLES.values()
+
+    assert set(viewer) < set(operator) < set(configurer)
+
+
+def test_viewer_may_look_at_every_model_and_change_none() -> None:
+    make_all_roles()
+    models = {
+        f"{label}.view_{model._meta.model_name}"
+        for label in LABELS
+        for model in apps.get_app_config(label).get_models()
+    }
+
+    assert held_by("viewer") == models
+
+
+def test_payloads_keys_and_templates_are_for_configurers_alone() -> None:
+    apart = {"dispatch.view_payload", "access.add_apiclient", "dispatch.change_template"}
+
+    assert apart <= set(ROLES["configurer"])
+    assert apart.isdisjoint(ROLES["operator"])
+
+
+def test_permission_taken_out_of_the_table_is_taken_from_the_role() -> None:
+    make_all_roles()
+    extra = Permission.objects.get(codename="change_oncetask")
+    Group.objects.get(name="viewer").permissions.add(extra)
+
+    make_all_roles()
+
+    assert held_by("viewer") == set(ROLES["viewer"])
+
+
+def test_permission_on_another_app_stays_with_the_role() -> None:
+    make_all_roles()
+    foreign = Permission.objects.get(codename="view_user", content_type__app_label="auth")
+    Group.objects.get(name="viewer").permissions.add(foreign)
+
+    make_all_roles()
+
+    assert "auth.view_user" in held_by("viewer")
+
+
+def test_permissions_not_yet_made_are_made_for_the_role() -> None:
+    """The receiver may run before Django's own that makes permissions."""
+    Group.objects.all().delete()
+    Permission.objects.filter(content_type__app_label="access").delete()
+
+    make_roles(apps.get_app_config("access"))
+
+    assert held_by("configurer") == {n for n in ROLES["configurer"] if n.startswith("access.")}
+
+
+def test_app_without_a_line_in_the_table_makes_no_roles() -> None:
+    Group.objects.all().delete()
+
+    make_roles(apps.get_app_config("sessions"))
+
+    assert not Group.objects.exists()

@@ -1,0 +1,359 @@
+"""Keys given out, changed, rotated and revoked, each with its line in the journal."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core import serializers
+
+from apps.access import services
+from apps.access.models import ApiClient, State
+from apps.access.rules import keys
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.integration.access.conftest import START
+
+pytestmark = pytest.mark.django_db
+
+
+def make(**changes: Any) -> tuple[ApiClient, str]:
+    return services.create_client(
+        **{"name": "Shop scanners", "scopes": ["pull", "read"], "actor": "ada", **changes}
+    )
+
+
+def edit(client: ApiClient, **changes: Any) -> ApiClient:
+    terms = vars(client.terms())
+    return services.edit_client(
+        client, **{**terms, "version": client.version, "actor": "ada", **changes}
+    )
+
+
+def secret_of(key: str) -> str:
+    return key.partition(".")[2]
+
+
+def opens(client: ApiClient, key: str, moving: FrozenClock) -> bool:
+    client.refresh_from_db()
+    return client.opens_with(keys.digest_of(secret_of(key)), moving())
+
+
+def last_entry() -> JournalEntry:
+    entry = JournalEntry.objects.order_by("at", "id").last()
+    assert entry is not None
+    return entry
+
+
+def test_new_client_has_what_was_asked_for_and_its_key_opens(frozen_clock: FrozenClock) -> None:
+    client, key = make(
+        executors=["uid_b", "gid_a"],
+        job_types=["mail"],
+        expires_at=START + timedelta(days=90),
+        rate="600/m",
+    )
+
+    stored = ApiClient.objects.get()
+    assert key.startswith(f"{stored.client_id}.")
+    assert stored.client_id.startswith("shop-scanners-")
+    assert (stored.scopes, stored.executors, stored.job_types) == (
+        ["pull", "read"],
+        ["gid_a", "uid_b"],
+        ["mail"],
+    )
+    assert (stored.expires_at, stored.rate) == (START + timedelta(days=90), "600/m")
+    assert (stored.created_at, stored.created_by, stored.version) == (START, "ada", 1)
+    assert opens(client, key, frozen_clock)
+
+
+def test_two_clients_of_one_name_have_ids_and_secrets_of_their_own() -> None:
+    (one, first), (two, second) = make(), make()
+
+    assert one.client_id != two.client_id
+    assert secret_of(first) != secret_of(second)
+
+
+def test_client_id_that_is_taken_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = make()
+    drawn = iter([one.client_id, "shop-scanners-222222"])
+    monkeypatch.setattr(keys, "new_client_id", lambda name: next(drawn))
+
+    two, _ = make()
+
+    assert two.client_id == "shop-scanners-222222"
+
+
+def test_wrong_terms_make_neither_client_nor_entry() -> None:
+    with pytest.raises(Invalid, match="'admin' is not allowed in scopes"):
+        make(scopes=["admin"])
+
+    assert not ApiClient.objects.exists()
+    assert not JournalEntry.objects.exists()
+
+
+def test_new_client_is_told_to_the_journal_once(frozen_clock: FrozenClock) -> None:
+    """I55: who, when and what, in one entry."""
+    client, _ = make()
+
+    entry = JournalEntry.objects.get()
+    assert (entry.source, entry.subject_id, entry.event) == ("access", client.pk, "client_created")
+    assert (entry.at, entry.actor, entry.type_or_task) == (START, "ada", client.client_id)
+    assert (entry.from_state, entry.to_state) == ("", "live")
+    assert entry.data["before"] == {}
+    assert entry.data["after"]["scopes"] == ["pull", "read"]
+
+
+def test_secret_is_neither_stored_nor_logged_nor_shown(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], frozen_clock: FrozenClock
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        client, first = make()
+        second = services.rotate(client, actor="ada")
+        services.revoke(services.find(client.client_id), actor="ada")
+    client.refresh_from_db()
+
+    rows = serializers.serialize("json", [*ApiClient.objects.all(), *JournalEntry.objects.all()])
+    seen = [
+        rows,
+        caplog.text,
+        repr(client),
+        str(client),
+        repr(client.as_client()),
+        *capsys.readouterr(),
+    ]
+    for key in (first, second):
+        assert not [text for text in seen if secret_of(key) in text]
+    journal = json.dumps(list(JournalEntry.objects.values_list("data", flat=True)))
+    assert client.secret_hash not in journal
+    assert client.previous_hash not in journal
+
+
+def test_edit_writes_and_tells_only_what_changed(frozen_clock: FrozenClock) -> None:
+    """I55, I57: a column that was not edited keeps what another process wrote meanwhile."""
+    client, key = make(rate="10/s")
+    ApiClient.objects.filter(pk=client.pk).update(last_used_at=START)
+
+    changed = edit(client, scopes=["read"], expires_at=START + timedelta(days=1))
+
+    stored = ApiClient.objects.get()
+    assert (stored.scopes, stored.version, stored.last_used_at) == (["read"], 2, START)
+    assert changed.version == 2
+    assert opens(client, key, frozen_clock)
+    entry = last_entry()
+    assert (entry.event, entry.from_state, entry.to_state) == ("client_changed", "live", "live")
+    assert entry.data == {
+        "before": {"scopes": ["pull", "read"], "expires_at": None},
+        "after": {"scopes": ["read"], "expires_at": "2026-03-03T09:00:00+00:00"},
+    }
+
+
+def test_edit_that_changes_nothing_writes_nothing() -> None:
+    client, _ = make()
+
+    assert edit(client, scopes=["read", "pull"]).version == 1
+    assert JournalEntry.objects.count() == 1
+
+
+def test_edit_of_a_stale_form_is_a_conflict_and_saves_nothing() -> None:
+    """I57: what another operator saved first stays."""
+    client, _ = make()
+    edit(client, name="First")
+
+    with pytest.raises(Conflict, match=r"changed since you read it \(version 1, now 2\)"):
+        edit(client, name="Second", version=1)
+
+    assert ApiClient.objects.get().name == "First"
+    assert JournalEntry.objects.count() == 2
+
+
+def test_edit_with_wrong_terms_saves_nothing() -> None:
+    client, _ = make()
+
+    with pytest.raises(Invalid, match="'alice' is not allowed in executors"):
+        edit(client, executors=["alice"])
+
+    assert ApiClient.objects.get().executors == []
+
+
+def test_expired_client_is_opened_again_by_a_later_expiry(frozen_clock: FrozenClock) -> None:
+    client, key = make(expires_at=START + timedelta(hours=1))
+    frozen_clock.advance(hours=1)
+    assert not opens(client, key, frozen_clock)
+
+    edit(client, expires_at=START + timedelta(hours=2))
+
+    assert opens(client, key, frozen_clock)
+    assert (last_entry().from_state, last_entry().to_state) == ("expired", "live")
+
+
+def test_expired_client_may_be_renamed_as_it_is(frozen_clock: FrozenClock) -> None:
+    client, _ = make(expires_at=START + timedelta(hours=1))
+    frozen_clock.advance(hours=1)
+
+    assert edit(client, name="Old scanners").name == "Old scanners"
+
+
+def test_revoked_client_cannot_be_edited_or_rotated() -> None:
+    client, _ = make()
+    services.revoke(client, actor="ada")
+    client.refresh_from_db()
+
+    for act in (lambda: edit(client, name="x"), lambda: services.rotate(client, actor="ada")):
+        with pytest.raises(Conflict, match=r"was revoked at .*, which is final; create a new"):
+            act()
+
+
+def test_rotation_keeps_the_old_key_for_24_hours(frozen_clock: FrozenClock) -> None:
+    client, old = make()
+    frozen_clock.advance(minutes=5)
+
+    new = services.rotate(client, actor="ada")
+
+    assert secret_of(new) != secret_of(old)
+    assert new.startswith(f"{client.client_id}.")
+    assert opens(client, new, frozen_clock)
+    frozen_clock.advance(hours=24, microseconds=-1)
+    assert opens(client, old, frozen_clock)
+    frozen_clock.advance(microseconds=1)
+    assert not opens(client, old, frozen_clock)
+    assert opens(client, new, frozen_clock)
+
+
+def test_rotation_is_told_to_the_journal_without_hashes(frozen_clock: FrozenClock) -> None:
+    client, _ = make()
+
+    services.rotate(client, actor="ada")
+
+    entry = last_entry()
+    assert (entry.event, entry.actor) == ("client_rotated", "ada")
+    assert entry.data == {
+        "before": {},
+        "after": {},
+        "previous_valid_until": "2026-03-03T09:00:00+00:00",
+    }
+
+
+def test_rotation_that_keeps_nothing_ends_the_old_key_at_once(frozen_clock: FrozenClock) -> None:
+    client, old = make()
+
+    services.rotate(client, actor="ada", keep_old=timedelta(0))
+
+    assert not opens(client, old, frozen_clock)
+
+
+def test_second_rotation_ends_the_key_before_the_last(frozen_clock: FrozenClock) -> None:
+    client, first = make()
+    second = services.rotate(client, actor="ada")
+    client.refresh_from_db()
+
+    third = services.rotate(client, actor="ada")
+
+    assert [opens(client, key, frozen_clock) for key in (first, second, third)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("keep_old", [timedelta(seconds=-1), timedelta(days=30, seconds=1)])
+def test_rotation_refuses_to_keep_the_old_key_out_of_range(keep_old: timedelta) -> None:
+    client, _ = make()
+
+    with pytest.raises(Invalid, match="choose between nothing and 30 days"):
+        services.rotate(client, actor="ada", keep_old=keep_old)
+
+
+def test_rotation_of_what_another_operator_rotated_first_is_a_conflict(
+    frozen_clock: FrozenClock,
+) -> None:
+    client, _ = make()
+    seen_by_bob = ApiClient.objects.get()
+    first = services.rotate(client, actor="ada")
+
+    with pytest.raises(Conflict, match="rotated by somebody else just now"):
+        services.rotate(seen_by_bob, actor="bob")
+
+    assert opens(client, first, frozen_clock)
+
+
+def test_rotation_of_an_expired_client_asks_for_a_later_expiry(frozen_clock: FrozenClock) -> None:
+    client, _ = make(expires_at=START + timedelta(hours=1))
+    frozen_clock.advance(hours=1)
+
+    with pytest.raises(Conflict, match="give it a later expiry first"):
+        services.rotate(client, actor="ada")
+
+
+def test_revoked_key_opens_no_more_and_neither_does_the_previous(frozen_clock: FrozenClock) -> None:
+    """I60: in the database the end is immediate."""
+    client, old = make()
+    new = services.rotate(client, actor="ada")
+
+    assert services.revoke(client, actor="ada", reason="laptop lost")
+
+    assert not opens(client, old, frozen_clock)
+    assert not opens(client, new, frozen_clock)
+    assert client.state(frozen_clock()) == State.REVOKED
+    entry = last_entry()
+    assert (entry.event, entry.from_state, entry.to_state, entry.reason) == (
+        "client_revoked",
+        "live",
+        "revoked",
+        "laptop lost",
+    )
+
+
+def test_second_revocation_changes_and_tells_nothing(frozen_clock: FrozenClock) -> None:
+    client, _ = make()
+    services.revoke(client, actor="ada")
+    frozen_clock.advance(hours=1)
+
+    assert not services.revoke(client, actor="bob")
+
+    assert ApiClient.objects.get().revoked_at == START
+    assert JournalEntry.objects.count() == 2
+
+
+def test_revocation_counts_whatever_was_changed_meanwhile() -> None:
+    client, _ = make()
+    stale = ApiClient.objects.get()
+    edit(client, name="Renamed")
+
+    assert services.revoke(stale, actor="ada")
+    assert ApiClient.objects.get().name == "Renamed"
+
+
+def test_journal_that_cannot_be_written_undoes_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I55: change and entry are one transaction."""
+    client, _ = make()
+
+    def away(entries: object) -> None:
+        raise RuntimeError("no journal")
+
+    monkeypatch.setattr(services.journal, "write", away)
+    with pytest.raises(RuntimeError, match="no journal"):
+        services.revoke(client, actor="ada")
+
+    assert ApiClient.objects.get().revoked_at is None
+
+
+@pytest.mark.parametrize("client_id", ["", "nobody-222222", "NOBODY", "a b", "x" * 65, "á"])
+def test_unknown_client_id_is_not_found(client_id: str) -> None:
+    make()
+
+    with pytest.raises(NotFound, match="There is no API client"):
+        services.find(client_id)
+
+
+def test_client_is_found_by_its_id() -> None:
+    client, _ = make()
+
+    assert services.find(client.client_id) == client
+
+
+def test_client_cannot_be_deleted_by_any_permission() -> None:
+    assert ApiClient._meta.default_permissions == ("add", "change", "view")

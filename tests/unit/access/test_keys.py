@@ -1,0 +1,133 @@
+"""What a key looks like, and which headers carry one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+
+from apps.access.rules import keys
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("Shop scanners", "shop-scanners"),
+        ("  Été & Co.  ", "ete-co"),
+        ("巡店", "client"),
+        ("---", "client"),
+        ("x" * 90, "x" * 40),
+        ("a" * 39 + " b", "a" * 39),
+    ],
+)
+def test_client_id_of_a_name_is_its_slug_and_six_random_characters(name: str, slug: str) -> None:
+    client_id = keys.new_client_id(name)
+
+    assert client_id[:-7] == slug
+    assert client_id[-7] == "-"
+    assert len(set(client_id[-6:]) & set("0o1li")) == 0
+    assert keys.is_client_id(client_id)
+    assert keys.new_client_id(name) != client_id
+
+
+def test_secret_has_256_random_bits_and_needs_no_quoting() -> None:
+    secrets = {keys.new_secret() for _ in range(100)}
+
+    assert len(secrets) == 100
+    for secret in secrets:
+        assert len(base64.urlsafe_b64decode(secret + "=")) == 32
+        assert secret.replace("-", "").replace("_", "").isalnum()
+
+
+def test_digest_is_sha_256() -> None:
+    assert keys.digest_of("abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer shop-k7m2xq.s3cret_-",
+        "bearer shop-k7m2xq.s3cret_-",
+        "BEARER   shop-k7m2xq.s3cret_- ",
+        basic("shop-k7m2xq:s3cret_-"),
+        basic("shop-k7m2xq:s3cret_-").replace("Basic", "basic"),
+    ],
+)
+def test_readable_header_gives_client_id_and_digest(header: str) -> None:
+    credentials = keys.read_header(header)
+
+    assert credentials.client_id == "shop-k7m2xq"
+    assert credentials.digest == keys.digest_of("s3cret_-")
+
+
+def test_credentials_when_shown_hide_the_digest() -> None:
+    credentials = keys.read_header("Bearer shop-k7m2xq.s3cret")
+
+    assert credentials.digest not in repr(credentials)
+    assert "s3cret" not in repr(credentials)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        " ",
+        "Bearer",
+        "Bearer ",
+        "Bearer shop-k7m2xq",
+        "Bearer shop-k7m2xq.",
+        "Bearer .s3cret",
+        "Bearer shop-k7m2xq:s3cret",
+        "Bearer shop-k7m2xq.s3cret.more",
+        "Bearer shop-k7m2xq.s3 cret",
+        "Bearer\tshop-k7m2xq.s3cret",
+        "Bearer shop-k7m2xq.s3cret\n",
+        "Bearer SHOP-k7m2xq.s3cret",
+        "Bearer shop-k7m2xq.s3cret, Bearer shop-k7m2xq.s3cret",
+        "Bearer shop-k7m2xq.s3cret,Basic eDp5",
+        "Bearer shop-k7m2xq.s3crét",
+        "Bearer shop-k7m2xq.\ud800",
+        "Bearer shop-k7m2xq.\x00",
+        f"Bearer {'a' * 65}.s3cret",
+        f"Bearer shop-k7m2xq.{'s' * 129}",
+        "shop-k7m2xq.s3cret",
+        "Token shop-k7m2xq.s3cret",
+        "Digest shop-k7m2xq.s3cret",
+        "Basic shop-k7m2xq:s3cret",
+        "Basic !!!!",
+        "Basic /w==",
+        basic("shop-k7m2xq.s3cret"),
+        basic("shop-k7m2xq:s3crét"),
+        basic(":s3cret"),
+        basic("shop-k7m2xq:"),
+        basic("shop-k7m2xq:s3cret:more"),
+    ],
+)
+def test_unreadable_header_is_told_how_it_has_to_look(header: str) -> None:
+    with pytest.raises(ValueError, match=r"not readable; send it once, as 'Authorization: Bearer"):
+        keys.read_header(header)
+
+
+def test_header_of_512_characters_is_read_and_one_more_is_not() -> None:
+    start = "Bearer" + " " * (512 - len("Bearer") - len("a.b")) + "a.b"
+    assert len(start) == 512
+    assert keys.read_header(start).client_id == "a"
+
+    with pytest.raises(ValueError, match="not readable"):
+        keys.read_header(start.replace("Bearer", "Bearer "))
+
+
+def test_unreadable_header_leaves_its_text_out_of_the_error() -> None:
+    header = basic("shop-k7m2xq s3cret")
+
+    with pytest.raises(ValueError, match="not readable") as caught:
+        keys.read_header(header)
+
+    assert "s3cret" not in str(caught.value)
+    assert header.removeprefix("Basic ") not in str(caught.value)
+    assert caught.value.__cause__ is None
