@@ -99,8 +99,10 @@ def test_after_a_delete_has_been_answered_nobody_gets_it(racers: Any) -> None:
 def test_edit_waits_for_the_hand_out_that_has_begun(edit: str) -> None:
     """I7: between its check and its commit a hand-out cannot be overtaken by an answered edit."""
     group = factories.group("gid_all", ["uid_a"])
-    task = factories.once_task(group)
+    # Seen just now, so that the pull itself writes nothing to the executor's row.
+    assert isinstance(take_next(factories.member("uid_a")), Nothing)
     alice = factories.member("uid_a")
+    task = factories.once_task(group)
     edited = threading.Event()
     edits = {
         "delete": lambda: tasks.delete_once_task(task=task, actor="admin:olga"),
