@@ -1,0 +1,392 @@
+"""Sets the project up and starts its parts: `python3 taskplatform/bootstrap.py COMMAND`.
+
+COMMAND is run, check, test, test-fast or locks. Standard library only, and written in the syntax of
+Python 3.6, so that a Python too old gets one clear line instead of a SyntaxError.
+"""
+
+import collections.abc
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+OLDEST_PYTHON = (3, 11)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+VENV_PYTHON = os.path.join(VENV, "bin", "python")
+STAMP = os.path.join(VENV, "installed.json")
+PIP_LOG = os.path.join(VENV, "pip.log")
+
+RUN_LOCK = "requirements.lock"
+MYSQL_LOCK = "requirements-mysql.lock"
+DEV_LOCK = "requirements-dev.lock"
+ALL_LOCKS = [RUN_LOCK, MYSQL_LOCK, DEV_LOCK]
+
+# What installing a lock takes at most, downloads included, and what a start writes.
+LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
+VAR_MEGABYTES = 50
+BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
+TEST_PACKAGES = ["mariadb-server", "redis-server", "chromium", "fonts-noto-cjk"]
+# Users other than root often have no sbin folder in their PATH.
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+SERVICE_POLICY = "/usr/sbin/policy-rc.d"
+STOP_SECONDS = 20.0
+
+
+class CannotGoOn(Exception):
+    """What stands in the way, and what to do about it, in one line."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came. Unlike Ctrl-C in a terminal it reached this process alone."""
+
+
+def say(line: "str") -> "None":
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+# --- What the machine must have -----------------------------------------------------------------
+
+
+def require_python(major: "int", minor: "int") -> "None":
+    if (major, minor) < OLDEST_PYTHON:
+        raise CannotGoOn(
+            "Python {}.{} is too old: {}.{} or newer is needed. Name one that you have, "
+            "for example: make run PYTHON=python3.12".format(major, minor, *OLDEST_PYTHON)
+        )
+
+
+def require_space(folder: "str", megabytes: "int") -> "None":
+    """Stop unless the disk of `folder`, which need not exist yet, has that much room."""
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    free = shutil.disk_usage(folder).free // 2**20
+    if free < megabytes:
+        raise CannotGoOn(
+            f"The disk of {folder} is full: {free} MB are free and {megabytes} MB are needed. "
+            "Make room and repeat."
+        )
+
+
+def require_venv_module() -> "None":
+    """Debian ships Python without the parts that make virtual environments."""
+    if has_venv_module():
+        return
+    package = "python{}.{}-venv".format(*sys.version_info[:2])
+    apt_install([package], "A virtual environment")
+    if not has_venv_module():
+        raise CannotGoOn(
+            f"{sys.executable} has no venv and ensurepip modules, and the package {package} did "
+            "not bring them. Name another Python, for example: make run PYTHON=/usr/bin/python3"
+        )
+
+
+def has_venv_module() -> "bool":
+    # In a process of its own: an import that failed once is remembered.
+    return succeeds([sys.executable, "-c", "import ensurepip, venv; ensurepip.version()"])
+
+
+def succeeds(command: "list[str]") -> "bool":
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
+    except OSError:
+        return False
+
+
+def has_program(*names: "str") -> "bool":
+    return all(shutil.which(name, path=SEARCH_PATH) for name in names)
+
+
+def has_package(package: "str") -> "bool":
+    """Whether the machine has what a Debian package is wanted for, wherever it came from."""
+    if package == "default-libmysqlclient-dev":
+        libraries = ["mysqlclient", "mariadb", "libmariadb"]
+        return any(succeeds(["pkg-config", "--exists", library]) for library in libraries)
+    if package == "python3-dev":
+        return os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+    if package == "mariadb-server":
+        return has_program("mariadbd", "mariadb-install-db")
+    if package == "fonts-noto-cjk":
+        found = has_program("fc-list") and subprocess.check_output(["fc-list", ":lang=zh"])  # noqa: S607
+        return bool(found)
+    return has_program(package)
+
+
+def require_packages(packages: "list[str]", purpose: "str") -> "None":
+    missing = [package for package in packages if not has_package(package)]
+    if missing:
+        apt_install(missing, purpose)
+
+
+def apt_install(packages: "list[str]", purpose: "str") -> "None":
+    """Install Debian packages when that is allowed, else stop with the line that does it."""
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+    if os.geteuid() != 0 or not has_program("apt-get"):
+        raise CannotGoOn(
+            f"{purpose} needs {', '.join(packages)}. On Debian or Ubuntu run: "
+            f"sudo {' '.join(command)}"
+        )
+    say(f"Installing {', '.join(packages)} with apt-get.")
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    with no_service_starts():
+        # A stale list of packages is no reason to stop: what it names may still be there.
+        run(["apt-get", "update"], environment, quiet=True)
+        code, output = run(command, environment, quiet=True)
+    if code != 0:
+        explain_full_disk(output)
+        raise CannotGoOn(
+            f"apt-get could not install {', '.join(packages)}: {last_line(output)} "
+            f"Run it by hand: {' '.join(command)}"
+        )
+
+
+@contextlib.contextmanager
+def no_service_starts() -> "collections.abc.Iterator[None]":
+    """Keep Debian from starting the servers that it installs; tests start private ones."""
+    if os.path.exists(SERVICE_POLICY):
+        yield
+        return
+    with open(SERVICE_POLICY, "w") as policy:
+        policy.write("#!/bin/sh\nexit 101\n")
+    try:
+        os.chmod(SERVICE_POLICY, 0o755)  # noqa: S103
+        yield
+    finally:
+        os.remove(SERVICE_POLICY)
+
+
+# --- Processes ----------------------------------------------------------------------------------
+
+
+def run(
+    command: "list[str]", environment: "dict[str, str] | None" = None, quiet: "bool" = False
+) -> "tuple[int, str]":
+    """Exit code and, when `quiet`, the output that was kept back. Ctrl-C waits for its end."""
+    process = subprocess.Popen(  # noqa: S603
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        encoding="utf-8",
+        errors="replace",
+    )
+    try:
+        output, _ = process.communicate()
+    except KeyboardInterrupt as interrupt:
+        end(process, told=not isinstance(interrupt, Terminated))
+        raise
+    return process.returncode, output or ""
+
+
+def end(process: "subprocess.Popen[str]", told: "bool") -> "None":
+    """Let a process clean up; `told` when the terminal sent the Ctrl-C to it as well."""
+    if not told:
+        # SIGINT, because pytest and pip tidy up on it and not on SIGTERM.
+        process.send_signal(signal.SIGINT)
+    for impatient in (process.terminate, process.kill):
+        try:
+            process.communicate(timeout=STOP_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            impatient()
+    process.communicate()
+
+
+def last_line(output: "str") -> "str":
+    """The last line that tells an error, or else the last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(ERROR|E|Error|error)\b", line)]
+    return (errors or lines or ["no reason was given."])[-1]
+
+
+def explain_full_disk(output: "str") -> "None":
+    for folder in (ROOT, tempfile.gettempdir()):
+        require_space(folder, 5)
+    if "No space left on device" in output or "[Errno 28]" in output:
+        raise CannotGoOn("The disk is full: No space left on device. Make room and repeat.")
+
+
+# --- The virtual environment --------------------------------------------------------------------
+
+
+def setting(name: "str") -> "str":
+    """A variable of the environment or, where that lacks it, of `.env`; "" if neither has it."""
+    if name in os.environ:
+        return os.environ[name]
+    value = ""
+    try:
+        with open(os.path.join(ROOT, ".env"), encoding="utf-8") as file:
+            for line in file:
+                match = re.match(r"(?:export )?([A-Za-z_0-9]+)=(.*)", line)
+                if match and match.group(1) == name:
+                    value = match.group(2).strip().strip("'\"")
+    except FileNotFoundError:
+        pass
+    return value
+
+
+def stamp_of(locks: "list[str]") -> "dict[str, str]":
+    """What an installation of these locks rests on. A moved tree counts as another one, because
+    the scripts of a virtual environment name their place."""
+    stamp = {"python": sys.version, "root": ROOT}
+    for lock in locks:
+        with open(os.path.join(ROOT, lock), "rb") as file:
+            stamp[lock] = hashlib.sha256(file.read()).hexdigest()
+    return stamp
+
+
+def installed() -> "dict[str, str]":
+    """The stamp of the last complete installation, {} when there is none."""
+    try:
+        with open(STAMP, encoding="utf-8") as file:
+            stamp = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return stamp if os.path.exists(VENV_PYTHON) and isinstance(stamp, dict) else {}
+
+
+def install(locks: "list[str]") -> "None":
+    """Bring .venv to what the locks say; nothing but a look at the stamp when it is there."""
+    wanted = stamp_of(locks)
+    if wanted.items() <= installed().items():
+        return
+    with open(os.path.join(ROOT, RUN_LOCK), "r+b") as lock_file:
+        # Two commands in one fresh clone: the second waits and then finds everything done.
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        kept = installed()
+        if wanted.items() <= kept.items():
+            return
+        require_space(ROOT, sum(LOCK_MEGABYTES[lock] for lock in locks))
+        make_venv()
+        if MYSQL_LOCK in locks and wanted[MYSQL_LOCK] != kept.get(MYSQL_LOCK):
+            require_packages(BUILD_PACKAGES, "Building mysqlclient")
+        say("Installing the packages of {}; this takes a minute.".format(", ".join(locks)))
+        if os.path.exists(STAMP):
+            os.remove(STAMP)
+        requirements = [part for lock in locks for part in ("--requirement", lock)]
+        pip(["--require-hashes", *requirements])
+        same_base = all(kept.get(name) == wanted[name] for name in ("python", "root"))
+        write(STAMP, json.dumps({**(kept if same_base else {}), **wanted}, indent=1))
+
+
+def make_venv() -> "None":
+    """Make .venv, anew when it is broken, half made, or of another Python."""
+    probe = f"import pip, sys; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
+    if installed().get("root", ROOT) == ROOT and succeeds([VENV_PYTHON, "-c", probe]):
+        return
+    require_venv_module()
+    say("Making the virtual environment .venv.")
+    # The one that runs may itself lie in .venv, which is about to be cleared.
+    python = getattr(sys, "_base_executable", sys.executable)
+    code, output = run([python, "-m", "venv", "--clear", VENV], quiet=True)
+    if code != 0:
+        explain_full_disk(output)
+        raise CannotGoOn(f"The virtual environment .venv could not be made: {last_line(output)}")
+
+
+def pip(arguments: "list[str]") -> "None":
+    command = [VENV_PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    environment = dict(os.environ, PIP_USER="0", PIP_REQUIRE_VIRTUALENV="0")
+    code, output = run([*command, *arguments], environment, quiet=True)
+    if code != 0:
+        explain_full_disk(output)
+        write(PIP_LOG, output)
+        raise CannotGoOn(why_pip_failed(output) + " All that pip said is in .venv/pip.log.")
+
+
+def why_pip_failed(output: "str") -> "str":
+    unreachable = r"NewConnectionError|name resolution|timed out|ProxyError|SSLError|Max retries"
+    if "DO NOT MATCH THE HASHES" in output:
+        return "A package is not the one that the lock file names: its hash differs."
+    if re.search(unreachable, output):
+        return (
+            "The packages could not be fetched: the package index does not answer. Check the "
+            "network, or name a mirror in PIP_INDEX_URL, and repeat."
+        )
+    return f"pip could not install the packages: {last_line(output)}"
+
+
+def write(path: "str", text: "str") -> "None":
+    """Replace a file so that a reader sees the old or the new one, never half of it."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+# --- The commands -------------------------------------------------------------------------------
+
+
+def start() -> "int":
+    """Install what running needs and become `manage.py serve`; returns only on a failure."""
+    is_mysql = setting("DATABASE_URL").startswith("mysql")
+    install([RUN_LOCK, MYSQL_LOCK] if is_mysql else [RUN_LOCK])
+    require_space(os.path.join(ROOT, setting("VAR_DIR") or "var"), VAR_MEGABYTES)
+    # In place of this process, so that signals go straight to the supervisor.
+    os.execv(VENV_PYTHON, [VENV_PYTHON, os.path.join(ROOT, "manage.py"), "serve"])  # noqa: S606
+
+
+def develop(module: "str", *arguments: "str") -> "int":
+    """Install what developing needs and become one of the tools beside the tests."""
+    install(ALL_LOCKS)
+    os.execv(VENV_PYTHON, [VENV_PYTHON, "-m", module, *arguments])  # noqa: S606
+
+
+def test() -> "int":
+    """The checks and the whole suite, with the servers and the browser that it needs."""
+    require_packages(BUILD_PACKAGES + TEST_PACKAGES, "The test suite")
+    return develop("tests.gate", "test")
+
+
+def tool(name: "str") -> "str":
+    return os.path.join(VENV, "bin", name)
+
+
+COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
+    "run": start,
+    "check": lambda: develop("tests.gate", "check"),
+    "test": test,
+    "test-fast": lambda: develop("tests.gate", "test-fast"),
+    "locks": lambda: develop("tests.locks"),
+}
+
+
+def terminate(_number: "int", _frame: "object") -> "None":
+    raise Terminated
+
+
+def main(arguments: "list[str]") -> "int":
+    """The exit code of one command; 1 and one line on standard error when it cannot go on."""
+    try:
+        require_python(*sys.version_info[:2])
+        if len(arguments) != 1 or arguments[0] not in COMMANDS:
+            raise CannotGoOn("Say what to do, one of: {}.".format(", ".join(COMMANDS)))
+        signal.signal(signal.SIGTERM, terminate)
+        os.chdir(ROOT)
+        return COMMANDS[arguments[0]]()
+    except CannotGoOn as reason:
+        sys.stderr.write(f"{reason}\n")
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        return 130
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            sys.stderr.write("The disk is full: No space left on device. Make room and repeat.\n")
+        else:
+            sys.stderr.write(f"{error.filename or ROOT}: {error.strerror}.\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""The gate that every change passes: `python -m tests.gate check | test | test-fast`.
+
+`make check`, `make test` and `make test-fast` install what it needs and then start it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from taskplatform.bootstrap import CannotGoOn, run, say, terminate, tool
+
+MANAGE = [sys.executable, "manage.py"]
+PYTEST = [sys.executable, "-m", "pytest", "-n", "2"]
+CHECKS: list[tuple[str, list[str]]] = [
+    ("ruff check", [tool("ruff"), "check", "."]),
+    ("ruff format", [tool("ruff"), "format", "--check", "."]),
+    ("mypy", [tool("mypy")]),
+    ("import contracts", [tool("lint-imports")]),
+    ("migrations", [*MANAGE, "makemigrations", "--check", "--dry-run"]),
+    ("django check", [*MANAGE, "check"]),
+    ("deployment check", [*MANAGE, "check", "--deploy", "--fail-level", "WARNING"]),
+]
+
+
+def isolated(folder: str) -> dict[str, str]:
+    """An environment that never names the database or the files of a running platform."""
+    return {**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder}
+
+
+def check() -> int:
+    """Lint, format, types, contracts, migrations and deployment; CannotGoOn names the first
+    that fails, below its output."""
+    production = {
+        "HTTPS": "1",
+        "DEBUG": "0",
+        "SECRET_KEY": secrets.token_urlsafe(64),
+        "ALLOWED_HOSTS": "example.org",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, command in CHECKS:
+            extra = production if "--deploy" in command else {}
+            began = time.monotonic()
+            code, output = run(command, {**isolated(folder), **extra}, quiet=True)
+            seconds = time.monotonic() - began
+            say(f"{name:<18}{'failed' if code else 'ok':<8}{seconds:5.1f} s")
+            if code:
+                say(output.rstrip())
+                raise CannotGoOn(f"The check failed at: {name}. Its output is above.")
+    return 0
+
+
+def suite(title: str, command: Sequence[str]) -> int:
+    say(f"The suite on {title}")
+    with tempfile.TemporaryDirectory() as folder:
+        code, _ = run(list(command), isolated(folder))
+    return code
+
+
+def test() -> int:
+    """Everything; the last line on success is the closing line of pytest."""
+    beside_servers = [sys.executable, "-m", "tests.servers", "--", *PYTEST]
+    return check() or suite("SQLite", PYTEST) or suite("MariaDB and Redis", beside_servers)
+
+
+def test_fast() -> int:
+    """The suite on SQLite, without browser and without whole processes."""
+    return suite("SQLite", [*PYTEST, "--ignore=tests/browser", "--ignore=tests/acceptance"])
+
+
+COMMANDS = {"check": check, "test": test, "test-fast": test_fast}
+
+
+def main(name: str) -> int:
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        return COMMANDS[name]()
+    except CannotGoOn as reason:
+        sys.stderr.write(f"{reason}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
