@@ -219,6 +219,8 @@ class MariaDBServer(PrivateServer):
                 f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{self._password}';",
                 f"GRANT ALL ON `{self.database}`.* TO {user};",
                 rf"GRANT ALL ON `test\_{self.database}%`.* TO {user};",
+                # Races are tested by who waits for whose locks.
+                f"GRANT PROCESS ON *.* TO {user};",
             ]
         statements += [
             f"CREATE USER IF NOT EXISTS 'admin'@'localhost' IDENTIFIED BY '{self._password}';",

@@ -1,0 +1,227 @@
+"""The private servers take every blow that tests deal them, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import MySQLdb
+import pytest
+import redis
+
+from tests import servers
+from tests.servers import MariaDBServer, ServerError, mariadb_server, redis_server
+
+pytestmark = pytest.mark.mariadb
+RUN = [sys.executable, "-m", "tests.servers", "--"]
+
+
+@contextlib.contextmanager
+def cursor(server: MariaDBServer) -> Iterator[MySQLdb.cursors.Cursor]:
+    url = urlsplit(server.url)
+    connection = MySQLdb.connect(
+        host=url.hostname,
+        port=url.port,
+        user=url.username,
+        password=url.password,
+        database=url.path.strip("/"),
+        read_timeout=5,
+    )
+    with contextlib.closing(connection), connection.cursor() as opened:
+        yield opened
+        connection.commit()
+
+
+def in_folder(folder: Path) -> Mapping[str, str]:
+    """The environment of a run whose every temporary file lies in the folder."""
+    return {**os.environ, "TMPDIR": str(folder)}
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_mariadb_killed_and_started_again_keeps_port_and_committed_rows() -> None:
+    with mariadb_server() as server:
+        port = server.port
+        with cursor(server) as sql:
+            sql.execute("CREATE TABLE told (n INT PRIMARY KEY)")
+            sql.execute("INSERT INTO told VALUES (7)")
+
+        server.kill()
+        assert not is_open(port)
+        server.start()
+
+        assert server.port == port
+        with cursor(server) as sql:
+            sql.execute("SELECT n FROM told")
+            assert sql.fetchall() == ((7,),)
+
+
+def test_mariadb_stopped_in_good_order_starts_again() -> None:
+    with mariadb_server() as server:
+        server.stop()
+        assert not is_open(server.port)
+
+        server.start()
+
+        with cursor(server) as sql:
+            sql.execute("SELECT 1")
+
+
+def test_mariadb_user_makes_test_databases_and_no_others() -> None:
+    with mariadb_server() as server, cursor(server) as sql:
+        sql.execute("CREATE DATABASE test_taskplatform_gw0")
+        with pytest.raises(MySQLdb.OperationalError, match="Access denied"):
+            sql.execute("CREATE DATABASE somebody_elses")
+
+
+def test_mariadb_is_far_from_utc_and_knows_no_zones() -> None:
+    """What a product that trusts the server's zone would trip over."""
+    with mariadb_server() as server, cursor(server) as sql:
+        sql.execute(
+            "SELECT TIMEDIFF(NOW(), UTC_TIMESTAMP()), CONVERT_TZ(NOW(), 'UTC', 'Asia/Shanghai')"
+        )
+        ((ahead, converted),) = sql.fetchall()
+    assert ahead.total_seconds() == 8 * 3600
+    assert converted is None
+
+
+def test_mariadb_fault_set_by_execute_reaches_the_user() -> None:
+    with mariadb_server() as server:
+        server.execute("SET GLOBAL read_only = 1")
+
+        with cursor(server) as sql, pytest.raises(MySQLdb.OperationalError, match="read-only"):
+            sql.execute("CREATE TABLE refused (n INT)")
+
+
+def test_paused_server_takes_connections_and_answers_after_resume() -> None:
+    with redis_server() as server:
+        client = redis.Redis.from_url(server.url, socket_timeout=0.2)
+        with contextlib.closing(client):
+            server.pause()
+            with pytest.raises(redis.TimeoutError):
+                client.ping()
+
+            server.resume()
+            assert client.ping()
+
+
+def test_redis_killed_and_started_again_is_empty() -> None:
+    with redis_server() as server, contextlib.closing(redis.Redis.from_url(server.url)) as client:
+        client.set("key", "value")
+
+        server.kill()
+        server.start()
+
+        assert client.get("key") is None
+
+
+def test_server_started_twice_is_refused() -> None:
+    with redis_server() as server, pytest.raises(ServerError, match="redis runs already"):
+        server.start()
+
+
+def test_failure_inside_the_block_leaves_neither_process_nor_folder() -> None:
+    with pytest.raises(RuntimeError, match="the test failed"), mariadb_server() as server:
+        process, folder = server.pid, server.folder
+        raise RuntimeError("the test failed")
+
+    assert not folder.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers.RedisServer, "_command", lambda _: ["redis-server", "--nonsense"])
+
+    with pytest.raises(ServerError, match=r"(?s)redis ended with code 1.*Bad directive"):
+        with redis_server():
+            pass
+
+
+def test_missing_server_is_told_with_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(servers, "_SEARCH_PATH", str(tmp_path))
+
+    with pytest.raises(ServerError) as caught, mariadb_server():
+        pass
+
+    assert str(caught.value) == (
+        "mariadb-install-db is not installed; "
+        "as root run: apt-get install --yes mariadb-server redis-server"
+    )
+
+
+def test_command_finds_both_servers_and_gives_its_exit_code(tmp_path: Path) -> None:
+    look = (
+        "import os, sys, MySQLdb, redis\n"
+        "from urllib.parse import urlsplit\n"
+        "u = urlsplit(os.environ['DATABASE_URL'])\n"
+        "MySQLdb.connect(host=u.hostname, port=u.port, user=u.username, password=u.password,\n"
+        "                database=u.path[1:]).close()\n"
+        "redis.Redis.from_url(os.environ['REDIS_URL']).ping()\n"
+        "print(u.port)\n"
+        "sys.exit(7)\n"
+    )
+
+    ended = subprocess.run(
+        [*RUN, sys.executable, "-c", look],
+        env=in_folder(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (7, "")
+    assert not is_open(int(ended.stdout))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)],
+    ids=["SIGTERM", "SIGHUP", "Ctrl-C"],
+)
+def test_run_asked_to_end_takes_command_and_servers_with_it(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    process = subprocess.Popen(
+        [*RUN, "sh", "-c", "echo $DATABASE_URL $$; exec sleep 60"],
+        env=in_folder(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        url, command = process.stdout.readline().split()
+        began = time.monotonic()
+        if number == signal.SIGINT:
+            # The terminal sends Ctrl-C to every process of its group.
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        assert process.wait(30) == code
+    assert time.monotonic() - began < 15
+    assert not is_open(urlsplit(url).port or 0)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(command), 0)
+
+
+def test_run_without_a_command_says_how_to_call_it() -> None:
+    ended = subprocess.run(RUN, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    assert "which command? For example: python -m tests.servers -- pytest tests" in ended.stderr

@@ -1,0 +1,221 @@
+"""Debian's Chromium against the whole platform: its middleware, collected static files and all.
+
+A page that loads anything from elsewhere, breaks its Content-Security-Policy, writes an error to
+the console or lets a script fail makes its test fail.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.management import call_command
+from django.test import Client, override_settings
+from django.test.testcases import LiveServerThread
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Route,
+    ViewportSize,
+    sync_playwright,
+)
+
+import taskplatform.settings
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TELL_VIOLATIONS = """
+addEventListener("securitypolicyviolation", event => tellViolation(
+  `${event.effectiveDirective} refuses ${event.blockedURI || "inline code"} on ${event.documentURI}`
+))
+"""
+
+
+class Watch:
+    """Collects what a page must not do; `allow` names an error that a test provokes."""
+
+    def __init__(self, site: str) -> None:
+        self._host = urlsplit(site).netloc
+        self._complaints: list[str] = []
+        self._allowed: list[str] = []
+
+    def allow(self, pattern: str) -> None:
+        """Expect at least one complaint in which the regular expression is found."""
+        self._allowed.append(pattern)
+
+    def attend(self, context: BrowserContext) -> None:
+        """Watch every page of the context, and stop every request that would leave the machine."""
+        context.route("**/*", self._let_through)
+        context.expose_binding("tellViolation", lambda _source, text: self._note("CSP", text))
+        context.add_init_script(TELL_VIOLATIONS)
+        context.on("console", self._on_console)
+        context.on("weberror", lambda error: self._note("script", str(error.error)))
+
+    def _let_through(self, route: Route) -> None:
+        if urlsplit(route.request.url).netloc == self._host:
+            route.continue_()
+        else:
+            self._note("foreign request", route.request.url)
+            route.abort()
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._note("console", f"{message.text} ({message.location['url']})")
+
+    def _note(self, kind: str, text: str) -> None:
+        self._complaints.append(f"{kind}: {text}")
+
+    def verdict(self) -> list[str]:
+        """What was not allowed, and what was allowed but never came."""
+
+        def fits(pattern: str, complaint: str) -> bool:
+            return re.search(pattern, complaint) is not None
+
+        unexpected = [c for c in self._complaints if not any(fits(p, c) for p in self._allowed)]
+        missing = [p for p in self._allowed if not any(fits(p, c) for c in self._complaints)]
+        return [*unexpected, *(f"expected but never seen: {pattern}" for pattern in missing)]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    binary = shutil.which("chromium")
+    if binary is None:
+        pytest.fail("chromium is not installed; as root run: apt-get install --yes chromium")
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        # Playwright runs an event loop in this thread, in which Django would refuse all queries.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def collected_static() -> None:
+    with override_settings(STORAGES=taskplatform.settings.STORAGES):
+        call_command("collectstatic", interactive=False, verbosity=0)
+
+
+@pytest.fixture
+def live_site(transactional_db: None, collected_static: None) -> Iterator[str]:
+    """The platform on a free port: its address without a slash at the end.
+
+    Not pytest-django's live_server, which serves static files in place of the platform.
+    """
+    with override_settings(STORAGES=taskplatform.settings.STORAGES):
+        server = LiveServerThread("127.0.0.1", lambda _media: WSGIHandler())
+        server.daemon = True
+        server.start()
+        server.is_ready.wait()
+        if server.error:
+            raise server.error
+        yield f"http://127.0.0.1:{server.port}"
+        server.terminate()
+
+
+@pytest.fixture
+def watch(live_site: str) -> Iterator[Watch]:
+    watch = Watch(live_site)
+    yield watch
+    verdict = watch.verdict()
+    if verdict:
+        pytest.fail("The pages did what they must not:\n" + "\n".join(verdict), pytrace=False)
+
+
+@pytest.fixture
+def page_as(
+    chromium: Browser, live_site: str, watch: Watch, role_user: Callable[[str], User]
+) -> Iterator[Callable[[str | None], Page]]:
+    """`page_as("operator")` is a page signed in with that role, `"superuser"` as one, None as none.
+
+    Each has cookies of its own. Relative addresses are those of `live_site`.
+    """
+    contexts: list[BrowserContext] = []
+
+    def page_as(role: str | None) -> Page:
+        context = chromium.new_context(base_url=live_site, locale="en")
+        contexts.append(context)
+        watch.attend(context)
+        if role is not None:
+            user = _superuser() if role == "superuser" else role_user(role)
+            context.add_cookies([{**_session_cookie(user), "url": live_site}])  # type: ignore[typeddict-item]
+        return context.new_page()
+
+    yield page_as
+    for context in contexts:
+        context.close()
+
+
+def _superuser() -> User:
+    return User.objects.filter(username="admin").first() or User.objects.create_superuser("admin")
+
+
+def _session_cookie(user: User) -> dict[str, Any]:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    name = settings.SESSION_COOKIE_NAME
+    return {"name": name, "value": client.cookies[name].value}
+
+
+@pytest.fixture
+def browser_page(page_as: Callable[[str | None], Page]) -> Page:
+    """A page signed in as superuser: `browser_page.goto("/admin/")`."""
+    return page_as("superuser")
+
+
+@pytest.fixture(scope="session")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(os.environ.get("SCREENSHOTS") or tmp_path_factory.mktemp("screenshots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def shoot(browser_page: Page, screenshots: Path) -> Callable[..., Path]:
+    """`shoot("queue", width=390, dark=True, language="zh-hans")` writes queue.png; its path.
+
+    It shows the page as it stands, or, when a language is asked for, its address opened anew.
+    """
+
+    def shoot(
+        name: str,
+        *,
+        page: Page = browser_page,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        language: str | None = None,
+        full_page: bool = False,
+    ) -> Path:
+        shown = page
+        if language is not None:
+            shown = page.context.new_page()
+            shown.set_extra_http_headers({"Accept-Language": language})
+            shown.goto(page.url)
+        shown.set_viewport_size(ViewportSize(width=width, height=height))
+        shown.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
+        shown.wait_for_load_state("networkidle")
+        path = screenshots / f"{name}.png"
+        shown.screenshot(path=path, full_page=full_page, animations="disabled")
+        if shown is not page:
+            shown.close()
+        return path
+
+    return shoot

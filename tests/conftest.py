@@ -1,0 +1,226 @@
+"""What every test stands on: an environment of its own, a clock to move, keys and clients.
+
+Django is configured from here and not from pyproject.toml, because its settings read the
+environment once, and pytest-django would load them before this file can prepare it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import django
+import hypothesis
+import pytest
+from django.conf import settings as django_settings
+
+from apps.common.conf import Conf
+from tests.clients import JsonClient
+from tests.frozen import FrozenClock
+from tests.races import Race, race
+
+VAR_DIR = Path(tempfile.mkdtemp(prefix="taskplatform-tests-"))
+atexit.register(shutil.rmtree, VAR_DIR)
+
+# The shell or a .env of the developer decides nothing but which servers the tests use.
+ENVIRONMENT = {
+    "DJANGO_SETTINGS_MODULE": "taskplatform.settings",
+    "VAR_DIR": str(VAR_DIR),
+    "SECRET_KEY": "a-key-for-tests-" * 4,
+    "SECRET_KEY_FALLBACKS": "",
+    "ALLOWED_HOSTS": "127.0.0.1,localhost",
+    "CSRF_TRUSTED_ORIGINS": "",
+    "DEBUG": "0",
+    "HTTPS": "0",
+    "PORT": "8000",
+    "HOST": "127.0.0.1",
+    "EXTRA_APPS": "",
+    "TIME_ZONE": "UTC",
+    "LANGUAGE_CODE": "en",
+    "LOG_LEVEL": "INFO",
+    **dict.fromkeys(Conf.tunables(), ""),
+}
+
+
+def _prepare_environment() -> None:
+    if django_settings.configured:
+        pytest.exit("Django was configured before the tests; unset DJANGO_SETTINGS_MODULE", 4)
+    os.environ.update(ENVIRONMENT)
+    os.environ.setdefault("DATABASE_URL", "")
+    os.environ.setdefault("REDIS_URL", "")
+    if os.environ["REDIS_URL"]:
+        # Tests empty their cache, so each process beside others has one of Redis's 16 to itself.
+        position = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        address = urlsplit(os.environ["REDIS_URL"])
+        os.environ["REDIS_URL"] = address._replace(path=f"/{position}").geturl()
+
+
+_prepare_environment()
+django.setup()
+# Processes started by the tests, those of xdist first of all, are to begin from nothing too.
+del os.environ["DJANGO_SETTINGS_MODULE"]
+
+hypothesis.settings.register_profile(
+    "default",
+    deadline=None,
+    max_examples=50,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "thorough", hypothesis.settings.get_profile("default"), max_examples=2000
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def is_mariadb() -> bool:
+    return bool(django_settings.DATABASES["default"]["ENGINE"].endswith("mysql"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the one printed seed of the run decide the examples of Hypothesis as well."""
+    if config.getoption("--hypothesis-seed") is None:
+        hypothesis.core.global_force_seed = config.getoption("randomly_seed")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "default")
+    if is_mariadb():
+        cache = "Redis" if os.environ["REDIS_URL"] else "local memory"
+        database = f"database: MariaDB, cache: {cache}; every test runs"
+    else:
+        database = (
+            "database: SQLite; tests marked mariadb are left out, "
+            "`python -m tests.servers -- pytest` runs them"
+        )
+    return [database, f"hypothesis: profile {profile}, examples follow --randomly-seed"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if is_mariadb():
+        return
+    left_out = [item for item in items if item.get_closest_marker("mariadb")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """On SQLite a file in place of memory, so that threads meet as processes do: in WAL mode."""
+    if not is_mariadb():
+        django_settings.DATABASES["default"]["TEST"]["NAME"] = str(VAR_DIR / "test.sqlite3")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_settings() -> Iterator[None]:
+    """Pages without collected static files, and passwords without the cost of hashing."""
+    from django.test import override_settings
+
+    staticfiles = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    with override_settings(
+        STORAGES={**django_settings.STORAGES, "staticfiles": staticfiles},
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+    ):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def fresh_process_state() -> Iterator[None]:
+    """Nothing cached and no language chosen by the test before."""
+    from django.core.cache import cache
+    from django.utils import translation
+
+    cache.clear()
+    with translation.override("en"):
+        yield
+
+
+@pytest.fixture
+def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+    """`apps.common.clock.now()` stands at Monday 2026-03-02 09:00 UTC until the test moves it."""
+    from apps.common import clock, ids
+
+    frozen = FrozenClock(datetime(2026, 3, 2, 9, tzinfo=UTC))
+    monkeypatch.setattr(clock, "now", frozen)
+    # Ids never go back within one maker, and those made so far are from the real present.
+    monkeypatch.setattr(ids, "_maker", ids.IdMaker())
+    return frozen
+
+
+@pytest.fixture
+def make_key(db: None) -> Callable[..., str]:
+    """`make_key(scopes=["pull"], executors=["uid_alice"])` gives `<client-id>.<secret>`.
+
+    Without arguments the key has every scope and is bound to nothing. Further arguments are those
+    of `apps.access.services.create_client`.
+    """
+    from apps.access import services
+    from apps.access.rules.terms import Scope
+
+    def make_key(scopes: Iterable[str] = tuple(Scope), **terms: Any) -> str:
+        terms = {"name": "Test client", "actor": "test", **terms}
+        _, key = services.create_client(scopes=scopes, **terms)
+        return key
+
+    return make_key
+
+
+@pytest.fixture
+def api(make_key: Callable[..., str]) -> JsonClient:
+    """The REST API with a key of every scope: `api.post("/api/v1/dispatch/", {…}).json()`."""
+    return JsonClient(make_key())
+
+
+@pytest.fixture
+def api_with() -> Callable[..., JsonClient]:
+    """`api_with(key)` is the REST API with that key, `api_with(None)` without any."""
+    return JsonClient
+
+
+def _signed_in(user: Any) -> Any:
+    from django.test import Client
+
+    client = Client()
+    # The first backend, axes, wants to see the request of a sign-in and there is none.
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+@pytest.fixture
+def admin_client(admin_user: Any) -> Any:
+    """Django's test client signed in as a superuser."""
+    return _signed_in(admin_user)
+
+
+@pytest.fixture
+def role_user(db: None) -> Callable[[str], Any]:
+    """`role_user("operator")` is a staff user with that role: viewer, operator or configurer."""
+    from django.contrib.auth.models import Group, User
+
+    def role_user(role: str) -> User:
+        user, _ = User.objects.get_or_create(username=role, defaults={"is_staff": True})
+        user.groups.add(Group.objects.get(name=role))
+        return user
+
+    return role_user
+
+
+@pytest.fixture
+def role_client(role_user: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`role_client("viewer")` is Django's test client signed in with that role."""
+    return lambda role: _signed_in(role_user(role))
+
+
+@pytest.fixture
+def racers(transactional_db: None) -> Callable[[Sequence[Callable[[], Any]]], Race]:
+    """`racers([call] * 50)` runs all calls at once, each with its own database connection."""
+    return race
