@@ -1,0 +1,152 @@
+"""Transactions that are run again, and statements the ORM does not offer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
+
+from apps.common import db
+from apps.common.db import ensure_row, insert_rows, transactional
+from apps.common.models import SweepLease
+from apps.dispatch.models import Dispatch, Stock
+from apps.journal.models import JournalEntry
+
+DEADLOCK = (
+    OperationalError(1213, "Deadlock found when trying to get lock"),
+    OperationalError("database is locked"),
+)
+
+
+def deadlock() -> OperationalError:
+    return DEADLOCK[0] if connection.vendor == "mysql" else DEADLOCK[1]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.common.db.time.sleep", lambda seconds: None)
+
+
+class Work:
+    """Writes a row, then fails as often as told."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.runs = 0
+
+    @transactional
+    def run(self) -> str:
+        self.runs += 1
+        SweepLease.objects.create(name=f"run-{self.runs}")
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lost_lock_runs_the_whole_transaction_again() -> None:
+    """F10: whole transactions, nothing of the failed tries remains."""
+    work = Work(deadlock(), deadlock())
+    assert work.run() == "done"
+    assert work.runs == 3
+    assert [row.name for row in SweepLease.objects.all()] == ["run-3"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_gives_up_after_five_tries() -> None:
+    work = Work(*[deadlock() for _ in range(9)])
+    with pytest.raises(OperationalError):
+        work.run()
+    assert work.runs == 5
+    assert not SweepLease.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), IntegrityError("twice"), OperationalError(2013, "Lost connection")]
+)
+def test_other_errors_are_not_repeated(error: Exception) -> None:
+    """A lost connection says nothing about the commit, so the caller decides."""
+    work = Work(error)
+    with pytest.raises(type(error)):
+        work.run()
+    assert work.runs == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_inside_a_callers_transaction_only_the_caller_repeats() -> None:
+    work = Work(deadlock())
+    with pytest.raises(OperationalError), transaction.atomic():
+        work.run()
+    assert work.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (DEADLOCK[0], "mysql"),
+        (OperationalError(1205, "Lock wait timeout exceeded"), "mysql"),
+        (OperationalError(1020, "Record has changed since last read"), "mysql"),
+        (OperationalError(2006, "Server has gone away"), ""),
+        (DEADLOCK[1], "sqlite"),
+        (OperationalError("disk I/O error"), ""),
+        (DatabaseError(), ""),
+        (ValueError("database is locked"), ""),
+    ],
+)
+def test_which_errors_are_a_lost_lock(error: Exception, again: str) -> None:
+    assert db.is_retryable(error) is (again == connection.vendor)
+
+
+@pytest.mark.django_db
+def test_insert_rows_fills_defaults_and_converts() -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": n, "at": "2026-03-02T09:00:00Z", "source": "job", "subject_id": n, "event": "e"}
+        for n in (1, 2)
+    ]
+    rows[1]["source"] = "plan"
+    with transaction.atomic():
+        insert_rows(JournalEntry, [{**row, "data": {"é": [n]}} for n, row in enumerate(rows)])
+    first, second = JournalEntry.objects.order_by("id")
+    assert (first.source, first.data, first.attempt, first.reason) == ("job", {"é": [0]}, None, "")
+    assert (second.source, second.data) == ("plan", {"é": [1]})
+
+
+@pytest.mark.django_db
+def test_insert_rows_is_one_statement(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(1):
+        insert_rows(
+            Stock,
+            [{"source": "once", "task": n, "occurrence": 0, "handed": 0} for n in range(300)],
+        )
+    insert_rows(Stock, [])
+    assert Stock.objects.count() == 300
+
+
+@pytest.mark.django_db
+def test_ensure_row_leaves_an_existing_row_alone() -> None:
+    key = {"source": "once", "task": 1, "occurrence": 0}
+    ensure_row(Stock, list(key), {**key, "handed": 3})
+    ensure_row(Stock, list(key), {**key, "handed": 0})
+    assert Stock.objects.get().handed == 3
+
+
+@pytest.mark.django_db
+def test_vendor_index_exists_where_it_belongs() -> None:
+    """The expiry sweep has its index on both: whole on MariaDB, partial on SQLite."""
+    with connection.cursor() as cursor:
+        constraints = connection.introspection.get_constraints(cursor, Dispatch._meta.db_table)
+    mine = {"dispatch_expiry", "dispatch_expiry_open"} & set(constraints)
+    assert mine == (
+        {"dispatch_expiry"} if connection.vendor == "mysql" else {"dispatch_expiry_open"}
+    )
+
+
+@pytest.mark.django_db
+def test_keys_differ_by_case_accent_and_blank() -> None:
+    """Identity does not depend on the database's collation."""
+    for name in ("a", "A", "á"):
+        SweepLease.objects.create(name=name)
+    assert SweepLease.objects.filter(name="A").count() == 1
+    assert SweepLease.objects.count() == 3

@@ -1,0 +1,55 @@
+"""One process at a time for each sweep; whoever dies loses its turn."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common.leases import sweep_lease
+from apps.common.models import SweepLease
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+
+
+def test_second_comer_has_no_turn(frozen_clock: Any) -> None:
+    """S4.9: one scanner at a time, with owner, end and fence."""
+    with sweep_lease("expire", at_most=MINUTE) as first:
+        with sweep_lease("expire", at_most=MINUTE) as second:
+            assert (first, second) == (True, False)
+        with sweep_lease("other", at_most=MINUTE) as third:
+            assert third
+    with sweep_lease("expire", at_most=MINUTE) as again:
+        assert again
+
+
+def test_dead_holder_loses_its_turn_when_the_time_is_over(frozen_clock: Any) -> None:
+    dead = sweep_lease("expire", at_most=MINUTE)
+    assert dead.__enter__()
+    frozen_clock.advance(seconds=59.999)
+    with sweep_lease("expire", at_most=MINUTE) as early:
+        assert not early
+    frozen_clock.advance(seconds=0.001)
+    with sweep_lease("expire", at_most=MINUTE) as late:
+        assert late
+        # The dead one wakes up and must not end the turn of another.
+        dead.__exit__(None, None, None)
+        assert SweepLease.objects.get(name="expire").held_until is not None
+    assert SweepLease.objects.get(name="expire").fence == 2
+
+
+def test_turn_is_recorded(frozen_clock: Any) -> None:
+    start = frozen_clock.instant
+    with pytest.raises(RuntimeError), sweep_lease("expire", at_most=MINUTE):
+        frozen_clock.advance(seconds=2)
+        raise RuntimeError
+    row = SweepLease.objects.get(name="expire")
+    assert (row.started_at, row.finished_at, row.duration_ms, row.held_until) == (
+        start,
+        start + timedelta(seconds=2),
+        2000,
+        None,
+    )

@@ -1,0 +1,57 @@
+"""Which JSON values every database can keep (MariaDB: depth, surrogates)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.common.errors import BadText, Invalid, LimitReached, TooDeep, TooLarge
+from apps.common.json_rules import canonical, check_json
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": [None, True, 1, -(2**63), 2**63 - 1, 1.5, "é𝄞\n"]},
+        nested(20),
+        {str(n): n for n in range(1000)},
+    ],
+)
+def test_ordinary_value_passes(value: Any) -> None:
+    check_json(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (nested(21), TooDeep),
+        ({str(n): n for n in range(1001)}, LimitReached),
+        ({"a": "x" * 262_144}, TooLarge),
+        ({"a": "\x00"}, BadText),
+        ({"\x00": 1}, BadText),
+        (["\ud83d"], BadText),
+        ([2**63], Invalid),
+        ([-(2**63) - 1], Invalid),
+        ([float("inf")], Invalid),
+        ([float("nan")], Invalid),
+        ([object()], Invalid),
+    ],
+)
+def test_unfit_value_is_refused_at_its_field(value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        check_json(value, field="params")
+    assert caught.value.errors[0].field == "params"  # type: ignore[attr-defined]
+
+
+def test_canonical_text_is_equal_for_equal_values() -> None:
+    assert canonical({"b": [1.0, "é"], "a": None}) == canonical({"a": None, "b": [1.0, "é"]})
+    assert canonical({"a": 1}) != canonical({"a": True})
