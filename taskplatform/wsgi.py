@@ -4,5 +4,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from apps.common.middleware import ReadableHeaders
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
-application = get_wsgi_application()
+application = ReadableHeaders(get_wsgi_application())

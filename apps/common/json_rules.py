@@ -6,7 +6,15 @@ import json
 import re
 from typing import Any
 
-from apps.common.errors import BadText, FieldError, Invalid, PlatformError, TooDeep, TooLarge
+from apps.common.errors import (
+    BadText,
+    FieldError,
+    Invalid,
+    LimitReached,
+    PlatformError,
+    TooDeep,
+    TooLarge,
+)
 
 # MariaDB's JSON check refuses 32 levels.
 MOST_DEPTH = 20
@@ -21,8 +29,9 @@ _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 def check_text(text: str, *, field: str = "") -> None:
     """BadText when the text holds NUL or a lone surrogate."""
     if _BAD_TEXT.search(text):
-        message = "NUL characters and lone surrogates cannot be stored; remove them."
-        raise BadText(message, errors=[FieldError(field, "bad_text", message)])
+        raise _refusal(
+            BadText, field, "NUL characters and lone surrogates cannot be stored; remove them."
+        )
 
 
 def check_json(value: Any, *, field: str = "") -> None:
@@ -31,30 +40,48 @@ def check_json(value: Any, *, field: str = "") -> None:
     The limits: 20 levels, 1,000 keys in all, 256 KB as UTF-8, integers of 64 bits, finite numbers,
     text without NUL and lone surrogates.
     """
+    check_tree(value, field=field)
+    check_size(value, field=field)
+
+
+def check_size(value: Any, *, field: str = "") -> None:
+    """TooLarge when the value, which passed `check_tree`, fills more than 256 KB as UTF-8."""
+    size = len(canonical(value).encode())
+    if size > MOST_BYTES:
+        raise _refusal(TooLarge, field, f"{size} bytes of JSON; at most {MOST_BYTES} are kept.")
+
+
+def check_tree(value: Any, *, field: str = "") -> None:
+    """`check_json` without the limit of bytes, for a value whose text has been measured."""
     keys = 0
     level: list[Any] = [value]
     for depth in range(MOST_DEPTH + 1):
         deeper: list[Any] = []
         for node in level:
+            if isinstance(node, dict | list) and depth == MOST_DEPTH:
+                raise _refusal(TooDeep, field, f"More than {MOST_DEPTH} levels of nesting.")
             if isinstance(node, dict):
                 keys += len(node)
-                for key, below in node.items():
-                    check_text(str(key), field=field)
-                    deeper.append(below)
+                for key in node:
+                    _check_key(key, field)
+                deeper.extend(node.values())
             elif isinstance(node, list):
                 deeper.extend(node)
             else:
                 _check_scalar(node, field)
         if keys > MOST_KEYS:
-            raise _refusal(TooLarge, field, f"More than {MOST_KEYS} keys in one JSON value.")
+            raise _refusal(
+                LimitReached, field, f"More than {MOST_KEYS} keys in one JSON value; send fewer."
+            )
         if not deeper:
-            break
-        if depth == MOST_DEPTH:
-            raise _refusal(TooDeep, field, f"More than {MOST_DEPTH} levels of nesting.")
+            return
         level = deeper
-    size = len(json.dumps(value, ensure_ascii=False).encode())
-    if size > MOST_BYTES:
-        raise _refusal(TooLarge, field, f"{size} bytes of JSON; at most {MOST_BYTES} are kept.")
+
+
+def _check_key(key: Any, field: str) -> None:
+    if not isinstance(key, str):
+        raise _refusal(Invalid, field, f"{type(key).__name__} is not a JSON key; use text.")
+    check_text(key, field=field)
 
 
 def _check_scalar(node: Any, field: str) -> None:

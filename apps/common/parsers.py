@@ -1,0 +1,223 @@
+"""Reading a request body: one JSON object in UTF-8, of bounded size, depth and number of keys."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import IO, Any
+
+from django.http import HttpRequest
+from rest_framework.parsers import BaseParser
+
+from apps.common.errors import (
+    DuplicateKey,
+    FieldError,
+    Invalid,
+    Malformed,
+    TooDeep,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from apps.common.json_rules import (
+    INTEGERS,
+    MOST_BYTES,
+    MOST_DEPTH,
+    MOST_KEYS,
+    check_size,
+    check_tree,
+)
+
+BATCH_BYTES = 8 * 1024 * 1024
+BATCH_ITEMS = 1000
+# The object around the items and the list that holds them.
+_BATCH_DEPTH = MOST_DEPTH + 2
+
+_CHARSETS = {"utf-8", "utf8"}
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+# Raw NUL is no JSON and a raw surrogate no UTF-8, so only escapes can bring them in.
+_SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+
+
+class StrictJSONParser(BaseParser):
+    """The parser of every API view; raises the errors of `apps.common.errors`.
+
+    The view's attribute `body_limit` tells how much it takes: "single" (256 KB) or "batch" (8 MB,
+    whose top-level lists hold at most 1,000 items, each within the limits of a single body).
+    """
+
+    media_type = "application/json"
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The object in the body. DRF's stream is passed over: it is empty for a chunked body."""
+        context = parser_context or {}
+        batch = getattr(context["view"], "body_limit", "single") == "batch"
+        request: HttpRequest = context["request"]._request
+        body = read_body(request, BATCH_BYTES if batch else MOST_BYTES)
+        check_content_headers(request)
+        return parse_json(body, batch=batch)
+
+
+def read_body(request: HttpRequest, limit: int) -> bytes:
+    """The body, of at most `limit` bytes; TooLarge or Malformed (cut off, empty) otherwise.
+
+    A declared length above the limit is refused before anything is read.
+    """
+    meta = request.META
+    declared = meta.get("CONTENT_LENGTH") or ""
+    if declared and not (declared.isascii() and declared.isdigit()):
+        raise Malformed("Content-Length is not a number; send the length of the body in bytes.")
+    # Twenty digits are more than any limit; longer ones need no conversion.
+    if len(declared) > 20 or int(declared or 0) > limit:
+        raise _too_large(limit)
+    # Django reads nothing from a chunked body; a server that ends the stream itself can be read.
+    chunked = not declared and meta.get("wsgi.input_terminated")
+    read = meta["wsgi.input"].read if chunked else request.read
+    body = b""
+    try:
+        while part := read(limit + 1 - len(body)):
+            body += part
+            if len(body) > limit:
+                raise _too_large(limit)
+    except OSError as error:
+        raise Malformed("The connection broke before the body was complete.") from error
+    if declared and len(body) != int(declared):
+        raise Malformed(f"The body ended after {len(body)} of {declared} bytes; send it again.")
+    if not body:
+        raise Malformed("The body is empty; send a JSON object, at least {}.")
+    return body
+
+
+def check_content_headers(request: HttpRequest) -> None:
+    """UnsupportedMediaType unless the headers promise plain JSON in UTF-8."""
+    if request.content_type != "application/json":
+        given = f"{request.content_type[:80]!r} is" if request.content_type else "None was"
+        raise UnsupportedMediaType(f"{given} given; send Content-Type: application/json.")
+    charset = (request.content_params or {}).get("charset", "utf-8")
+    if charset.lower() not in _CHARSETS:
+        raise UnsupportedMediaType(f"The charset {charset[:40]!r} is not read; send UTF-8.")
+    encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip()
+    if encoding.lower() not in {"", "identity"}:
+        raise UnsupportedMediaType(
+            f"Content-Encoding {encoding[:40]!r} is not read; send it plain."
+        )
+
+
+def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
+    """The JSON object in these bytes; a PlatformError names what is wrong with them."""
+    if body.startswith(_BYTE_ORDER_MARKS):
+        raise Malformed("The body starts with a byte order mark; send plain UTF-8 without one.")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(f"Byte {error.start} of the body is not UTF-8.") from error
+    depth = _check_depth(body, _BATCH_DEPTH if batch else MOST_DEPTH)
+    try:
+        value = _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise Malformed(f"The body is not JSON: {error.msg} at {where}.") from error
+    if not isinstance(value, dict):
+        raise Malformed(f"The body is {_kind(value)}; send a JSON object: {{…}}.")
+    # Colons outnumber keys, so most bodies need no walk through their values.
+    walk = body.count(b":") > MOST_KEYS or _SUSPECT_ESCAPE.search(body) is not None
+    if batch:
+        _check_batch(value, walk=walk or depth > MOST_DEPTH, measure=len(body) > MOST_BYTES)
+    elif walk:
+        check_tree(value)
+    return value
+
+
+def _check_depth(body: bytes, limit: int) -> int:
+    """The deepest nesting, or the number of brackets where that alone is small enough.
+
+    Counted before parsing, because the parser itself falls over deep nesting.
+    """
+    count = body.count(b"[") + body.count(b"{")
+    if count <= MOST_DEPTH:
+        return count
+    if b"\\" in body:
+        body = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    # Quotes now only open and close strings: every other piece lies outside of them.
+    brackets = b"".join(body.split(b'"')[::2]).translate(_STEPS, _NOT_BRACKETS)
+    depth = max(accumulate(array("b", brackets)), default=0)
+    if depth > limit:
+        raise TooDeep(f"The body is nested {depth} levels deep; at most {limit} are read.")
+    return depth
+
+
+def _check_batch(value: dict[str, Any], *, walk: bool, measure: bool) -> None:
+    envelope = {}
+    for name, member in value.items():
+        if not isinstance(member, list):
+            envelope[name] = member
+            continue
+        if len(member) > BATCH_ITEMS:
+            raise Invalid.field(
+                name,
+                f"A batch holds at most {BATCH_ITEMS} items and this one {len(member)}; split it.",
+            )
+        for position, item in enumerate(member):
+            if walk:
+                check_tree(item, field=f"{name}[{position}]")
+            if measure:
+                check_size(item, field=f"{name}[{position}]")
+    if walk:
+        check_tree(envelope)
+    if measure:
+        check_size(envelope)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit} bytes; send less at a time.")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", str: "a string", list: "an array"}
+    return names.get(type(value), "a number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        name = twice[:80].encode(errors="replace").decode()
+        message = f"The key {name!r} stands twice in one object; name each key once."
+        raise DuplicateKey(message, errors=[FieldError(name, "duplicate_key", message)])
+    return value
+
+
+def _integer(digits: str) -> int:
+    # Longer ones are not converted at all: the time grows with the square of the length.
+    if len(digits) <= 20 and INTEGERS[0] <= (value := int(digits)) <= INTEGERS[1]:
+        return value
+    raise Invalid(f"The integer {digits[:24]} has more than 64 bits; write it as a string.")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise Invalid(f"The number {digits[:24]} is out of range; write it as a string.")
+    return value
+
+
+def _constant(name: str) -> float:
+    raise Invalid(f"{name} is not a JSON number; use null or a string.")
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)

@@ -1,0 +1,223 @@
+"""Every failure in one shape: application/problem+json for programs, a small page for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import random
+import sys
+from typing import Any
+
+from django.core.exceptions import (
+    BadRequest,
+    DisallowedHost,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    TooManyFieldsSent,
+    TooManyFilesSent,
+    ValidationError,
+)
+from django.db import DatabaseError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
+from django.template.loader import render_to_string
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from rest_framework import exceptions as drf
+
+from apps.common.db import is_retryable
+from apps.common.errors import (
+    Forbidden,
+    Invalid,
+    Malformed,
+    MethodNotAllowed,
+    NotAuthenticated,
+    NotFound,
+    PlatformError,
+    StorageFull,
+    Throttled,
+    TooLarge,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from apps.common.logs import request_id
+from apps.common.serializers import field_errors, refusal
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM_PATHS = ("/api/", "/health/", "/metrics")
+_FULL_DISK = ("is full", "No space left")
+
+
+class ServerError(PlatformError):
+    """A bug. The answer says nothing of it, the log says all under the same request id."""
+
+    code = "internal"
+    status = 500
+    title = "The server failed"
+
+
+_BY_STATUS: dict[int, PlatformError] = {
+    400: Invalid("The request cannot be read; compare it with /api/docs/."),
+    403: Forbidden("This caller may not do that; ask an operator for the permission."),
+    404: NotFound("Nothing is known at this address or under this id; check it."),
+    405: MethodNotAllowed("This address does not know that method; see the Allow header."),
+    413: TooLarge("The body is too large; send less at a time."),
+    500: ServerError("The request was not carried out; give the operator the request_id."),
+}
+
+
+def by_status(status: int) -> PlatformError:
+    """The error to tell where only a status is known."""
+    return _BY_STATUS.get(status) or _BY_STATUS[500 if status >= 500 else 400]
+
+
+def from_exception(error: BaseException | None) -> PlatformError | None:
+    """What the caller may read of this exception; None where it is a bug of the server."""
+    if isinstance(error, PlatformError):
+        return error
+    if isinstance(error, drf.APIException):
+        return _from_drf(error)
+    if isinstance(error, Http404):
+        return by_status(404)
+    if isinstance(error, PermissionDenied):
+        return by_status(403)
+    if isinstance(error, ValidationError):
+        detail = error.message_dict if hasattr(error, "error_dict") else error.messages
+        return refusal(field_errors(detail))
+    if isinstance(error, RequestDataTooBig):
+        return by_status(413)
+    if isinstance(error, TooManyFieldsSent | TooManyFilesSent):
+        return Invalid("The request has too many fields or files; send fewer at a time.")
+    if isinstance(error, DisallowedHost):
+        return Invalid("This host name is not served here; an operator lists it in ALLOWED_HOSTS.")
+    if isinstance(error, MultiPartParserError | UnreadablePostError):
+        return Malformed("The body broke off or is not what its headers say; send it again.")
+    if isinstance(error, SuspiciousOperation | BadRequest):
+        return by_status(400)
+    return _from_database(error)
+
+
+def _from_drf(error: drf.APIException) -> PlatformError:
+    if isinstance(error, drf.ValidationError):
+        return refusal(field_errors(error.detail))
+    # What a view or permission says itself tells more than the sentence for its status.
+    detail = "" if error.detail == error.default_detail else str(error.detail)
+    if isinstance(error, drf.NotAuthenticated | drf.AuthenticationFailed):
+        return NotAuthenticated(detail or "Send Authorization: Bearer <client-id>.<secret>.")
+    if isinstance(error, drf.Throttled):
+        return Throttled(detail, retry_after=error.wait)  # type: ignore[attr-defined]
+    if isinstance(error, drf.ParseError):
+        return Malformed(detail)
+    if isinstance(error, drf.UnsupportedMediaType):
+        return UnsupportedMediaType("Send the body with Content-Type: application/json.")
+    if isinstance(error, drf.PermissionDenied) and detail:
+        return Forbidden(detail)
+    return by_status(error.status_code)
+
+
+def _from_database(error: BaseException | None) -> PlatformError | None:
+    away = isinstance(error, OperationalError | InterfaceError)
+    if not away and not (isinstance(error, DatabaseError) and is_retryable(error)):
+        return None
+    # One line without a traceback: while the database is away every request comes here.
+    logger.warning("The database did not carry out a request: %s", error)
+    if any(sign in str(error) for sign in _FULL_DISK):
+        return StorageFull("The disk is full and nothing was stored; try again later.")
+    return Unavailable("The database is away or busy; repeat the same request later.")
+
+
+def exception_handler(exc: Exception, context: dict[str, Any]) -> HttpResponse | None:
+    """DRF's hook. None leaves a bug to Django, which logs it and asks `handler500`."""
+    error = from_exception(exc)
+    return problem_response(context["request"], error) if error else None
+
+
+def problem_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
+    """The error as application/problem+json, with the headers that belong to its status."""
+    problem = {
+        "type": f"urn:taskplatform:problem:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "instance": request.path,
+        "code": error.code,
+        "errors": [{"field": e.field, "code": e.code, "message": e.message} for e in error.errors],
+        "request_id": request_id(),
+    }
+    response = HttpResponse(
+        json.dumps(problem), status=error.status, content_type="application/problem+json"
+    )
+    _add_headers(response, error)
+    return response
+
+
+def error_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
+    """The error for whoever asks: a problem for programs, a page for browsers."""
+    if wants_problem(request):
+        return problem_response(request, error)
+    headline, advice = _page_texts(error.status)
+    # No context processors: they read session and database, which may be what fails.
+    page = render_to_string(
+        "errors.html",
+        {
+            "status": error.status,
+            "headline": headline,
+            "advice": advice,
+            "request_id": request_id(),
+        },
+    )
+    response = HttpResponse(page, status=error.status)
+    _add_headers(response, error)
+    return response
+
+
+def wants_problem(request: HttpRequest) -> bool:
+    """True for the paths of programs and for callers that prefer JSON to HTML."""
+    if request.path_info.startswith(_PROGRAM_PATHS):
+        return True
+    return request.get_preferred_type(["text/html", "application/json"]) == "application/json"
+
+
+def _add_headers(response: HttpResponse, error: PlatformError) -> None:
+    if error.status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    if error.status in (429, 503):
+        # Spread, so that those sent away together do not come back together.
+        wait = error.retry_after or random.uniform(1, 5)  # noqa: S311
+        response["Retry-After"] = str(math.ceil(wait))
+
+
+def _page_texts(status: int) -> tuple[str | Promise, str | Promise]:
+    if status == 403:
+        return _("Not allowed"), _("Your account may not do this. Ask an administrator.")
+    if status == 404:
+        return _("Not found"), _("There is nothing at this address. It may have been removed.")
+    if status == 413:
+        return _("Too large"), _("This is more than can be taken at once. Send less.")
+    if status == 507:
+        return _("The disk is full"), _("Nothing was saved. An administrator has to make room.")
+    if status in (429, 503):
+        return _("Not available for a moment"), _("Nothing is lost. Try again in some seconds.")
+    if status >= 500:
+        return _("Something went wrong"), _("It was logged. Give the number below when you ask.")
+    return _("This did not work"), _("The request cannot be carried out as it was sent.")
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(request, from_exception(exception) or by_status(400))
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(request, from_exception(exception) or by_status(403))
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return error_response(request, from_exception(exception) or by_status(404))
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    # Django calls it while it handles the exception, and passes nothing on.
+    return error_response(request, from_exception(sys.exc_info()[1]) or by_status(500))

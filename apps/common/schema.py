@@ -1,0 +1,158 @@
+"""OpenAPI of the API views: what they check is what is shown, and how they fail is shown too."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiSerializerExtension, OpenApiSerializerFieldExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
+from drf_spectacular.utils import Direction
+
+from apps.common.fields import KEY_PATTERN
+from apps.common.paging import PageQuery
+from apps.common.serializers import Name, StrictSerializer, Text
+
+_TEXT = {"type": "string"}
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "What went wrong, after RFC 9457; `code` is for programs.",
+    "properties": {
+        "type": {**_TEXT, "format": "uri", "description": "urn:taskplatform:problem:<code>"},
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "detail": {**_TEXT, "description": "What was wrong and what to do next."},
+        "instance": {**_TEXT, "description": "The path that was asked."},
+        "code": _TEXT,
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "field": {**_TEXT, "description": "A path like `jobs[3].type`; empty: all."},
+                    "code": _TEXT,
+                    "message": _TEXT,
+                },
+                "required": ["field", "code", "message"],
+            },
+        },
+        "request_id": {**_TEXT, "description": "Under this id the log tells more."},
+    },
+    "required": ["type", "title", "status", "detail", "code", "errors", "request_id"],
+}
+_HEADERS = {
+    401: {"WWW-Authenticate": {"schema": _TEXT}},
+    429: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
+    503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
+}
+
+
+class PageEnvelope:
+    """Tells of the answer that `KeysetPage.answer` makes; its parameters come from PageQuery."""
+
+    def get_paginated_response_schema(self, results: dict[str, Any]) -> dict[str, Any]:
+        address = {
+            **_TEXT,
+            "nullable": True,
+            "description": "Address of the next page without host; null on the last one.",
+        }
+        return {
+            "type": "object",
+            "properties": {"next": address, "results": results},
+            "required": ["next", "results"],
+        }
+
+    def get_schema_operation_parameters(self, view: object) -> list[dict[str, Any]]:
+        return []
+
+
+class ProblemSchema(AutoSchema):
+    """Reads `queries`, `bodies` and `problems` of an `ApiView`, so a view tells them once."""
+
+    def get_operation(
+        self,
+        path: str,
+        path_regex: str,
+        path_prefix: str,
+        method: str,
+        registry: ComponentRegistry,
+    ) -> dict[str, Any] | None:
+        operation = super().get_operation(path, path_regex, path_prefix, method, registry)
+        if operation is not None:
+            for status in self._problem_statuses(operation):
+                operation["responses"].setdefault(str(status), self._problem(status))
+        return operation
+
+    def get_override_parameters(self) -> list[Any]:
+        query = self._declared("queries")
+        return [query] if query else []
+
+    def get_request_serializer(self) -> Any:
+        return self._declared("bodies")
+
+    def _declared(self, table: str) -> type[StrictSerializer] | None:
+        declared: type[StrictSerializer] | None
+        declared = getattr(self.view, table, {}).get(self.method.lower())
+        return declared
+
+    def _get_paginator(self) -> PageEnvelope | None:
+        query = self._declared("queries")
+        return PageEnvelope() if query and issubclass(query, PageQuery) else None
+
+    def _problem_statuses(self, operation: dict[str, Any]) -> list[int]:
+        statuses = {400, 503, *getattr(self.view, "problems", ())}
+        if "security" in operation:
+            statuses |= {401, 403, 429}
+        if "requestBody" in operation:
+            statuses |= {413, 415}
+        if "{" in self.path:
+            statuses.add(404)
+        return sorted(statuses)
+
+    def _problem(self, status: int) -> dict[str, Any]:
+        problem = self._component("Problem", ResolvedComponent.SCHEMA, PROBLEM)
+        answer: dict[str, Any] = {
+            "description": HTTPStatus(status).phrase,
+            "content": {"application/problem+json": {"schema": problem.ref}},
+        }
+        if status in _HEADERS:
+            answer["headers"] = _HEADERS[status]
+        return self._component(f"Problem{status}", ResolvedComponent.RESPONSE, answer).ref
+
+    def _component(self, name: str, kind: str, content: dict[str, Any]) -> ResolvedComponent:
+        component = ResolvedComponent(name, kind, content, name)  # type: ignore[no-untyped-call]
+        self.registry.register_on_missing(component)
+        return component
+
+
+class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """Tells that unknown fields are refused."""
+
+    target_class = StrictSerializer
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(  # type: ignore[no-untyped-call]
+            self.target, direction, bypass_extensions=True
+        )
+        if direction == "request":
+            schema["additionalProperties"] = False
+        return schema
+
+
+class TextExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """Tells which texts are refused beside those that are too long."""
+
+    target_class = Text
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer_field(  # type: ignore[no-untyped-call]
+            self.target, direction, bypass_extensions=True
+        )
+        if isinstance(self.target, Name):
+            schema["pattern"] = f"^{KEY_PATTERN}$"
+        elif not self.target.allow_blank:
+            schema["pattern"] = r"\S"
+        return schema

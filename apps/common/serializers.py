@@ -1,0 +1,338 @@
+"""Strict input: a value has exactly the type that was asked for, or is refused with its path."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+from django.core.validators import ProhibitNullCharactersValidator
+from django.http import QueryDict
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.validators import ProhibitSurrogateCharactersValidator
+
+from apps.common.errors import (
+    BadText,
+    FieldError,
+    Invalid,
+    LimitReached,
+    PlatformError,
+    TooDeep,
+    TooLarge,
+    UnknownField,
+)
+from apps.common.fields import KEY_PATTERN
+from apps.common.json_rules import INTEGERS, check_json, check_text
+
+_INSTANT = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_KEY = re.compile(KEY_PATTERN)
+_TEXT_VALIDATORS = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
+_DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
+
+_KINDS: dict[str, type[PlatformError]] = {
+    kind.code: kind for kind in (Invalid, UnknownField, BadText, TooDeep, TooLarge, LimitReached)
+}
+# The keys under which DRF and Django tell what is wrong with the object as a whole.
+_WHOLE = ("non_field_errors", "__all__")
+
+
+def wire_time(at: datetime) -> str:
+    """`2026-11-20T09:30:00Z`, with six decimals where the instant has microseconds."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def shown(value: Any) -> str:
+    """The value as it is quoted in an error sentence: as JSON, cut to 60 characters."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class _Strict(serializers.Field[Any, Any, Any, Any]):
+    """What the fields below share: plain sentences, and a reading of query text."""
+
+    default_error_messages = {
+        "required": "This field is missing; it has no default.",
+        "null": "null is not taken here; give a value.",
+    }
+
+    def from_text(self, text: str) -> Any:
+        """The value that a query parameter means, before it is checked like any other."""
+        return text
+
+    @staticmethod
+    def refuse(message: str, code: str = "invalid") -> ValidationError:
+        return ValidationError(message, code=code)
+
+
+class Text(_Strict, serializers.CharField):
+    """A string, kept exactly as written; nothing is coerced or trimmed.
+
+    `max_length` counts characters. Without `allow_blank` it needs one visible character.
+    """
+
+    default_error_messages = {
+        "max_length": "%(show_value)d characters; at most {max_length} are kept.",
+    }
+
+    def __init__(self, *, max_length: int, **kwargs: Any) -> None:
+        super().__init__(max_length=max_length, trim_whitespace=False, **kwargs)
+        # check_text does their work with the code `bad_text`.
+        self.validators = [v for v in self.validators if not isinstance(v, _TEXT_VALIDATORS)]
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        # CharField's own version coerces before it compares with blank.
+        return serializers.Field.run_validation(self, data)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise self.refuse(f"{shown(data)} is not a string; write it in quotes.")
+        if not self.allow_blank and not data.strip():
+            raise self.refuse("A blank text says nothing; write something or leave the field out.")
+        try:
+            check_text(data)
+        except PlatformError as error:
+            raise self.refuse(error.detail, error.code) from error
+        return data
+
+
+class Name(Text):
+    """A key as `KeyField` stores it: letters, digits and `_ . : @ / + -`, no blanks."""
+
+    def to_internal_value(self, data: Any) -> str:
+        name = super().to_internal_value(data)
+        if not _KEY.fullmatch(name):
+            raise self.refuse(f"{shown(name)} is no name: use letters, digits and _ . : @ / + -")
+        return name
+
+
+class Integer(_Strict, serializers.IntegerField):
+    """A JSON integer from `min_value` to `max_value`; no 5.0, "5" or true."""
+
+    default_error_messages = {
+        "min_value": "%(show_value)s is too small; write {min_value} or more.",
+        "max_value": "%(show_value)s is too large; write {max_value} or less.",
+    }
+
+    def __init__(self, *, min_value: int, max_value: int, **kwargs: Any) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **kwargs)
+
+    def from_text(self, text: str) -> Any:
+        return int(text) if _DECIMAL.fullmatch(text) else text
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is int:
+            return data
+        raise self.refuse(
+            f"{shown(data)} is not an integer; write one from {self.min_value} to {self.max_value}."
+        )
+
+
+class Boolean(_Strict, serializers.BooleanField):
+    """true or false; no 1, "yes" or null."""
+
+    def from_text(self, text: str) -> Any:
+        return {"true": True, "false": False}.get(text, text)
+
+    def to_internal_value(self, data: Any) -> bool:
+        if data is True or data is False:
+            return data
+        raise self.refuse(f"{shown(data)} is not a boolean; write true or false.")
+
+
+class Choice(_Strict, serializers.ChoiceField):
+    """One of the given words. `choices`: words, or pairs of word and label."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if isinstance(data, str) and data in self.choices:
+            return data
+        words = ", ".join(str(word) for word in self.choices)
+        raise self.refuse(f"{shown(data)} is none of: {words}.")
+
+
+class Instant(_Strict, serializers.DateTimeField):
+    """An RFC 3339 time with seconds and offset, from 1970 to 9999 → aware datetime in UTC.
+
+    More than six decimals of a second are cut off, because no database here keeps them.
+    """
+
+    def to_internal_value(self, data: Any) -> datetime:
+        match = _INSTANT.fullmatch(data) if isinstance(data, str) else None
+        if match is None:
+            raise self.refuse(
+                f"{shown(data)} is not a time with offset; write 2026-11-20T09:30:00Z."
+            )
+        day, time, decimals, offset = match.groups()
+        try:
+            local = datetime.fromisoformat(f"{day}T{time}{offset.upper()}")
+            at = local.astimezone(UTC).replace(microsecond=int((decimals or "0").ljust(6, "0")[:6]))
+        except (ValueError, OverflowError) as error:
+            raise self.refuse(f"{shown(data)} names no moment that exists: {error}.") from error
+        if at.year < 1970:
+            raise self.refuse(f"{shown(data)} is before 1970; write a later time.")
+        return at
+
+    def to_representation(self, value: Any) -> str:
+        return wire_time(value)
+
+
+class JsonObject(_Strict, serializers.DictField):
+    """A JSON object of any content within the limits of `check_json`."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            raise self.refuse(f"{shown(data)} is not a JSON object; write {{…}}.")
+        try:
+            check_json(data)
+        except PlatformError as error:
+            raise self.refuse(error.detail, error.code) from error
+        return data
+
+
+class Names(_Strict, serializers.ListField):
+    """A list of at most `max_items` names, each as `Name`; a name given twice is refused."""
+
+    default_error_messages = {"max_length": "More than {max_length} names; send fewer at a time."}
+
+    def __init__(self, *, max_items: int, max_length: int = 255, **kwargs: Any) -> None:
+        super().__init__(child=Name(max_length=max_length), max_length=max_items, **kwargs)
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        if not isinstance(data, list):
+            raise self.refuse(f'{shown(data)} is not a list; write ["a","b"].')
+        names: list[str] = super().to_internal_value(data)
+        if len(set(names)) != len(names):
+            twice, _ = Counter(names).most_common(1)[0]
+            raise self.refuse(f"{shown(twice)} stands twice in the list; name it once.")
+        return names
+
+
+@extend_schema_field({"type": "string", "pattern": "^[0-9]{1,18}$"})
+class DecimalId(_Strict):
+    """The id of a dispatch or job, on the wire a decimal string → int of 63 bits."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, str) and not data.startswith("-") and _DECIMAL.fullmatch(data):
+            number = int(data)
+            if number <= INTEGERS[1]:
+                return number
+        raise self.refuse(f'{shown(data)} is not an id; write the decimal string, like "7012".')
+
+    def to_representation(self, value: Any) -> str:
+        return str(value)
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """The shape of a body, a query or an answer, which refuses fields it does not know.
+
+    Views call `check`; fields are the ones of this module, and nested StrictSerializers.
+    """
+
+    _ready: ClassVar[dict[tuple[type, bool], StrictSerializer]] = {}
+
+    @classmethod
+    def check(cls, data: Any, *, partial: bool = False) -> dict[str, Any]:
+        """The checked values with defaults filled in; with `partial` only those that were given.
+
+        Raises Invalid, or the error of the one code that all wrong fields share, naming each.
+        """
+        try:
+            values: dict[str, Any] = cls._instance(partial).run_validation(data)
+        except ValidationError as error:
+            raise refusal(field_errors(error.detail)) from error
+        return values
+
+    @classmethod
+    def check_query(cls, query: QueryDict) -> dict[str, Any]:
+        """The same for query parameters; each may be given once."""
+        fields = cls._instance(False).fields
+        data: dict[str, Any] = {}
+        twice: dict[str, Any] = {}
+        for name, texts in query.lists():
+            field = fields.get(name)
+            data[name] = field.from_text(texts[0]) if isinstance(field, _Strict) else texts[0]
+            if len(texts) > 1:
+                twice[name] = [f"{len(texts)} values; give this parameter once."]
+        if twice:
+            raise refusal(field_errors(twice))
+        return cls.check(data)
+
+    @classmethod
+    def _instance(cls, partial: bool) -> Self:
+        # Copying the declared fields is most of what a serializer costs, and checking changes
+        # nothing in them, so one instance serves all threads.
+        ready = StrictSerializer._ready.get((cls, partial))
+        if ready is None:
+            ready = StrictSerializer._ready[cls, partial] = cls(partial=partial)
+        return ready  # type: ignore[return-value]
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, Mapping):
+            raise ValidationError(f"{shown(data)} is not a JSON object; write {{…}}.")
+        wrong: dict[str, Any] = {
+            name: [self._unknown(name)]
+            for name in data
+            if name not in self.fields or self.fields[name].read_only
+        }
+        try:
+            values: dict[str, Any] = super().to_internal_value(data)
+        except ValidationError as error:
+            raise ValidationError({**wrong, **error.detail}) from error  # type: ignore[dict-item]
+        if wrong:
+            raise ValidationError(wrong)
+        return values
+
+    def _unknown(self, name: str) -> ErrorDetail:
+        known = [key for key, field in self.fields.items() if not field.read_only]
+        if name in self.fields:
+            hint = "the server sets it; leave it out"
+        elif near := difflib.get_close_matches(name, known, n=1):
+            hint = f"did you mean {near[0]!r}?"
+        else:
+            hint = f"known are: {', '.join(known)}" if known else "none is taken here"
+        return ErrorDetail(f"There is no field {shown(name)} to set; {hint}", code="unknown_field")
+
+
+def field_errors(detail: Any, path: str = "") -> list[FieldError]:
+    """DRF's or Django's nested error detail as a flat list with paths like `jobs[3].type`."""
+    if isinstance(detail, Mapping):
+        return [
+            error
+            for key, below in detail.items()
+            for error in field_errors(below, _below(path, key))
+        ]
+    if isinstance(detail, list | tuple):
+        # A list of sentences is about the field itself, any other about the items of a list.
+        sentences = all(isinstance(part, str) for part in detail)
+        return [
+            error
+            for position, part in enumerate(detail)
+            for error in field_errors(part, path if sentences else _below(path, position))
+        ]
+    code = getattr(detail, "code", "invalid")
+    return [FieldError(path, code if code in _KINDS else "invalid", str(detail))]
+
+
+def refusal(errors: Sequence[FieldError]) -> PlatformError:
+    """The error that tells all of them: of the one code they share, else `invalid`."""
+    codes = {error.code for error in errors}
+    kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
+    sentences = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:3]]
+    if len(errors) > 3:
+        sentences.append(f"{len(errors) - 3} more.")
+    return kind(" ".join(sentences), errors=errors)
+
+
+def _below(path: str, key: Any) -> str:
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if key in _WHOLE:
+        return path
+    return f"{path}.{key[:80]}" if path else str(key)[:80]

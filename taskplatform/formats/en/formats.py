@@ -1,0 +1,17 @@
+"""English: ISO dates, a clock of 24 hours, and seconds, because due times have them."""
+
+DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
+TIME_FORMAT = "H:i:s"
+DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "Y-m-d H:i:s"
+FIRST_DAY_OF_WEEK = 1
+
+# Forms show a value in the first format: without seconds there, saving a form would drop them.
+DATE_INPUT_FORMATS = ["%Y-%m-%d", "%Y/%m/%d"]
+TIME_INPUT_FORMATS = ["%H:%M:%S", "%H:%M:%S.%f", "%H:%M"]
+DATETIME_INPUT_FORMATS = [
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%d %H:%M:%S.%f",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+]

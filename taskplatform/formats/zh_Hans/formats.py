@@ -1,0 +1,19 @@
+"""Simplified Chinese: Django's own formats drop the seconds, and due times have them."""
+
+DATE_FORMAT = SHORT_DATE_FORMAT = "Y年n月j日"
+TIME_FORMAT = "H:i:s"
+DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "Y年n月j日 H:i:s"
+FIRST_DAY_OF_WEEK = 1
+
+# Forms show a value in the first format: without seconds there, saving a form would drop them.
+DATE_INPUT_FORMATS = ["%Y-%m-%d", "%Y/%m/%d", "%Y年%m月%d日"]
+TIME_INPUT_FORMATS = ["%H:%M:%S", "%H:%M:%S.%f", "%H:%M"]
+DATETIME_INPUT_FORMATS = [
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%d %H:%M:%S.%f",
+    "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+    "%Y年%m月%d日 %H:%M:%S",
+    "%Y年%m月%d日 %H:%M",
+]
