@@ -77,7 +77,8 @@ class DatabaseClock:
             value: Any = cursor.fetchone()[0]
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
-        return value.replace(tzinfo=UTC)
+        answer: datetime = value.replace(tzinfo=UTC)
+        return answer
 
     def resync(self, **_kwargs: object) -> None:
         """Ask the database at the next reading: after a reconnect it may be another server."""

@@ -79,6 +79,10 @@ def _columns(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
     return {field.attname: field for field in model._meta.concrete_fields}
 
 
+def _quoted(field: models.Field[Any, Any]) -> str:
+    return connection.ops.quote_name(str(field.column))
+
+
 def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows in one statement; every row names the same columns (by attname).
 
@@ -93,7 +97,7 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
     defaults = {n: fields[n].get_default() for n in left_out}
     names += left_out
     quote = connection.ops.quote_name
-    columns = ", ".join(quote(fields[name].column) for name in names)
+    columns = ", ".join(_quoted(fields[name]) for name in names)
     one = "(" + ", ".join(["%s"] * len(names)) + ")"
     values: list[Any] = []
     for row in rows:
@@ -117,14 +121,14 @@ def ensure_row(model: type[models.Model], unique: Sequence[str], row: Mapping[st
     fields = _columns(model)
     quote = connection.ops.quote_name
     names = list(row)
-    columns = ", ".join(quote(fields[name].column) for name in names)
+    columns = ", ".join(_quoted(fields[name]) for name in names)
     marks = ", ".join(["%s"] * len(names))
     sql = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES ({marks})"  # noqa: S608
-    key = quote(fields[unique[0]].column)
+    key = _quoted(fields[unique[0]])
     if connection.vendor == "mysql":
         sql += f" ON DUPLICATE KEY UPDATE {key} = {key}"
     else:
-        targets = ", ".join(quote(fields[name].column) for name in unique)
+        targets = ", ".join(_quoted(fields[name]) for name in unique)
         sql += f" ON CONFLICT ({targets}) DO NOTHING"
     with connection.cursor() as cursor:
         cursor.execute(sql, [fields[n].get_db_prep_save(row[n], connection) for n in names])

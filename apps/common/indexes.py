@@ -34,14 +34,14 @@ class VendorIndex(models.Index):
         schema_editor: BaseDatabaseSchemaEditor,
         using: str = "",
         **kwargs: Any,
-    ) -> Statement | None:
+    ) -> Statement:
         if schema_editor.connection.vendor not in self.vendors:
             return Statement(NOTHING)
         return super().create_sql(model, schema_editor, using, **kwargs)
 
     def remove_sql(
         self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, **kwargs: Any
-    ) -> Statement | None:
+    ) -> Any:
         if schema_editor.connection.vendor not in self.vendors:
             return Statement(NOTHING)
         return super().remove_sql(model, schema_editor, **kwargs)

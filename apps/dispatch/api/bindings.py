@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import cast
 
 from rest_framework.request import Request
 
@@ -11,11 +12,14 @@ from apps.access.rules.terms import Client
 
 def bound_of(request: Request) -> Collection[str] | None:
     """The executors that the key is bound to; None for all."""
-    client: Client = request.auth
+    client = _client(request)
     return None if client.may_see_all else client.executors
 
 
 def actor_of(request: Request) -> str:
     """How the journal names the key: `key:<client-id>`."""
-    client: Client = request.auth
-    return client.actor
+    return _client(request).actor
+
+
+def _client(request: Request) -> Client:
+    return cast(Client, request.auth)

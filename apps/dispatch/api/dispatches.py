@@ -29,7 +29,7 @@ _ID_SLACK = timedelta(minutes=1)
 class DispatchQuery(PageQuery):
     executor = Text(max_length=names.MOST_CHARACTERS, required=False)
     state = Choice(choices=Dispatch.State.values, required=False)
-    source = Choice(choices=Source.values, required=False)
+    source = Choice(choices=Source.values, required=False)  # type: ignore[assignment]
     task = Integer(min_value=1, max_value=2**63 - 1, required=False)
     dispatched_after = Instant(required=False)
     dispatched_before = Instant(required=False)

@@ -101,7 +101,7 @@ class _TemplateName(serializers.Serializer[Any]):
 class DispatchOut(serializers.Serializer[Any]):
     number = serializers.CharField(help_text="The log number, a decimal string.")
     redo = serializers.IntegerField(help_text="How often it was pulled again while open.")
-    source = serializers.ChoiceField(choices=["once", "rotate"])
+    source = serializers.ChoiceField(choices=["once", "rotate"])  # type: ignore[assignment]
     task = serializers.IntegerField()
     occurrence_at = serializers.DateTimeField()
     title = serializers.CharField()

@@ -67,6 +67,8 @@ def _path(root: str, error: ValidationError | SchemaError) -> str:
     for part in error.absolute_path:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
     if error.validator == "required":
-        missing = [name for name in error.validator_value if name not in error.instance]
+        demanded: Any = error.validator_value
+        present: Any = error.instance
+        missing = [name for name in demanded if name not in present]
         path += f".{missing[0]}" if len(missing) == 1 else ""
     return path

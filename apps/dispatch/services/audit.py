@@ -45,11 +45,11 @@ def record_edit(
     after: Mapping[str, Any] | None = None,
 ) -> None:
     """One journal entry for an edit of the plan, with the changed values before and after."""
-    label = subject._meta.model_name or ""
-    number = f":{subject.pk}" if isinstance(subject, Task) else ""
-    executor = subject.name if isinstance(subject, Executor) else ""
+    label, executor = str(subject._meta.model_name), ""
     if isinstance(subject, Task):
-        executor = subject.executor.name
+        label, executor = f"{subject.source}:{subject.pk}", subject.executor.name
+    elif isinstance(subject, Executor):
+        executor = subject.name
     journal.write(
         [
             journal.Entry(
@@ -57,7 +57,7 @@ def record_edit(
                 source=Source.PLAN,
                 subject_id=subject.pk,
                 event=event,
-                type_or_task=f"{subject.source if number else label}{number}",
+                type_or_task=label,
                 executor=executor,
                 actor=actor,
                 reason=reason,

@@ -121,7 +121,7 @@ def _take(executor: Executor, candidate: Candidate, now: datetime) -> Dispatch |
         .latest_first()
         .first()
     )
-    verdict = policy.verdict(task.policy, last and last.as_past, now)
+    verdict = policy.verdict(task.policy, None if last is None else last.as_past, now)
     if not verdict.allows:
         return None
     if verdict.carried is not None:

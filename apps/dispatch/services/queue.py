@@ -107,7 +107,7 @@ def _open_to(
     cooling_until: datetime | None = None
     for task in tasks:
         last = latest.get(task.latest)
-        verdict = policy.verdict(task.policy, last and last.as_past, now)
+        verdict = policy.verdict(task.policy, None if last is None else last.as_past, now)
         if verdict.until is not None:
             cooling_until = min(cooling_until or verdict.until, verdict.until)
         used_up = task.dispatch_times is not None and (task.handed or 0) >= task.dispatch_times

@@ -35,6 +35,13 @@ EDITABLE = (
     "status",
 )
 
+_CHOICES = {
+    "mode": OnceTask.Mode,
+    "on_failure": OnceTask.OnFailure,
+    "on_expiry": OnceTask.OnExpiry,
+    "status": OnceTask.Status,
+}
+
 
 @transactional
 def create_once_task(*, actor: str, title: str, executor: Executor, **fields: Any) -> OnceTask:
@@ -165,8 +172,8 @@ def _check_names(fields: dict[str, Any]) -> None:
 
 
 def _check(task: OnceTask, *, template_is_new: bool) -> None:
-    for name in ("mode", "on_failure", "on_expiry", "status"):
-        allowed = [value for value, _ in OnceTask._meta.get_field(name).flatchoices]
+    for name, choices in _CHOICES.items():
+        allowed = choices.values
         if getattr(task, name) not in allowed:
             raise Invalid.field(
                 name, f"{getattr(task, name)!r} is no {name}; choose one of {', '.join(allowed)}."
