@@ -342,6 +342,7 @@ def test_last_use_is_written_once_a_minute(
     call: Call, frozen_clock: FrozenClock, processes: list[Process]
 ) -> None:
     client, key = make()
+    unused, _ = make()
 
     def last_used() -> Any:
         return ApiClient.objects.get(pk=client.pk).last_used_at
@@ -354,6 +355,7 @@ def test_last_use_is_written_once_a_minute(
     frozen_clock.advance(seconds=1)
     call(bearer(key))
     assert last_used() == START + timedelta(seconds=60)
+    assert ApiClient.objects.get(pk=unused.pk).last_used_at is None
 
 
 def test_last_use_costs_one_update_a_minute_and_no_version(
@@ -367,9 +369,10 @@ def test_last_use_costs_one_update_a_minute_and_no_version(
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
-        for _ in range(59):
+        for _ in range(119):
             call(bearer(key))
-            frozen_clock.advance(seconds=1)
+            call(bearer(key))
+            frozen_clock.advance(seconds=0.5)
 
     assert len(updates) == 1
     assert ApiClient.objects.get().version == client.version

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from django.core import serializers
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.access import services
 from apps.access.models import ApiClient, State
@@ -137,8 +139,11 @@ def test_edit_writes_and_tells_only_what_changed(frozen_clock: FrozenClock) -> N
     client, key = make(rate="10/s")
     ApiClient.objects.filter(pk=client.pk).update(last_used_at=START)
 
-    changed = edit(client, scopes=["read"], expires_at=START + timedelta(days=1))
+    with CaptureQueriesContext(connection) as captured:
+        changed = edit(client, scopes=["read"], expires_at=START + timedelta(days=1))
 
+    update = next(q["sql"] for q in captured if q["sql"].startswith("UPDATE"))
+    assert not [c for c in ("name", "secret_hash", "last_used_at", "rate") if c in update]
     stored = ApiClient.objects.get()
     assert (stored.scopes, stored.version, stored.last_used_at) == (["read"], 2, START)
     assert changed.version == 2
@@ -341,7 +346,9 @@ def test_journal_that_cannot_be_written_undoes_the_change(monkeypatch: pytest.Mo
     assert ApiClient.objects.get().revoked_at is None
 
 
-@pytest.mark.parametrize("client_id", ["", "nobody-222222", "NOBODY", "a b", "x" * 65, "á"])
+@pytest.mark.parametrize(
+    "client_id", ["", "nobody-222222", "NOBODY", "a b", "x" * 65, "á", "\ud800"]
+)
 def test_unknown_client_id_is_not_found(client_id: str) -> None:
     make()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import traceback
 
 import pytest
 
@@ -101,6 +102,9 @@ def test_credentials_when_shown_hide_the_digest() -> None:
         "Basic shop-k7m2xq:s3cret",
         "Basic !!!!",
         "Basic /w==",
+        "Basic é",
+        basic("shop-k7m2xq:s3cret").replace("c2hv", "c2!hv"),
+        f"{basic('shop-k7m2xq:s3cret')}, {basic('shop-k7m2xq:s3cret')}",
         basic("shop-k7m2xq.s3cret"),
         basic("shop-k7m2xq:s3crét"),
         basic(":s3cret"),
@@ -122,12 +126,12 @@ def test_header_of_512_characters_is_read_and_one_more_is_not() -> None:
         keys.read_header(start.replace("Bearer", "Bearer "))
 
 
-def test_unreadable_header_leaves_its_text_out_of_the_error() -> None:
-    header = basic("shop-k7m2xq s3cret")
-
+@pytest.mark.parametrize("header", [basic("shop-k7m2xq s3cret"), "Basic s3cret!", "Token s3cret"])
+def test_unreadable_header_leaves_its_text_out_of_the_error(header: str) -> None:
     with pytest.raises(ValueError, match="not readable") as caught:
         keys.read_header(header)
 
-    assert "s3cret" not in str(caught.value)
-    assert header.removeprefix("Basic ") not in str(caught.value)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cret" not in shown
+    assert header.partition(" ")[2] not in shown
     assert caught.value.__cause__ is None
