@@ -1,0 +1,589 @@
+"""A client of the task platform for other machines: copy this one file and import `Client`.
+
+Python 3.9 or later, standard library only; one file on purpose.
+
+    client = Client("https://tasks.example.com", "<client-id>.<secret>")
+    client.run("uid_alice", lambda dispatch: {"photos": take_photos(dispatch.params)})
+
+A call repeats itself on 429, 5xx, timeouts and lost connections. That is safe, because the
+server answers a repeat like the first time: a pull with the dispatch that is still open, a
+callback or release with its first answer.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import json
+import logging
+import random
+import re
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Literal, TypeVar, final
+
+__all__ = [
+    "ApiError",
+    "Client",
+    "Dispatch",
+    "Ending",
+    "Nothing",
+    "PlatformError",
+    "Release",
+    "Unavailable",
+    "UnexpectedAnswer",
+]
+
+logger = logging.getLogger("taskplatform.sdk")
+
+T = TypeVar("T")
+
+_API = "/api/v1"
+# What the server takes; more is refused here, as it would cut the connection while sending.
+_MOST_BODY_BYTES = 256 * 1024
+_MOST_ANSWER_BYTES = 8 * 1024 * 1024
+_MOST_MESSAGE = 500
+# Pauses in seconds: between repeats, and between pulls while nothing is due.
+_FIRST_PAUSE = 0.25
+_LONGEST_PAUSE = 10.0
+_LEAST_WAIT = 0.1
+_DEFAULT_WAIT = 5.0
+# More than a day is the mistake of something between here and the server.
+_MOST_WAIT = 86_400.0
+# Codes of a dispatch that has ended otherwise, or that the server no longer knows.
+_TOO_LATE = frozenset({"closed", "not_found"})
+# Not seeded: devices that were started from one image must not retry in step.
+_random = random.SystemRandom()
+
+
+class PlatformError(Exception):
+    """Base of every error of this module; no message ever holds the key."""
+
+
+class ApiError(PlatformError):
+    """The server refused the call, and a repeat would be refused alike.
+
+    `status` is the HTTP status; `code` the stable word for machines (`invalid`, `not_found`,
+    `closed`, `conflict` …; "" when something before the server refused); `errors` are
+    `{"field", "code", "message"}`; `request_id` finds the call in the server's log.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: tuple[Mapping[str, str], ...] = (),
+        request_id: str = "",
+    ) -> None:
+        traits = [str(status), code, f"request {request_id}" if request_id else ""]
+        super().__init__(f"{detail} ({', '.join(filter(None, traits))})")
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.request_id = request_id
+
+
+class Unavailable(PlatformError):
+    """No answer that counts came in time; the cause is the last failure.
+
+    `retry_after` is the number of seconds after which another try makes sense.
+    """
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class UnexpectedAnswer(PlatformError):
+    """Something answered that is not the task platform: the address or a proxy is wrong."""
+
+
+class Release(Exception):
+    """Raised by a handler of `Client.run` to give the dispatch back unfinished, with a reason."""
+
+
+class _Passing(Exception):
+    """An answer that a repeat may better: 429, 5xx, or a body cut short."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@final
+@dataclass(frozen=True)
+class Dispatch:
+    """One hand-out: what to do, until when.
+
+    `number` goes into every further call. `redo` counts how often it was pulled again.
+    `source` is `once` or `rotate`, `task` the id of the task, `template` `{"name", "version"}`
+    or None. Times are aware and in UTC.
+    """
+
+    number: str
+    redo: int
+    source: str
+    task: int
+    occurrence_at: datetime
+    title: str
+    params: Mapping[str, Any]
+    template: Mapping[str, Any] | None
+    dispatched_at: datetime
+    deadline_at: datetime
+
+
+@final
+@dataclass(frozen=True)
+class Nothing:
+    """No task is due now; false, so that `if dispatch:` reads well. `retry_after`: seconds."""
+
+    retry_after: float
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+
+@final
+@dataclass(frozen=True)
+class Ending:
+    """How a dispatch ended: `state` is `succeeded`, `failed` or `released`.
+
+    `finished_at` is None for a release; `next` is None unless it was asked for.
+    """
+
+    number: str
+    state: str
+    finished_at: datetime | None = None
+    next: Dispatch | Nothing | None = None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A good answer; `body` is None for 204, `wait` is its Retry-After in seconds."""
+
+    body: Any
+    wait: float
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """An answer as it came."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    content: bytes
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @property
+    def is_json(self) -> bool:
+        return self.content_type in ("application/json", "application/problem+json")
+
+    @property
+    def problem(self) -> Mapping[str, Any]:
+        """The problem document of an error, or nothing when it holds none."""
+        try:
+            body = json.loads(self.content) if self.is_json else None
+        except ValueError:
+            body = None
+        return body if isinstance(body, dict) else {}
+
+    @property
+    def reason(self) -> str:
+        """What the error says, else its status in words."""
+        detail = self.problem.get("detail") or http.client.responses.get(self.status, "")
+        return str(detail) or f"HTTP status {self.status}"
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds asked for by Retry-After, which may be a number or a date; None without."""
+        text = self.headers.get("Retry-After", "").strip()
+        if re.fullmatch(r"[0-9]{1,18}", text):
+            return min(float(text), _MOST_WAIT)
+        try:
+            until = email.utils.parsedate_to_datetime(text)
+            # The clock of a device may be wrong; that of the answer is the one meant.
+            since = email.utils.parsedate_to_datetime(self.headers.get("Date", ""))
+            return min(max((until - since).total_seconds(), 0.0), _MOST_WAIT)
+        except (TypeError, ValueError):
+            return None
+
+
+class Client:
+    """Calls one server with one API key over one kept connection.
+
+    `base_url`: scheme, host and port, for example `https://tasks.example.com`.
+    `timeout`: seconds of silence after which a connection counts as lost.
+    `give_up_after`: seconds after which a call is not repeated again.
+    `tls`: an own context, for example for a private certificate authority.
+    Threads may share a client; their calls take turns, so busy threads want one each.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str,
+        *,
+        timeout: float = 10.0,
+        give_up_after: float = 60.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """ValueError tells what is wrong with the address or the shape of the key."""
+        address = _checked_address(base_url)
+        host = address.hostname or ""
+        self.base_url = f"{address.scheme}://{address.netloc}"
+        self._path = address.path.rstrip("/").removesuffix(_API) + _API
+        self._headers = {
+            "Authorization": f"Bearer {_checked_key(key)}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": "taskplatform-sdk",
+        }
+        self._give_up_after = give_up_after
+        self._turn = threading.Lock()
+        self._connection: http.client.HTTPConnection
+        if address.scheme == "https":
+            self._connection = http.client.HTTPSConnection(
+                host, address.port, timeout=timeout, context=tls or ssl.create_default_context()
+            )
+        else:
+            self._connection = http.client.HTTPConnection(host, address.port, timeout=timeout)
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.base_url}>"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the kept connection; a later call opens a new one."""
+        with self._turn:
+            self._connection.close()
+
+    def pull(self, uid: str) -> Dispatch | Nothing:
+        """The task that is `uid`'s now: the open dispatch again, a new one, or `Nothing`."""
+        return self._pull(uid)
+
+    def callback(
+        self,
+        uid: str,
+        number: str,
+        outcome: Literal["succeeded", "failed"],
+        result: Mapping[str, Any] | None = None,
+        message: str = "",
+        next: bool = False,  # noqa: A002 - the name on the wire
+    ) -> Ending:
+        """Report what became of a dispatch; `next=True` pulls the following one as well.
+
+        ApiError `closed`: the dispatch had ended before in another way (expired, released,
+        cancelled) and this outcome does not count. It never means that an earlier try of the
+        same callback arrived: the repeat of that one gets the first answer.
+        ApiError `conflict`: another outcome or result was told first and stands.
+        """
+        body: dict[str, Any] = {"uid": uid, "number": number, "outcome": outcome}
+        if result is not None:
+            body["result"] = result
+        if message:
+            body["message"] = message
+        if next:
+            return self._call("/callback/?next=1", body, _ending_and_next)
+        return self._call("/callback/", body, _ending)
+
+    def extend(self, uid: str, number: str, seconds: int) -> Dispatch:
+        """Move the deadline to `seconds` (1…86400) from now, unless it is later already."""
+        body = {"uid": uid, "number": number, "seconds": seconds}
+        return self._call("/dispatch/extend/", body, lambda answer: _dispatch(answer.body))
+
+    def release(self, uid: str, number: str, reason: str = "") -> Ending:
+        """Give a dispatch back unfinished; others may have it at once."""
+        return self._release(uid, number, reason)
+
+    def run(
+        self,
+        uid: str,
+        handler: Callable[[Dispatch], Mapping[str, Any] | None],
+        *,
+        stop: threading.Event | None = None,
+    ) -> int:
+        """Pull, handle and call back until `stop` is set; returns how many were handled.
+
+        `handler` returns the result (a JSON object) or None. `Release` gives the dispatch
+        back; any other exception reports it as failed, with the exception as message.
+        Outages are waited out, and a result is told again until the server has it. A process
+        that is killed loses nothing: the next `run` gets the same number again.
+        Raises ApiError when key or uid are refused, UnexpectedAnswer when the address is
+        wrong, and Unavailable when a result could not be told although `stop` is set.
+        """
+        stop = stop or threading.Event()
+        handled = 0
+        offer: Dispatch | Nothing = Nothing(0.0)
+        while not stop.is_set():
+            if isinstance(offer, Dispatch):
+                offer = self._carry_out(uid, offer, handler, stop)
+                handled += 1
+            else:
+                try:
+                    offer = self._pull(uid, stop)
+                except Unavailable as exc:
+                    logger.warning("%s: pull failed: %s", uid, exc)
+                    offer = Nothing(exc.retry_after)
+            if isinstance(offer, Nothing):
+                stop.wait(max(offer.retry_after, _LEAST_WAIT))
+        if isinstance(offer, Dispatch):
+            self._let_go(uid, offer, "the executor stopped before it began", stop)
+        return handled
+
+    def _carry_out(
+        self,
+        uid: str,
+        dispatch: Dispatch,
+        handler: Callable[[Dispatch], Mapping[str, Any] | None],
+        stop: threading.Event,
+    ) -> Dispatch | Nothing:
+        """Handle and report one dispatch; returns what comes next."""
+        try:
+            result = handler(dispatch)
+            json.dumps(result, allow_nan=False)
+        except Release as exc:
+            return self._let_go(uid, dispatch, _sendable(str(exc)), stop)
+        except Exception as exc:
+            logger.warning("%s: dispatch %s failed", uid, dispatch.number, exc_info=True)
+            message = _sendable(f"{type(exc).__name__}: {exc}")
+            return self._report(uid, dispatch.number, stop, "failed", None, message)
+        return self._report(uid, dispatch.number, stop, "succeeded", result, "")
+
+    def _report(
+        self,
+        uid: str,
+        number: str,
+        stop: threading.Event,
+        outcome: Literal["succeeded", "failed"],
+        result: Mapping[str, Any] | None,
+        message: str,
+    ) -> Dispatch | Nothing:
+        """Call back until the server has answered; returns what comes next."""
+        while True:
+            try:
+                # After a stop nobody would carry out the next one.
+                ending = self.callback(uid, number, outcome, result, message, not stop.is_set())
+            except Unavailable as exc:
+                if stop.is_set():
+                    raise
+                logger.warning("%s: outcome of dispatch %s not told yet: %s", uid, number, exc)
+                stop.wait(exc.retry_after)
+            except ApiError as exc:
+                if exc.code in _TOO_LATE:
+                    logger.warning("%s: dispatch %s does not count: %s", uid, number, exc)
+                    return Nothing(0.0)
+                if outcome == "failed" or exc.status not in (400, 413):
+                    raise
+                # A result that the server never takes must not block this executor for ever.
+                message = _sendable(f"The result was refused: {exc.detail}")
+                outcome, result = "failed", None
+            else:
+                return Nothing(0.0) if ending.next is None else ending.next
+
+    def _let_go(self, uid: str, dispatch: Dispatch, reason: str, stop: threading.Event) -> Nothing:
+        """Release; where that does not arrive, the next pull or the deadline settles it."""
+        try:
+            self._release(uid, dispatch.number, reason, stop)
+        except Unavailable as exc:
+            logger.warning("%s: dispatch %s not released: %s", uid, dispatch.number, exc)
+        except ApiError as exc:
+            if exc.code not in _TOO_LATE:
+                raise
+            logger.warning("%s: dispatch %s had ended: %s", uid, dispatch.number, exc)
+        return Nothing(0.0)
+
+    def _pull(self, uid: str, stop: threading.Event | None = None) -> Dispatch | Nothing:
+        return self._call("/dispatch/", {"uid": uid}, _offer, stop)
+
+    def _release(
+        self, uid: str, number: str, reason: str, stop: threading.Event | None = None
+    ) -> Ending:
+        body = {"uid": uid, "number": number}
+        if reason:
+            body["reason"] = reason
+        return self._call("/dispatch/release/", body, _ending, stop)
+
+    def _call(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        read: Callable[[_Answer], T],
+        stop: threading.Event | None = None,
+    ) -> T:
+        """One call with its repeats; `read` turns the answer into what the caller gets.
+
+        The pause is what Retry-After asks for plus full jitter: a random part of a span that
+        doubles from 0.25 s to 10 s, so that clients which fail together do not return together.
+        """
+        payload = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        if len(payload) > _MOST_BODY_BYTES:
+            raise ApiError(413, "too_large", f"The body has more than {_MOST_BODY_BYTES} bytes")
+        give_up_at = time.monotonic() + self._give_up_after
+        stop = stop or threading.Event()
+        attempt = 0
+        while True:
+            attempt += 1
+            asked = 0.0
+            failure: Exception
+            try:
+                return self._read_answer(self._exchange(self._path + path, payload), read)
+            except ssl.SSLCertVerificationError as exc:
+                raise UnexpectedAnswer(
+                    f"The certificate of {self.base_url} is not trusted: {exc.verify_message}; "
+                    "check the address, or pass a context that knows its authority as tls"
+                ) from exc
+            except _Passing as exc:
+                failure, asked = exc, exc.retry_after
+            except (OSError, http.client.HTTPException) as exc:
+                failure = exc
+            span = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt - 1, 10))
+            pause = asked + _random.uniform(0, span)
+            logger.debug("%s: try %d: %r; pause of %.2f s", path, attempt, failure, pause)
+            if time.monotonic() + pause > give_up_at or stop.wait(pause):
+                raise Unavailable(
+                    f"No useful answer from {self.base_url} (tries: {attempt}); the last one: "
+                    f"{str(failure) or type(failure).__name__}. "
+                    "Check the address and that the server runs",
+                    retry_after=pause,
+                ) from failure
+
+    def _exchange(self, path: str, payload: bytes) -> _Raw:
+        """Send one request and read its whole answer over the kept connection."""
+        with self._turn:
+            kept = self._connection.sock is not None
+            try:
+                return self._send(path, payload)
+            except ConnectionError:
+                if not kept:
+                    raise
+            # Servers close idle connections; only a new one tells whether this one is up.
+            return self._send(path, payload)
+
+    def _send(self, path: str, payload: bytes) -> _Raw:
+        try:
+            self._connection.request("POST", path, payload, self._headers)
+            with self._connection.getresponse() as response:
+                content = response.read(_MOST_ANSWER_BYTES)
+                if response.length:
+                    raise http.client.IncompleteRead(content, response.length)
+        except BaseException:
+            # Half an exchange left on the connection would be read as the next answer.
+            self._connection.close()
+            raise
+        return _Raw(response.status, response.headers, content)
+
+    def _read_answer(self, raw: _Raw, read: Callable[[_Answer], T]) -> T:
+        """What `read` makes of a good answer; every other answer rises as what it means."""
+        if raw.status == 429 or raw.status == 408 or raw.status >= 500:
+            raise _Passing(f"{raw.status} {raw.reason}", raw.retry_after or 0.0)
+        if 300 <= raw.status < 400:
+            target = raw.headers.get("Location", "")[:200]
+            raise self._unexpected(f"a redirect to {target!r}; give the address behind it")
+        if not 200 <= raw.status < 300:
+            raise self._refusal(raw)
+        if raw.status != 204 and not raw.is_json:
+            raise self._unexpected(f"{raw.content_type or 'no content type'}, not JSON")
+        try:
+            body = None if raw.status == 204 else json.loads(raw.content)
+        except ValueError as exc:
+            raise _Passing(f"the answer is not whole JSON: {exc}") from exc
+        try:
+            wait = _DEFAULT_WAIT if raw.retry_after is None else raw.retry_after
+            return read(_Answer(body, wait))
+        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            raise self._unexpected(f"JSON of another shape ({exc!r})") from exc
+
+    def _refusal(self, raw: _Raw) -> PlatformError:
+        """The error of a 4xx answer: of the platform, or of something before it."""
+        problem = raw.problem
+        if "code" not in problem and raw.status in (404, 405):
+            return self._unexpected(f"{raw.status}, but not in the words of the platform")
+        return ApiError(
+            raw.status,
+            str(problem.get("code", "")),
+            raw.reason,
+            errors=tuple(problem.get("errors") or ()),
+            request_id=str(problem.get("request_id", "")),
+        )
+
+    def _unexpected(self, what: str) -> UnexpectedAnswer:
+        return UnexpectedAnswer(
+            f"{self.base_url}{self._path} answered with {what}. Is base_url the address of the "
+            "task platform, such as https://tasks.example.com?"
+        )
+
+
+def _checked_address(base_url: str) -> urllib.parse.SplitResult:
+    try:
+        address = urllib.parse.urlsplit(base_url.strip())
+        known = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError as exc:
+        raise ValueError(f"base_url {base_url!r} is not an address: {exc}") from exc
+    if address.username is not None or address.password is not None:
+        raise ValueError("base_url holds a user name or password; pass the key by itself")
+    if not known or address.query or address.fragment:
+        raise ValueError(
+            f"base_url {base_url!r} is not an address such as https://tasks.example.com "
+            "or http://127.0.0.1:8000"
+        )
+    return address
+
+
+def _checked_key(key: str) -> str:
+    """The key without the line end of the file it came from; the error does not show it."""
+    key = key.strip()
+    if not re.fullmatch(r"[!-~]+\.[!-~]+", key):
+        raise ValueError(
+            "key is not of the form <client-id>.<secret>; pass the line that "
+            "`manage.py apiclient create` printed"
+        )
+    return key
+
+
+def _sendable(text: str) -> str:
+    """Text that the server stores: cut, without NUL and lone surrogates."""
+    return text[:_MOST_MESSAGE].replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+def _instant(text: str) -> datetime:
+    """An RFC 3339 time with Z; Python 3.9 reads neither the Z nor other than six digits."""
+    seconds, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{seconds}.{fraction:0<6.6}+00:00")
+
+
+def _dispatch(body: Mapping[str, Any]) -> Dispatch:
+    values = {part.name: body[part.name] for part in fields(Dispatch)}
+    times = {name: _instant(text) for name, text in values.items() if name.endswith("_at")}
+    return Dispatch(**{**values, **times})
+
+
+def _offer(answer: _Answer) -> Dispatch | Nothing:
+    return Nothing(answer.wait) if answer.body is None else _dispatch(answer.body)
+
+
+def _ending(answer: _Answer) -> Ending:
+    body = answer.body
+    finished_at = body.get("finished_at")
+    return Ending(body["number"], body["state"], finished_at and _instant(finished_at))
+
+
+def _ending_and_next(answer: _Answer) -> Ending:
+    following = answer.body["next"]
+    offer = Nothing(answer.wait) if following is None else _dispatch(following)
+    return replace(_ending(answer), next=offer)

@@ -1,0 +1,104 @@
+"""S0.1: the file of the client: what it runs on, and how it is told where and with which key."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskplatform import sdk
+from tests.stub_server import KEY, Stub, offers, problem, resets, serving
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with serving() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        *("", "http://", "tasks.example.com", "127.0.0.1:8000", "ftp://tasks.example.com"),
+        *("http://tasks.example.com:port", "http://tasks.example.com:0", "http://[::1"),
+        *("http://tasks.example.com/?x=1", "http://tasks.example.com/#top"),
+    ],
+)
+def test_wrong_address_is_named(base_url: str) -> None:
+    with pytest.raises(ValueError, match="is not an address") as caught:
+        sdk.Client(base_url, KEY)
+    assert repr(base_url) in str(caught.value)
+
+
+def test_address_with_a_password_is_refused_without_showing_it() -> None:
+    with pytest.raises(ValueError, match="pass the key by itself") as caught:
+        sdk.Client("http://me:hunter2@tasks.example.com", KEY)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["hunter2", "client.hunter 2", "client.\nX-Evil: 1", "client.秘密", "hunter2."]
+)
+def test_wrong_key_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ValueError, match="apiclient create") as caught:
+        sdk.Client("http://127.0.0.1:8000", key)
+    assert key not in str(caught.value)
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["", "/", "/api/v1", "/api/v1/"])
+def test_address_may_end_in_a_slash_or_the_base_of_the_api(stub: Stub, path: str) -> None:
+    stub.behaves(offers)
+    with sdk.Client(stub.url + path, KEY + "\n") as client:
+        client.pull("uid_alice")
+    assert stub.seen[0].path == "/api/v1/dispatch/"
+    assert stub.seen[0].authorization == f"Bearer {KEY}"
+
+
+def test_address_with_a_prefix_keeps_it(stub: Stub) -> None:
+    stub.behaves(offers)
+    with sdk.Client(stub.url + "/tasks/", KEY) as client:
+        client.pull("uid_alice")
+    assert stub.seen[0].path == "/tasks/api/v1/dispatch/"
+
+
+def test_key_is_in_no_log_message_or_error(stub: Stub, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    stub.behaves(resets, problem(503, "unavailable"), problem(401, "not_authenticated"))
+    client = sdk.Client(stub.url, KEY)
+    with client, pytest.raises(sdk.ApiError) as caught:
+        client.pull("uid_alice")
+    secret = KEY.partition(".")[2]
+    assert caplog.records
+    assert secret not in f"{caplog.text}{caught.value!r}{client!r}"
+
+
+def test_module_is_one_file_for_python_3_9_without_packages() -> None:
+    source = Path(sdk.__file__).read_text()
+    tree = ast.parse(source, feature_version=(3, 9))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported <= sys.stdlib_module_names
+    assert "from __future__ import annotations" in source
+
+
+def test_copied_file_imports_outside_the_project(tmp_path: Path) -> None:
+    (tmp_path / "sdk.py").write_text(Path(sdk.__file__).read_text())
+    command = [sys.executable, "-I", "-S", "-W", "error", "-c"]
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sdk; print(sdk.Client)"
+    done = subprocess.run([*command, script], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("<class 'sdk.Client'>", "")

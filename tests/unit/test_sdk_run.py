@@ -1,0 +1,266 @@
+"""S0.1, S0.14, S0.28, S0.29: the loop of the client: pull, handle, call back, wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from taskplatform import sdk
+from tests.stub_server import (
+    ENDED,
+    KEY,
+    OPEN,
+    Behaviour,
+    Handler,
+    Stub,
+    hangs_up,
+    offers,
+    problem,
+    says,
+    serving,
+)
+
+Work = Callable[[sdk.Dispatch], Any]
+DONE = says(200, ENDED)
+
+
+@pytest.fixture
+def stop() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def stub(stop: threading.Event) -> Iterator[Stub]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def client(stub: Stub) -> Iterator[sdk.Client]:
+    with sdk.Client(stub.url, KEY, timeout=5, give_up_after=1) as made:
+        yield made
+
+
+@pytest.fixture
+def stops(stop: threading.Event) -> Callable[[Behaviour], Behaviour]:
+    """Wraps the last behaviour: the executor is told to stop while the server answers."""
+
+    def wrap(behaviour: Behaviour) -> Behaviour:
+        def behave(handler: Handler) -> None:
+            stop.set()
+            behaviour(handler)
+
+        return behave
+
+    return wrap
+
+
+Stops = Callable[[Behaviour], Behaviour]
+
+
+def outcomes(stub: Stub) -> list[dict[str, Any]]:
+    """The bodies of the callbacks, without who and what."""
+    return [
+        {key: value for key, value in seen.body.items() if key not in ("uid", "number")}
+        for seen in stub.seen
+        if seen.path.startswith("/api/v1/callback/")
+    ]
+
+
+def raises(error: Exception) -> Work:
+    def work(dispatch: sdk.Dispatch) -> None:
+        raise error
+
+    return work
+
+
+def test_due_task_is_handled_and_the_next_one_comes_with_the_callback(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    stub.behaves(
+        offers, says(200, {**ENDED, "next": {**OPEN, "number": "902"}}), stops(says(200, ENDED))
+    )
+    numbers: list[str] = []
+
+    def work(dispatch: sdk.Dispatch) -> dict[str, int]:
+        numbers.append(dispatch.number)
+        return {"photos": len(numbers)}
+
+    assert client.run("uid_alice", work, stop=stop) == 2
+    assert numbers == ["901", "902"]
+    assert [seen.path for seen in stub.seen] == [
+        "/api/v1/dispatch/",
+        "/api/v1/callback/?next=1",
+        "/api/v1/callback/?next=1",
+    ]
+    assert outcomes(stub) == [
+        {"outcome": "succeeded", "result": {"photos": 1}},
+        {"outcome": "succeeded", "result": {"photos": 2}},
+    ]
+
+
+def test_nothing_due_waits_as_long_as_the_server_asks(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    nothing = says(204, None, Retry_After="1")
+    stub.behaves(nothing, stops(nothing))
+    assert client.run("uid_alice", raises(AssertionError()), stop=stop) == 0
+    first, second = stub.seen
+    assert 1.0 <= second.at - first.at < 4.5
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("no such shelf"), "ValueError: no such shelf"),
+        (ValueError("a\0b \ud800"), "ValueError: a b ?"),
+        (KeyError("x" * 900), f"KeyError: '{'x' * 489}"),
+    ],
+)
+def test_handler_that_raises_reports_the_failure(
+    stub: Stub,
+    client: sdk.Client,
+    stop: threading.Event,
+    stops: Stops,
+    error: Exception,
+    message: str,
+) -> None:
+    stub.behaves(offers, stops(DONE))
+    assert client.run("uid_alice", raises(error), stop=stop) == 1
+    assert outcomes(stub) == [{"outcome": "failed", "message": message}]
+
+
+@pytest.mark.parametrize("result", [{"at": {1, 2}}, {"share": float("nan")}])
+def test_result_that_is_no_json_is_reported_as_failure(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops, result: Any
+) -> None:
+    stub.behaves(offers, stops(DONE))
+    client.run("uid_alice", lambda dispatch: result, stop=stop)
+    (told,) = outcomes(stub)
+    assert told["outcome"] == "failed"
+    assert "JSON" in told["message"]
+
+
+def test_result_that_the_server_refuses_is_reported_as_failure(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    """A result that is never taken must not keep the executor at one task for ever."""
+    stub.behaves(offers, problem(400, "too_deep", "Nested too deeply."), stops(DONE))
+    client.run("uid_alice", lambda dispatch: {"deep": [[]]}, stop=stop)
+    first, second = outcomes(stub)
+    assert first == {"outcome": "succeeded", "result": {"deep": [[]]}}
+    assert second == {
+        "outcome": "failed",
+        "message": "The result was refused: Nested too deeply.",
+    }
+
+
+def test_release_gives_the_task_back_with_its_reason(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    stub.behaves(offers, stops(says(200, {"number": "901", "state": "released"})))
+    client.run("uid_alice", raises(sdk.Release("battery low")), stop=stop)
+    assert stub.seen[-1].path == "/api/v1/dispatch/release/"
+    assert stub.seen[-1].body == {"uid": "uid_alice", "number": "901", "reason": "battery low"}
+
+
+@pytest.mark.parametrize(("status", "code"), [(409, "closed"), (404, "not_found")])
+def test_task_that_ended_meanwhile_is_left_and_the_next_one_pulled(
+    stub: Stub,
+    client: sdk.Client,
+    stop: threading.Event,
+    stops: Stops,
+    status: int,
+    code: str,
+) -> None:
+    stub.behaves(offers, problem(status, code), stops(says(204, None, Retry_After="1")))
+    assert client.run("uid_alice", lambda dispatch: None, stop=stop) == 1
+    assert [seen.path for seen in stub.seen] == [
+        "/api/v1/dispatch/",
+        "/api/v1/callback/?next=1",
+        "/api/v1/dispatch/",
+    ]
+
+
+def test_result_outlives_an_outage_longer_than_the_patience(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    away = problem(503, "unavailable", Retry_After="2")
+    stub.behaves(offers, away, hangs_up, stops(DONE))
+    client.run("uid_alice", lambda dispatch: {"n": 1}, stop=stop)
+    told = outcomes(stub)
+    assert len(told) == 3
+    assert all(one == told[0] for one in told)
+
+
+def test_outage_while_pulling_is_waited_out(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    stub.behaves(problem(503, "unavailable", Retry_After="2"), offers, stops(DONE))
+    assert client.run("uid_alice", lambda dispatch: None, stop=stop) == 1
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, "not_authenticated"), (404, "not_found")])
+def test_refused_key_or_uid_ends_the_loop(
+    stub: Stub, client: sdk.Client, stop: threading.Event, status: int, code: str
+) -> None:
+    stub.behaves(problem(status, code, "No such executor."))
+    with pytest.raises(sdk.ApiError, match="No such executor"):
+        client.run("uid_alice", lambda dispatch: None, stop=stop)
+
+
+def test_stop_while_working_reports_and_asks_for_nothing_more(
+    stub: Stub, client: sdk.Client, stop: threading.Event
+) -> None:
+    stub.behaves(offers, DONE)
+
+    def work(dispatch: sdk.Dispatch) -> None:
+        stop.set()
+
+    assert client.run("uid_alice", work, stop=stop) == 1
+    assert [seen.path for seen in stub.seen] == ["/api/v1/dispatch/", "/api/v1/callback/"]
+
+
+def test_stop_with_a_task_not_begun_releases_it(
+    stub: Stub, client: sdk.Client, stop: threading.Event, stops: Stops
+) -> None:
+    stub.behaves(stops(offers), says(200, {"number": "901", "state": "released"}))
+    assert client.run("uid_alice", raises(AssertionError()), stop=stop) == 0
+    assert [seen.path for seen in stub.seen] == ["/api/v1/dispatch/", "/api/v1/dispatch/release/"]
+
+
+def test_stop_while_the_server_is_away_raises_what_could_not_be_told(
+    stub: Stub, client: sdk.Client, stop: threading.Event
+) -> None:
+    stub.behaves(offers, problem(503, "unavailable"))
+
+    def work(dispatch: sdk.Dispatch) -> None:
+        stop.set()
+
+    with pytest.raises(sdk.Unavailable):
+        client.run("uid_alice", work, stop=stop)
+
+
+def test_stop_while_pulling_from_a_server_that_is_away_ends_at_once(
+    stub: Stub, stop: threading.Event, stops: Stops
+) -> None:
+    stub.behaves(stops(problem(503, "unavailable")))
+    with sdk.Client(stub.url, KEY, give_up_after=600) as client:
+        assert client.run("uid_alice", lambda dispatch: None, stop=stop) == 0
+    assert len(stub.seen) == 1
+
+
+def test_interrupt_of_the_handler_rises_and_leaves_the_task_open(
+    stub: Stub, client: sdk.Client, stop: threading.Event
+) -> None:
+    stub.behaves(offers)
+
+    def work(dispatch: sdk.Dispatch) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.run("uid_alice", work, stop=stop)
+    assert outcomes(stub) == []
