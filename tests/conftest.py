@@ -10,7 +10,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ def is_mariadb() -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Let the one printed seed of the run decide the examples of Hypothesis as well."""
     if config.getoption("--hypothesis-seed") is None:
-        hypothesis.core.global_force_seed = config.getoption("randomly_seed")
+        # Absent under `-p no:randomly`; Hypothesis then draws a seed and tells it with a failure.
+        hypothesis.core.global_force_seed = config.getoption("randomly_seed", None)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -111,6 +112,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape lone surrogates, which tests log on purpose and xdist's channel dies of."""
+    return _escaped((yield))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_escaped(item) for item in value)
+    return value
 
 
 @pytest.fixture(scope="session")

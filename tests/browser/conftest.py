@@ -69,6 +69,11 @@ class Watch:
         context.on("console", self._on_console)
         context.on("weberror", lambda error: self._note("script", str(error.error)))
 
+    def settle(self, context: BrowserContext) -> None:
+        """Wait for what the pages have yet to tell of what they did."""
+        for page in context.pages:
+            page.evaluate("() => new Promise(done => setTimeout(done))")
+
     def _let_through(self, route: Route) -> None:
         if urlsplit(route.request.url).netloc == self._host:
             route.continue_()
@@ -150,7 +155,7 @@ def page_as(
     contexts: list[BrowserContext] = []
 
     def page_as(role: str | None) -> Page:
-        context = chromium.new_context(base_url=live_site, locale="en")
+        context = chromium.new_context(base_url=live_site, timezone_id="UTC")
         contexts.append(context)
         watch.attend(context)
         if role is not None:
@@ -160,6 +165,7 @@ def page_as(
 
     yield page_as
     for context in contexts:
+        watch.settle(context)
         context.close()
 
 
@@ -191,7 +197,8 @@ def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shoot(browser_page: Page, screenshots: Path) -> Callable[..., Path]:
     """`shoot("queue", width=390, dark=True, language="zh-hans")` writes queue.png; its path.
 
-    It shows the page as it stands, or, when a language is asked for, its address opened anew.
+    It shows the page as it stands or, when dark or a language is asked for, its address opened
+    anew: the theme and the language are chosen while a page loads.
     """
 
     def shoot(
@@ -204,17 +211,17 @@ def shoot(browser_page: Page, screenshots: Path) -> Callable[..., Path]:
         language: str | None = None,
         full_page: bool = False,
     ) -> Path:
-        shown = page
-        if language is not None:
-            shown = page.context.new_page()
-            shown.set_extra_http_headers({"Accept-Language": language})
-            shown.goto(page.url)
+        opened_anew = dark or language is not None
+        shown = page.context.new_page() if opened_anew else page
         shown.set_viewport_size(ViewportSize(width=width, height=height))
         shown.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
+        if opened_anew:
+            shown.set_extra_http_headers({"Accept-Language": language} if language else {})
+            shown.goto(page.url)
         shown.wait_for_load_state("networkidle")
         path = screenshots / f"{name}.png"
         shown.screenshot(path=path, full_page=full_page, animations="disabled")
-        if shown is not page:
+        if opened_anew:
             shown.close()
         return path
 
