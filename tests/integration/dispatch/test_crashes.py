@@ -1,0 +1,98 @@
+"""A process killed at any statement leaves all of a hand-out or ending, or nothing of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+from apps.dispatch.models import Dispatch, Stock
+from apps.dispatch.services import callback
+from apps.dispatch.services.pull import take_next
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def killed_at(statement: int, work: Callable[[], object]) -> bool:
+    """Do the work in a process that kills itself before its n-th statement; False when it ends
+    before that."""
+    connections.close_all()
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen == statement:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return execute(sql, params, many, context)
+
+        status = 1
+        try:
+            with connection.execute_wrapper(count):
+                work()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0
+    return False
+
+
+def audit() -> None:
+    """I1, I2: stock, dispatch and journal agree."""
+    for dispatch in Dispatch.objects.all():
+        events = [e.event for e in JournalEntry.objects.timeline("dispatch", dispatch.pk)]
+        assert events == ["handed_out", *([] if dispatch.is_open else [dispatch.state])]
+        assert (dispatch.open_for is not None) is dispatch.is_open
+    handed = sum(Stock.objects.values_list("handed", flat=True))
+    assert handed == Dispatch.objects.filter(holds_stock=True).count()
+    dispatch_entries = JournalEntry.objects.filter(source="dispatch", event="handed_out")
+    assert dispatch_entries.count() == Dispatch.objects.count()
+
+
+def test_pull_killed_at_any_statement() -> None:
+    """S0.27, I2, I3: decrement, hand-out, the user's current task and journal are one."""
+    factories.group("gid_all", ["uid_a"])
+    factories.once_task(factories.member("gid_all"))
+    alice = factories.member("uid_a")
+    statement = 1
+    while killed_at(statement, lambda: take_next(alice)):
+        audit()
+        assert not Dispatch.objects.exists()
+        statement += 1
+    audit()
+    assert statement > 8
+    answer = take_next(alice)
+    assert isinstance(answer, Dispatch)
+    assert (answer.pk, answer.redo) == (Dispatch.objects.get().pk, 1)
+
+
+def test_ending_killed_at_any_statement() -> None:
+    """S0.29, I11, I13: a given-back ending returns the stock with its row, or not at all."""
+    alice = factories.user()
+    factories.once_task(alice, on_failure="give_back")
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    statement = 1
+
+    def fail() -> None:
+        callback.call_back(executor=alice, number=taken.pk, outcome="failed")
+
+    while killed_at(statement, fail):
+        audit()
+        assert Dispatch.objects.get().is_open
+        statement += 1
+    audit()
+    assert statement > 4
+    assert Stock.objects.get().handed == 0
