@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils.http import parse_header_parameters
 
 from apps.common import logs
-from apps.common.errors import NotFound, UnsupportedMediaType
+from apps.common.errors import NotFound
 from apps.common.problems import (
     by_status,
     error_response,
@@ -23,6 +23,7 @@ from apps.common.problems import (
 Application: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponseBase]
 
+_UTF8 = re.compile(r';\s*charset\s*=\s*"?utf-?8"?\s*(?=;|$)', re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _POLICY = "; ".join(
@@ -44,9 +45,11 @@ _PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 
 
 class ReadableHeaders:
-    """WSGI middleware: a Content-Type or Accept that Django cannot read counts as absent.
+    """WSGI middleware: what Django cannot read of Content-Type and Accept counts as absent.
 
-    Django raises while it builds the request, before any handler could answer.
+    Django raises while it builds the request, before any handler could answer. It also decodes the
+    query string by the charset of the body, whatever codec that names; so UTF-8, the default, is
+    left out, and a content type of another charset counts as none.
     """
 
     def __init__(self, application: Application) -> None:
@@ -55,21 +58,22 @@ class ReadableHeaders:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        for name in ("CONTENT_TYPE", "HTTP_ACCEPT"):
-            header = environ.get(name, "")
-            # Only parameters can be wrong.
-            if ";" in header and not _is_readable(header):
-                del environ[name]
+        # Without parameters nothing can be wrong.
+        if ";" in environ.get("CONTENT_TYPE", ""):
+            content_type = _UTF8.sub("", environ["CONTENT_TYPE"])
+            environ["CONTENT_TYPE"] = content_type if _is_readable(content_type) else ""
+        if ";" in environ.get("HTTP_ACCEPT", ""):
+            ranges = environ["HTTP_ACCEPT"].split(",")
+            environ["HTTP_ACCEPT"] = ",".join(r for r in ranges if _is_readable(r))
         return self.application(environ, start_response)
 
 
 def _is_readable(header: str) -> bool:
     try:
-        for part in header.split(","):
-            parse_header_parameters(part)
+        _, parameters = parse_header_parameters(header)
     except ValueError:
         return False
-    return True
+    return "charset" not in parameters
 
 
 class RequestIdMiddleware:
@@ -115,13 +119,6 @@ class ProblemMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        charset = (request.content_params or {}).get("charset", "utf-8")
-        # Django would decode even the query string with any codec named here.
-        if charset.lower() not in ("utf-8", "utf8"):
-            return error_response(
-                request,
-                UnsupportedMediaType(f"The charset {charset[:40]!r} is not read; send UTF-8."),
-            )
         path = request.path_info
         if path.startswith("/api/") and not path.endswith("/"):
             # A redirect would turn a POST into a GET and lose its body.

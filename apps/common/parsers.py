@@ -34,8 +34,8 @@ from apps.common.json_rules import (
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_ITEMS = 1000
-# The object around the items and the list that holds them.
-_BATCH_DEPTH = MOST_DEPTH + 2
+# What the parser bears with ease; each item is measured by itself and named if it is too deep.
+_BATCH_DEPTH = 100
 
 _CHARSETS = {"utf-8", "utf8"}
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -102,8 +102,8 @@ def read_body(request: HttpRequest, limit: int) -> bytes:
 def check_content_headers(request: HttpRequest) -> None:
     """UnsupportedMediaType unless the headers promise plain JSON in UTF-8."""
     if request.content_type != "application/json":
-        given = f"{request.content_type[:80]!r} is" if request.content_type else "None was"
-        raise UnsupportedMediaType(f"{given} given; send Content-Type: application/json.")
+        given = f"{request.content_type[:80]!r} is no" if request.content_type else "No readable"
+        raise UnsupportedMediaType(f"{given} content type here; send application/json in UTF-8.")
     charset = (request.content_params or {}).get("charset", "utf-8")
     if charset.lower() not in _CHARSETS:
         raise UnsupportedMediaType(f"The charset {charset[:40]!r} is not read; send UTF-8.")

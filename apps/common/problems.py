@@ -100,7 +100,7 @@ def from_exception(error: BaseException | None) -> PlatformError | None:
     return _from_database(error)
 
 
-def _from_drf(error: drf.APIException) -> PlatformError:
+def _from_drf(error: drf.APIException) -> PlatformError | None:
     if isinstance(error, drf.ValidationError):
         return refusal(field_errors(error.detail))
     # What a view or permission says itself tells more than the sentence for its status.
@@ -115,7 +115,7 @@ def _from_drf(error: drf.APIException) -> PlatformError:
         return UnsupportedMediaType("Send the body with Content-Type: application/json.")
     if isinstance(error, drf.PermissionDenied) and detail:
         return Forbidden(detail)
-    return by_status(error.status_code)
+    return by_status(error.status_code) if error.status_code < 500 else None
 
 
 def _from_database(error: BaseException | None) -> PlatformError | None:

@@ -1,0 +1,231 @@
+"""Request ids, the rules for browsers, and paths without their slash."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
+from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
+
+from apps.common import logs, problems
+from apps.common.middleware import ReadableHeaders
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(logs.request_id())
+
+
+def strict_page(request: HttpRequest) -> HttpResponse:
+    headers = {"Content-Security-Policy": "default-src 'none'", "Cache-Control": "max-age=60"}
+    return HttpResponse("x", headers=headers)
+
+
+@csrf_exempt
+def reading_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(f"{dict(request.GET)} {len(request.POST)}")
+
+
+urlpatterns = [
+    path("page/", page),
+    path("admin/page/", page),
+    path("api/page/", page),
+    path("api/strict/", strict_page),
+    path("read/", reading_page),
+    path("health/live", page),
+]
+handler400 = problems.handler400
+handler403 = problems.handler403
+handler404 = problems.handler404
+handler500 = problems.handler500
+
+pytestmark = pytest.mark.urls(__name__)
+
+
+# --- request id --------------------------------------------------------------------------------
+@pytest.mark.parametrize("given", ["a", "A1.b_c-D", "x" * 64])
+def test_sane_request_id_of_the_caller_is_kept(client: Client, given: str) -> None:
+    response = client.get("/page/", headers={"x-request-id": given})
+
+    assert response["X-Request-Id"] == given
+    assert response.content.decode() == given
+
+
+@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a\nb", "é", '"', "a;b", "a\x1b[31m"])
+def test_other_request_id_is_replaced(client: Client, given: str) -> None:
+    response = client.get("/page/", headers={"x-request-id": given})
+
+    assert response["X-Request-Id"] != given
+    assert len(response["X-Request-Id"]) == 16
+
+
+def test_every_request_has_its_own_id_and_leaves_none_behind(client: Client) -> None:
+    ids = {client.get("/page/")["X-Request-Id"] for _ in range(20)}
+
+    assert len(ids) == 20
+    assert logs.request_id() == ""
+
+
+# --- rules for browsers --------------------------------------------------------------------------
+def directives(response: Any) -> dict[str, str]:
+    parts = response["Content-Security-Policy"].split("; ")
+    return {name: sources for name, _, sources in (part.partition(" ") for part in parts)}
+
+
+def test_page_may_load_only_from_here_and_run_no_inline_script(client: Client) -> None:
+    assert directives(client.get("/page/")) == {
+        "default-src": "'self'",
+        "script-src": "'self'",
+        "style-src": "'self' 'unsafe-inline'",
+        "img-src": "'self' data:",
+        "font-src": "'self'",
+        "object-src": "'none'",
+        "frame-ancestors": "'none'",
+        "base-uri": "'self'",
+        "form-action": "'self'",
+    }
+
+
+@pytest.mark.parametrize("address", ["/page/", "/api/page/", "/administrator/", "/nope/admin/"])
+def test_eval_is_allowed_nowhere_but_in_admin(client: Client, address: str) -> None:
+    assert directives(client.get("/admin/page/"))["script-src"] == "'self' 'unsafe-eval'"
+    assert directives(client.get(address))["script-src"] == "'self'"
+
+
+def test_every_answer_forbids_devices(client: Client) -> None:
+    for address in ("/page/", "/api/page/", "/api/page", "/nope/"):
+        assert "camera=()" in client.get(address)["Permissions-Policy"]
+
+
+def test_api_answers_are_not_stored(client: Client) -> None:
+    for address in ("/api/page/", "/api/page", "/api/nope/"):
+        assert client.get(address)["Cache-Control"] == "no-store"
+    assert "Cache-Control" not in client.get("/page/")
+
+
+def test_policy_that_a_view_sets_itself_stands(client: Client) -> None:
+    response = client.get("/api/strict/")
+
+    assert response["Content-Security-Policy"] == "default-src 'none'"
+    assert response["Cache-Control"] == "max-age=60"
+
+
+# --- failures that no view sees ------------------------------------------------------------------
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("debug", [False, True])
+def test_api_path_without_its_slash_is_not_redirected(
+    client: Client, settings: Any, method: str, debug: bool
+) -> None:
+    settings.DEBUG = debug
+
+    response = client.generic(method, "/api/page", b"{}", content_type="application/json")
+
+    assert response.status_code == 404
+    assert response.json()["code"] == "not_found"
+    assert "ask for /api/page/" in response.json()["detail"]
+
+
+def test_page_without_its_slash_is_redirected_as_ever(client: Client) -> None:
+    assert client.get("/page").status_code == 301
+    assert client.get("/health/live").status_code == 200
+
+
+def call(application: Any, **environ: Any) -> tuple[str, bytes]:
+    """Status and body of a request that comes by WSGI, as from a server."""
+    base = RequestFactory()._base_environ(REQUEST_METHOD="GET", PATH_INFO="/read/")
+    told: list[str] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+        told.append(status)
+
+    given: dict[str, Any] = {**base, "wsgi.input": io.BytesIO(), **environ}
+    answer: Iterable[bytes] = application(given, start_response)
+    return told[0], b"".join(answer)
+
+
+@pytest.fixture
+def application() -> ReadableHeaders:
+    return ReadableHeaders(get_wsgi_application())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "application/json; x*=bogus''%41",
+        "application/json; charset*=nonsense''utf-8",
+        "a/b; x*" + "9" * 5000 + "=a",
+    ],
+)
+@pytest.mark.parametrize("name", ["CONTENT_TYPE", "HTTP_ACCEPT"])
+@pytest.mark.parametrize("address", ["/read/", "/nope/", "/api/page/"])
+def test_header_that_django_cannot_read_counts_as_absent(
+    application: ReadableHeaders, name: str, header: str, address: str
+) -> None:
+    status, _ = call(application, PATH_INFO=address, **{name: header})
+    plain, _ = call(application, PATH_INFO=address)
+
+    assert status == plain
+
+
+@pytest.mark.parametrize("charset", ["hex", "idna", "utf-16", "latin-1", "bogus", "\xe9"])
+def test_query_is_read_as_utf8_whatever_charset_the_body_claims(
+    application: ReadableHeaders, charset: str
+) -> None:
+    content_type = f"application/x-www-form-urlencoded; charset={charset}"
+
+    status, body = call(application, QUERY_STRING="a=%C3%A4", CONTENT_TYPE=content_type)
+
+    assert (status, body.decode()) == ("200 OK", "{'a': ['ä']} 0")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("a=1", "200 OK"), ("&".join(f"a{n}=" for n in range(1100)), "400 Bad Request")],
+)
+@pytest.mark.parametrize("charset", ["utf-8", "UTF8", '"utf-8"'])
+def test_form_that_says_it_is_utf8_reaches_its_view(
+    application: ReadableHeaders, charset: str, query: str, expected: str
+) -> None:
+    """Also beside a query that is refused there."""
+    form = {
+        "REQUEST_METHOD": "POST",
+        "CONTENT_TYPE": f"application/x-www-form-urlencoded; charset={charset}; x=y",
+        "CONTENT_LENGTH": "7",
+        "wsgi.input": io.BytesIO(b"b=1&c=2"),
+    }
+
+    status, body = call(application, QUERY_STRING=query, **form)
+
+    assert status == expected
+    assert (body == b"{'a': ['1']} 2") is (status == "200 OK")
+
+
+def test_readable_parts_of_accept_still_count(application: ReadableHeaders) -> None:
+    accept = "a/b; x*=bogus''y, application/json;q=0.9"
+
+    status, body = call(application, PATH_INFO="/nope/", HTTP_ACCEPT=accept)
+
+    assert status.startswith("404")
+    assert b"urn:taskplatform:problem:not_found" in body
+
+
+def test_headers_with_readable_parameters_pass_unchanged() -> None:
+    seen: dict[str, Any] = {}
+
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        seen.update(environ)
+        start_response("200 OK", [])
+        return []
+
+    headers = {
+        "CONTENT_TYPE": "multipart/form-data; boundary=x",
+        "HTTP_ACCEPT": "text/html,*/*;q=0.8",
+    }
+    call(ReadableHeaders(application), **headers)
+
+    assert {name: seen[name] for name in headers} == headers

@@ -1,0 +1,506 @@
+"""Failures of every origin, as programs and browsers see them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from io import BytesIO
+from typing import Any
+
+import pytest
+from django.core.exceptions import (
+    BadRequest,
+    DisallowedHost,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    TooManyFieldsSent,
+    ValidationError,
+)
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import path
+from django.views.decorators.http import require_POST
+from rest_framework import exceptions as drf
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common import problems
+from apps.common.errors import (
+    BadText,
+    Closed,
+    Conflict,
+    FieldError,
+    Invalid,
+    NotFound,
+    ReplayConflict,
+    Throttled,
+    TooLarge,
+    Unavailable,
+)
+from apps.common.paging import PageQuery
+from apps.common.serializers import Integer, JsonObject, StrictSerializer, Text
+from apps.common.views import ApiView
+
+RAISED: dict[str, Exception] = {}
+
+
+class OpenView(ApiView):
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = ()
+
+
+class Body(StrictSerializer):
+    uid = Text(max_length=20)
+    params = JsonObject(required=False)
+    count = Integer(min_value=0, max_value=9, default=1)
+
+
+class EchoView(OpenView):
+    bodies = {"post": Body, "patch": Body}
+    queries = {"get": PageQuery}
+
+    def get(self, request: Request) -> Response:
+        return Response(self.query)
+
+    def post(self, request: Request) -> Response:
+        return Response(self.read_body())
+
+    def patch(self, request: Request) -> Response:
+        return Response(self.read_body())
+
+
+class BatchView(OpenView):
+    body_limit = "batch"
+
+    def post(self, request: Request) -> Response:
+        return Response({"items": len(request.data["items"])})
+
+
+class RaisingView(OpenView):
+    def get(self, request: Request) -> Response:
+        raise RAISED["now"]
+
+
+def raising_page(request: HttpRequest) -> HttpResponse:
+    raise RAISED["now"]
+
+
+@require_POST
+def posting(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(f"{len(request.POST)}")
+
+
+urlpatterns = [
+    path("api/echo/", EchoView.as_view()),
+    path("api/batch/", BatchView.as_view()),
+    path("api/raise/", RaisingView.as_view()),
+    path("api/plain/", raising_page),
+    path("api/posting/", posting),
+    path("page/", raising_page),
+]
+handler400 = problems.handler400
+handler403 = problems.handler403
+handler404 = problems.handler404
+handler500 = problems.handler500
+
+pytestmark = pytest.mark.urls(__name__)
+
+KEYS = {"type", "title", "status", "detail", "instance", "code", "errors", "request_id"}
+
+
+def problem_of(response: Any) -> dict[str, Any]:
+    """The problem in this answer, after checking that it has the form of one."""
+    assert response["Content-Type"] == "application/problem+json"
+    problem: dict[str, Any] = json.loads(response.content)
+    assert set(problem) == KEYS
+    assert problem["status"] == response.status_code
+    assert problem["type"] == f"urn:taskplatform:problem:{problem['code']}"
+    assert problem["request_id"] == response["X-Request-Id"]
+    assert problem["title"] and problem["detail"]
+    return problem
+
+
+def raised(client: Client, error: Exception, address: str = "/api/raise/", **headers: str) -> Any:
+    RAISED["now"] = error
+    client.raise_request_exception = False
+    return client.get(address, headers=headers)
+
+
+def post(client: Client, body: bytes | str, address: str = "/api/echo/", **extra: Any) -> Any:
+    return client.generic("POST", address, body, **{"content_type": "application/json", **extra})
+
+
+# --- errors that are the caller's to read ---------------------------------------------------------
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (Invalid("x"), 400, "invalid"),
+        (BadText("x"), 400, "bad_text"),
+        (NotFound("x"), 404, "not_found"),
+        (Closed("x"), 409, "closed"),
+        (Conflict("x"), 409, "conflict"),
+        (ReplayConflict("x"), 422, "conflict"),
+        (TooLarge("x"), 413, "too_large"),
+        (Throttled("x"), 429, "throttled"),
+        (Unavailable("x"), 503, "unavailable"),
+        (drf.NotAuthenticated(), 401, "not_authenticated"),
+        (drf.AuthenticationFailed("x"), 401, "not_authenticated"),
+        (drf.PermissionDenied(), 403, "forbidden"),
+        (drf.NotFound(), 404, "not_found"),
+        (drf.MethodNotAllowed("GET"), 405, "method_not_allowed"),
+        (drf.UnsupportedMediaType("x"), 415, "unsupported_media_type"),
+        (drf.ParseError(), 400, "malformed"),
+        (drf.Throttled(7), 429, "throttled"),
+        (drf.APIException("inside"), 500, "internal"),
+        (Http404("inside"), 404, "not_found"),
+        (PermissionDenied("inside"), 403, "forbidden"),
+        (SuspiciousOperation("inside"), 400, "invalid"),
+        (BadRequest("inside"), 400, "invalid"),
+        (DisallowedHost("inside"), 400, "invalid"),
+        (RequestDataTooBig("inside"), 413, "too_large"),
+        (TooManyFieldsSent("inside"), 400, "invalid"),
+        (ValidationError("x"), 400, "invalid"),
+        (OperationalError(2013, "inside lost connection"), 503, "unavailable"),
+        (OperationalError("database is locked"), 503, "unavailable"),
+        (InterfaceError("inside closed"), 503, "unavailable"),
+        (OperationalError("database or disk is full"), 507, "unavailable"),
+        (OperationalError(1114, "The table 'inside' is full"), 507, "unavailable"),
+        (IntegrityError("inside duplicate"), 500, "internal"),
+        (DataError("inside too long"), 500, "internal"),
+        (RuntimeError("inside"), 500, "internal"),
+        (RecursionError("inside"), 500, "internal"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+@pytest.mark.parametrize("address", ["/api/raise/", "/api/plain/"])
+def test_exception_in_a_view_is_a_problem_without_internals(
+    client: Client, error: Exception, status: int, code: str, address: str
+) -> None:
+    """I14: failures look alike whatever they come from, and tell nothing of the inside."""
+    response = raised(client, error, address)
+
+    problem = problem_of(response)
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert "inside" not in response.content.decode()
+    assert "Traceback" not in response.content.decode()
+
+
+def test_error_of_the_platform_keeps_its_sentence_and_fields(client: Client) -> None:
+    error = Invalid(
+        "Two are wrong.", errors=[FieldError("jobs[3].type", "invalid", "No such type.")]
+    )
+
+    problem = problem_of(raised(client, error))
+
+    assert problem["detail"] == "Two are wrong."
+    assert problem["instance"] == "/api/raise/"
+    assert problem["errors"] == [
+        {"field": "jobs[3].type", "code": "invalid", "message": "No such type."}
+    ]
+
+
+def test_validation_error_with_fields_names_them(client: Client) -> None:
+    errors = [
+        raised(client, drf.ValidationError({"a": {"b": ["Bad."]}, "c": [{}, {"d": ["Worse."]}]})),
+        raised(client, ValidationError({"a": ["Bad."], "__all__": ["Worse."]})),
+    ]
+
+    assert [[e["field"] for e in problem_of(r)["errors"]] for r in errors] == [
+        ["a.b", "c[1].d"],
+        ["a", ""],
+    ]
+
+
+def test_unauthenticated_caller_is_told_the_scheme(client: Client) -> None:
+    assert raised(client, drf.NotAuthenticated())["WWW-Authenticate"] == "Bearer"
+
+
+def test_sentence_of_a_permission_or_authenticator_is_kept(client: Client) -> None:
+    denied = raised(client, drf.PermissionDenied("The key lacks the scope pull."))
+    failed = raised(client, drf.AuthenticationFailed("This key has expired."))
+
+    assert problem_of(denied)["detail"] == "The key lacks the scope pull."
+    assert problem_of(failed)["detail"] == "This key has expired."
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (Throttled(retry_after=6.2), {7}),
+        (drf.Throttled(30), {30}),
+        (drf.Throttled(), {2, 3, 4, 5}),
+        (Unavailable(), {2, 3, 4, 5}),
+        (OperationalError("gone"), {2, 3, 4, 5}),
+    ],
+)
+def test_refused_for_now_says_when_to_come_back(
+    client: Client, error: Exception, seconds: set[int]
+) -> None:
+    assert int(raised(client, error)["Retry-After"]) in seconds
+
+
+def test_those_refused_together_do_not_all_come_back_together(client: Client) -> None:
+    """F24: the herd is spread."""
+    waits = {raised(client, Unavailable())["Retry-After"] for _ in range(60)}
+
+    assert len(waits) > 1
+
+
+def test_programs_read_english_whatever_the_browser_prefers(client: Client) -> None:
+    response = client.generic("DELETE", "/api/echo/", headers={"accept-language": "zh-hans"})
+    wrong = post(client, b'{"uid":null,"count":"x"}', headers={"accept-language": "zh-hans"})
+
+    assert problem_of(response)["detail"].isascii()
+    assert problem_of(wrong)["detail"].isascii()
+
+
+# --- bugs ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("address", ["/api/raise/", "/api/plain/"])
+def test_bug_is_logged_with_its_traceback_under_the_id_that_the_caller_got(
+    client: Client, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    from apps.common.logs import JsonFormatter
+
+    lines: list[dict[str, Any]] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(json.loads(JsonFormatter().format(record)))
+
+    handler = Lines()
+    logging.getLogger("django.request").addHandler(handler)
+    try:
+        response = raised(client, RuntimeError("the reason"), address)
+    finally:
+        logging.getLogger("django.request").removeHandler(handler)
+
+    (line,) = lines
+    assert line["level"] == "ERROR"
+    assert line["request_id"] == problem_of(response)["request_id"]
+    assert "RuntimeError: the reason" in line["exception"]
+
+
+def test_database_away_is_one_line_without_a_traceback(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F6: while the database is away every request comes here."""
+    raised(client, OperationalError(2013, "Lost connection"))
+
+    (record,) = [r for r in caplog.records if r.name == "apps.common.problems"]
+    assert record.levelname == "WARNING"
+    assert record.exc_info is None
+    assert "Lost connection" in record.getMessage()
+
+
+def test_debug_page_of_django_never_reaches_a_program(client: Client, settings: Any) -> None:
+    settings.DEBUG = True
+
+    assert problem_of(raised(client, RuntimeError("inside"), "/api/plain/"))["status"] == 500
+    assert problem_of(client.get("/api/unknown/"))["status"] == 404
+
+
+# --- outside of views ---------------------------------------------------------------------------
+@pytest.mark.parametrize("address", ["/api/", "/api/v1/unknown/", "/health/unknown", "/metrics"])
+def test_unknown_address_of_programs_is_a_problem(client: Client, address: str) -> None:
+    assert problem_of(client.get(address))["code"] == "not_found"
+
+
+def test_unknown_page_is_a_problem_only_for_those_who_prefer_json(client: Client) -> None:
+    assert problem_of(client.get("/nope/", headers={"accept": "application/json"}))["status"] == 404
+
+    for accept in ("text/html,application/xhtml+xml,*/*;q=0.8", "*/*", ""):
+        response = client.get("/nope/", headers={"accept": accept})
+        assert response.status_code == 404
+        assert response["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
+def test_wrong_method_keeps_the_allow_header(client: Client, method: str) -> None:
+    """Also outside of DRF."""
+    posting_only = client.generic(method, "/api/posting/")
+    batch = client.generic(method, "/api/batch/")
+
+    assert problem_of(posting_only)["code"] == "method_not_allowed"
+    assert posting_only["Allow"] == "POST"
+    assert problem_of(batch)["code"] == "method_not_allowed"
+    assert batch["Allow"] == "POST"
+
+
+def test_foreign_host_is_refused_as_a_problem(client: Client) -> None:
+    response = client.get("/api/echo/", headers={"host": "evil.example"})
+
+    assert problem_of(response)["status"] == 400
+    assert "evil" not in response.content.decode()
+
+
+def test_form_over_the_limit_of_django_is_413(client: Client, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
+
+    response = client.post("/api/posting/", {"a": "x" * 200})
+    assert response.status_code in (200, 413)
+    urlencoded = client.generic(
+        "POST", "/api/posting/", "a=" + "x" * 200, content_type="application/x-www-form-urlencoded"
+    )
+    assert problem_of(urlencoded)["code"] == "too_large"
+
+
+def test_form_of_too_many_fields_is_400(client: Client, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
+
+    response = client.post("/api/posting/", {f"f{n}": n for n in range(11)})
+
+    assert problem_of(response)["code"] == "invalid"
+
+
+# --- pages for people ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (NotFound("x"), 404, "Not found"),
+        (Http404(), 404, "Not found"),
+        (PermissionDenied(), 403, "Not allowed"),
+        (SuspiciousOperation("inside"), 400, "This did not work"),
+        (TooLarge("inside"), 413, "Too large"),
+        (OperationalError("inside"), 503, "Not available for a moment"),
+        (OperationalError("database or disk is full"), 507, "The disk is full"),
+        (RuntimeError("inside"), 500, "Something went wrong"),
+    ],
+    ids=str,
+)
+def test_page_tells_people_what_happened_and_no_internals(
+    client: Client, error: Exception, status: int, text: str
+) -> None:
+    response = raised(client, error, "/page/")
+    page = response.content.decode()
+
+    assert response.status_code == status
+    assert response["Content-Type"].startswith("text/html")
+    assert f"<h1>{text}</h1>" in page
+    assert response["X-Request-Id"] in page
+    assert "inside" not in page
+    assert "<script" not in page and "style=" not in page
+    assert ("Retry-After" in response) is (status == 503)
+
+
+def test_page_touches_no_database(client: Client) -> None:
+    """F6: it comes while the database is away; a query here would fail the test."""
+    assert raised(client, OperationalError("gone"), "/page/").status_code == 503
+
+
+# --- strict bodies and queries through a whole view -----------------------------------------------
+def test_sound_body_reaches_the_view(client: Client) -> None:
+    response = post(client, '{"uid":"uid_ä","params":{"a":[1]}}')
+
+    assert response.json() == {"uid": "uid_ä", "params": {"a": [1]}, "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"", 400, "malformed"),
+        (b"{", 400, "malformed"),
+        (b"null", 400, "malformed"),
+        (b'["uid"]', 400, "malformed"),
+        (b"\xef\xbb\xbf{}", 400, "malformed"),
+        (b"[" * 5000, 400, "too_deep"),
+        (b'{"uid":"a","uid":"b"}', 400, "duplicate_key"),
+        (b'{"uid":"a\\u0000"}', 400, "bad_text"),
+        (b'{"uid":"a","count":1e999}', 400, "invalid"),
+        (b'{"uid":17}', 400, "invalid"),
+        (b'{"uid":"a","user":"b"}', 400, "unknown_field"),
+        (b'{"uid":"a"}' + b" " * 262_144, 413, "too_large"),
+    ],
+)
+def test_unsound_body_is_refused(client: Client, body: bytes, status: int, code: str) -> None:
+    problem = problem_of(post(client, body))
+
+    assert (problem["status"], problem["code"]) == (status, code)
+
+
+def test_patch_checks_only_what_was_sent(client: Client) -> None:
+    response = client.generic("PATCH", "/api/echo/", '{"count":4}', content_type="application/json")
+
+    assert response.json() == {"count": 4}
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "multipart/form-data; boundary=x",
+        "application/json; charset=latin-1",
+        "application/json; charset=hex",
+        "application/json; charset=nonsense",
+    ],
+)
+def test_other_content_type_is_415(client: Client, content_type: str) -> None:
+    response = post(client, b'{"uid":"a"}', content_type=content_type)
+
+    assert problem_of(response)["code"] == "unsupported_media_type"
+
+
+def test_compressed_body_is_415(client: Client) -> None:
+    response = post(client, b"\x1f\x8b\x08", headers={"content-encoding": "gzip"})
+
+    assert problem_of(response)["code"] == "unsupported_media_type"
+
+
+def test_chunked_body_without_length_is_read(client: Client) -> None:
+    stream = {"wsgi.input": BytesIO(b'{"uid":"a"}'), "wsgi.input_terminated": True}
+
+    response = post(client, b"-", CONTENT_LENGTH="", **stream)
+
+    assert response.json()["uid"] == "a"
+
+
+def test_batch_body_may_be_larger_than_a_single_one(client: Client) -> None:
+    items = [{"memo": "x" * 100_000} for _ in range(10)]
+
+    assert post(client, json.dumps({"items": items}), "/api/batch/").json() == {"items": 10}
+    too_large = post(client, b"{}" + b" " * (8 * 1024 * 1024), "/api/batch/")
+    assert problem_of(too_large)["code"] == "too_large"
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "image/*;q=0.1", "nonsense"])
+def test_answer_is_json_whatever_is_accepted(client: Client, accept: str) -> None:
+    response = client.get("/api/echo/", headers={"accept": accept})
+
+    assert response["Content-Type"] == "application/json"
+    assert response.json() == {"limit": 50, "cursor": ""}
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("limit=0", "invalid"),
+        ("limit=1&limit=2", "invalid"),
+        ("offset=10", "unknown_field"),
+        ("format=json", "unknown_field"),
+        ("key=" + "k" * 10_000, "unknown_field"),
+    ],
+)
+def test_wrong_query_is_refused(client: Client, query: str, code: str) -> None:
+    assert problem_of(client.get(f"/api/echo/?{query}"))["code"] == code
+
+
+def test_method_that_takes_no_query_refuses_every_parameter(client: Client) -> None:
+    response = post(client, b'{"uid":"a"}', "/api/echo/?limit=1")
+
+    assert problem_of(response)["code"] == "unknown_field"
+
+
+def test_query_of_too_many_parameters_is_400(client: Client) -> None:
+    response = client.get("/api/echo/?" + "&".join(f"a{n}=" for n in range(1100)))
+
+    assert problem_of(response)["status"] == 400
+
+
+def test_head_is_checked_like_get(client: Client) -> None:
+    assert client.head("/api/echo/?limit=5").status_code == 200
+    assert client.head("/api/echo/?limit=0").status_code == 400
