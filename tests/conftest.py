@@ -21,40 +21,23 @@ import hypothesis
 import pytest
 from django.conf import settings as django_settings
 
-from apps.common.conf import Conf
 from tests.clients import JsonClient
+from tests.environment import neutral
 from tests.frozen import FrozenClock
 from tests.races import Race, race
 
 VAR_DIR = Path(tempfile.mkdtemp(prefix="taskplatform-tests-"))
 atexit.register(shutil.rmtree, VAR_DIR)
 
-# The shell or a .env of the developer decides nothing but which servers the tests use.
-ENVIRONMENT = {
-    "DJANGO_SETTINGS_MODULE": "taskplatform.settings",
-    "VAR_DIR": str(VAR_DIR),
-    "SECRET_KEY": "a-key-for-tests-" * 4,
-    "SECRET_KEY_FALLBACKS": "",
-    "ALLOWED_HOSTS": "127.0.0.1,localhost",
-    "CSRF_TRUSTED_ORIGINS": "",
-    "DEBUG": "0",
-    "HTTPS": "0",
-    "PORT": "8000",
-    "HOST": "127.0.0.1",
-    "EXTRA_APPS": "",
-    "TIME_ZONE": "UTC",
-    "LANGUAGE_CODE": "en",
-    "LOG_LEVEL": "INFO",
-    **dict.fromkeys(Conf.tunables(), ""),
-}
-
 
 def _prepare_environment() -> None:
     if django_settings.configured:
         pytest.exit("Django was configured before the tests; unset DJANGO_SETTINGS_MODULE", 4)
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(neutral(VAR_DIR), DJANGO_SETTINGS_MODULE="taskplatform.settings")
     os.environ.setdefault("DATABASE_URL", "")
     os.environ.setdefault("REDIS_URL", "")
+    # WhiteNoise warns of a missing folder, and tests collect nothing into it.
+    (VAR_DIR / "static").mkdir()
     if os.environ["REDIS_URL"]:
         # Tests empty their cache, so each process beside others has one of Redis's 16 to itself.
         position = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
