@@ -25,7 +25,7 @@ class ApiClient(models.Model):
     `previous_valid_until`. `version` grows with every edit, so that a stale form is refused.
     """
 
-    client_id = KeyField(_("id"), max_length=64, unique=True, editable=False)
+    client_id = KeyField(_("client id"), max_length=64, unique=True, editable=False)
     name = models.CharField(_("name"), max_length=100)
     secret_hash = KeyField(max_length=64, editable=False)
     previous_hash = KeyField(max_length=64, blank=True, default="", editable=False)

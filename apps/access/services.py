@@ -131,7 +131,9 @@ def edit_client(
 
 
 @transactional
-def rotate(client: ApiClient, *, actor: str, keep_old: timedelta = KEEP_OLD) -> str:
+def rotate(
+    client: ApiClient, *, actor: str, reason: str = "", keep_old: timedelta = KEEP_OLD
+) -> str:
     """A new key for the client; the old one goes on opening for `keep_old`, one before it does not.
 
     Conflict when the key is revoked or expired, or was changed since the caller read it: of two
@@ -170,6 +172,7 @@ def rotate(client: ApiClient, *, actor: str, keep_old: timedelta = KEEP_OLD) -> 
         "client_rotated",
         now=now,
         actor=actor,
+        reason=reason,
         from_state=State.LIVE,
         to_state=State.LIVE,
         extra={"previous_valid_until": _text(current.previous_valid_until)},

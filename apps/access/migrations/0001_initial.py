@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             name='ApiClient',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('client_id', apps.common.fields.KeyField(editable=False, max_length=64, unique=True, verbose_name='id')),
+                ('client_id', apps.common.fields.KeyField(editable=False, max_length=64, unique=True, verbose_name='client id')),
                 ('name', models.CharField(max_length=100, verbose_name='name')),
                 ('secret_hash', apps.common.fields.KeyField(editable=False, max_length=64)),
                 ('previous_hash', apps.common.fields.KeyField(blank=True, default='', editable=False, max_length=64)),

@@ -1,0 +1,316 @@
+"""API clients in the admin: terms as a form, keys shown once, every change in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.access import services
+from apps.access.models import ApiClient, State
+from apps.access.rules.terms import Scope
+from apps.common import clock
+from apps.common.admin import VersionedForm, VersionedModelAdmin, actor_of, reason_action
+from apps.common.admin.actions import Button, ReasonForm
+from apps.common.admin.display import column, shown_text
+from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.theme import CheckboxesWidget, SelectWidget, TextareaWidget, label
+from apps.common.admin.timeline import Moment
+from apps.common.errors import PlatformError
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+STATE_COLOURS = {State.LIVE: "success", State.EXPIRED: "warning", State.REVOKED: "danger"}
+SCOPES = [
+    (Scope.PULL, _("pull: take dispatches and call back")),
+    (Scope.SUBMIT, _("submit: bring jobs in")),
+    (Scope.HOLD, _("hold: work on jobs")),
+    (Scope.READ, _("read: every GET")),
+    (Scope.OPERATE, _("operate: plan and control")),
+]
+KEEP_OLD = [
+    ("24", _("It works for another 24 hours")),
+    ("1", _("It works for another hour")),
+    ("168", _("It works for another 7 days")),
+    ("0", _("It ends now")),
+]
+# Where a list cannot be edited it is read as words.
+SHOWN_FOR = {
+    "scopes": "shown_scopes",
+    "executors": "shown_executors",
+    "job_types": "shown_job_types",
+}
+
+
+class NamesField(forms.Field):
+    """A list of names, one on each line; blanks around them and empty lines do not count."""
+
+    def to_python(self, value: str | None) -> list[str]:
+        lines = (value or "").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return sorted(set(self.to_python(data))) != (initial or [])
+
+
+class ApiClientForm(VersionedForm):
+    scopes = forms.MultipleChoiceField(
+        label=_("Scopes"), choices=SCOPES, widget=CheckboxesWidget(choices=SCOPES)
+    )
+    executors = NamesField(
+        label=_("Executors"),
+        required=False,
+        widget=TextareaWidget(attrs={"rows": 4}),
+        help_text=_("One uid_… or gid_… on each line; a group stands for its members. Empty: all."),
+    )
+    job_types = NamesField(
+        label=_("Job types"),
+        required=False,
+        widget=TextareaWidget(attrs={"rows": 3}),
+        help_text=_("One on each line. Empty: all."),
+    )
+
+    class Meta:
+        help_texts = {
+            "name": _("Whose key it is; the public id is made of it."),
+            "rate": _("Most requests, as 10/s, 600/m, 5000/h or 100000/d. Empty: no limit."),
+            "expires_at": _("Empty: never."),
+        }
+
+    def terms(self) -> dict[str, Any]:
+        """The terms as the services take them."""
+        names = ("name", "scopes", "executors", "job_types", "expires_at", "rate")
+        return {name: self.cleaned_data[name] for name in names}
+
+
+class RotateForm(ReasonForm):
+    """`version` is that of the key which the operator saw, so that no form rotates twice."""
+
+    version = forms.IntegerField(widget=forms.HiddenInput)
+    keep_old = forms.ChoiceField(
+        label=_("Old key"), choices=KEEP_OLD, widget=SelectWidget(choices=KEEP_OLD)
+    )
+
+
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter = "state"
+    options = State.choices
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        ended = Q(expires_at__lte=clock.now())
+        narrowing = {
+            State.LIVE: Q(revoked_at=None) & ~ended,
+            State.EXPIRED: Q(revoked_at=None) & ended,
+            State.REVOKED: Q(revoked_at__isnull=False),
+        }
+        if given["state"] not in State.values:
+            return super().narrowed(rows, given)
+        return rows.filter(narrowing[State(given["state"])])
+
+
+@admin.register(ApiClient)
+class ApiClientAdmin(VersionedModelAdmin):
+    """Makes, changes, rotates and revokes keys by the services; a key is seen on one page, once.
+
+    That page is the answer to the form itself. A redirect would have to carry the key through the
+    session, where it could be read later.
+    """
+
+    form = ApiClientForm
+    list_display = (
+        "shown_name",
+        "client_id",
+        "shown_state",
+        *SHOWN_FOR.values(),
+        "rate",
+        "expires_at",
+        "last_used_at",
+    )
+    list_filter = (StateFilter,)
+    search_fields = ("name", "client_id")
+    search_help_text = _("A part of the name or id")
+    ordering = ("name", "client_id")
+    actions = ("revoke",)
+    fieldsets = (
+        (None, {"fields": ("name", "scopes")}),
+        (
+            _("Limits"),
+            {"fields": ("executors", "job_types", "rate", "expires_at")},
+        ),
+    )
+    facts_fieldset = (
+        _("Key"),
+        {
+            "fields": (
+                "client_id",
+                "shown_state",
+                "last_used_at",
+                "previous_valid_until",
+                "revoked_at",
+                "created_at",
+                "created_by",
+            )
+        },
+    )
+    readonly_fields = (*facts_fieldset[1]["fields"], *SHOWN_FOR.values())
+
+    # --- the list and the page ------------------------------------------------------------------
+    @column(_("name"), ordering="name")
+    def shown_name(self, row: ApiClient) -> str:
+        return shown_text(row.name, most=80)
+
+    @column(_("state"))
+    def shown_state(self, row: ApiClient) -> SafeString:
+        state = row.state(clock.now())
+        return label(capfirst(str(state.label)), STATE_COLOURS[state])
+
+    @column(_("scopes"))
+    def shown_scopes(self, row: ApiClient) -> str:
+        return ", ".join(row.scopes)
+
+    @column(_("executors"))
+    def shown_executors(self, row: ApiClient) -> str:
+        return shown_text(", ".join(row.executors), most=80) or gettext("all")
+
+    @column(_("job types"))
+    def shown_job_types(self, row: ApiClient) -> str:
+        return shown_text(", ".join(row.job_types), most=80) or gettext("all")
+
+    def get_fieldsets(self, request: HttpRequest, obj: ApiClient | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None:
+            return fieldsets
+        if not self.has_change_permission(request, obj):
+            fieldsets = [
+                (title, {"fields": [SHOWN_FOR.get(name, name) for name in options["fields"]]})
+                for title, options in fieldsets
+            ]
+        return (*fieldsets, self.facts_fieldset)
+
+    def has_change_permission(self, request: HttpRequest, obj: ApiClient | None = None) -> bool:
+        """A revoked key is only looked at; what a form still sends for it, the service refuses."""
+        is_looked_at = obj is not None and obj.revoked_at is not None and request.method != "POST"
+        return not is_looked_at and super().has_change_permission(request, obj)
+
+    # --- writing --------------------------------------------------------------------------------
+    def create(self, request: HttpRequest, form: ApiClientForm, *, actor: str) -> ApiClient:
+        client, key = services.create_client(**form.terms(), actor=actor)
+        request.new_key = key  # type: ignore[attr-defined]
+        return client
+
+    def update(
+        self,
+        request: HttpRequest,
+        row: ApiClient,
+        form: ApiClientForm,
+        *,
+        version: int,
+        actor: str,
+    ) -> ApiClient:
+        terms = {**vars(row.terms()), **form.changes}
+        return services.edit_client(row, **terms, version=version, actor=actor)
+
+    def changed_by(self, row: ApiClient) -> str:
+        entry = JournalEntry.objects.timeline(Source.ACCESS, row.pk).last()
+        return entry.actor if entry else super().changed_by(row)
+
+    def response_add(
+        self, request: HttpRequest, obj: ApiClient, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return self._key_page(request, obj, request.new_key)  # type: ignore[attr-defined]
+
+    @reason_action(
+        description=_("Revoke"),
+        permission="change",
+        question=_("The key stops working within a second, everywhere and for ever. Go on?"),
+        icon="block",
+        is_dangerous=True,
+        offered=lambda row: row.revoked_at is None,
+    )
+    def revoke(self, row: ApiClient, *, reason: str, actor: str) -> bool:
+        return services.revoke(row, reason=reason, actor=actor)
+
+    # --- rotating -------------------------------------------------------------------------------
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.rotate_view)
+        return [
+            path("<path:object_id>/rotate/", view, name="access_apiclient_rotate"),
+            *super().get_urls(),
+        ]
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        # After adding there is one page only: the key.
+        context["show_save_and_add_another"] = context["show_save_and_continue"] = row is not None
+        page = super().render_change_form(request, context, *args, **kwargs)
+        if row is not None and row.revoked_at is None and self.has_change_permission(request, row):
+            url = reverse(f"{self.admin_site.name}:access_apiclient_rotate", args=[row.pk])
+            button = Button(url=url, text=_("Rotate the key"), icon="sync", is_dangerous=False)
+            cast("Any", page).context_data["object_buttons"].insert(0, button)
+        return page
+
+    def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Ask what becomes of the old key (GET), then rotate and show the new one (POST)."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            self.message_user(request, gettext("There is no such row."), messages.WARNING)
+            return HttpResponseRedirect(self.changelist_url())
+        form = RotateForm(request.POST or None, initial={"version": row.version})
+        if not form.is_valid():
+            return self._page(request, "access/rotate.html", row, form=form)
+        row.version = form.cleaned_data["version"]
+        try:
+            key = services.rotate(
+                row,
+                actor=actor_of(request),
+                reason=form.cleaned_data["reason"],
+                keep_old=timedelta(hours=int(form.cleaned_data["keep_old"])),
+            )
+        except PlatformError as refusal:
+            self.message_user(request, refusal.detail, messages.ERROR)
+            return HttpResponseRedirect(self.change_url(row.pk))
+        return self._key_page(request, services.find(row.client_id), key)
+
+    def _key_page(self, request: HttpRequest, client: ApiClient, key: str) -> TemplateResponse:
+        return self._page(request, "access/key.html", client, key=key)
+
+    def _page(
+        self, request: HttpRequest, template: str, client: ApiClient, **more: Any
+    ) -> TemplateResponse:
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Key of %(client)s") % {"client": client},
+            "opts": self.opts,
+            "client": client,
+            "url": self.change_url(client.pk),
+            "previous_valid_until": client.previous_valid_until,
+            **more,
+        }
+        return TemplateResponse(request, template, context)
+
+    # --- history --------------------------------------------------------------------------------
+    def timeline(self, request: HttpRequest, row: ApiClient) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.ACCESS, row.pk)
+        return latest_moments(entries, shows_payload=True)

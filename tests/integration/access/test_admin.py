@@ -1,0 +1,465 @@
+"""API clients in the admin: who may do what, and where a key can be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.urls import reverse
+
+from apps.access import services
+from apps.access.models import ApiClient
+from apps.access.rules import keys
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.integration.access.conftest import START, Call, bearer
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("admin:access_apiclient_changelist")
+ADD = reverse("admin:access_apiclient_add")
+
+
+def page_of(client: ApiClient) -> str:
+    return reverse("admin:access_apiclient_change", args=[client.pk])
+
+
+def rotate_page_of(client: ApiClient) -> str:
+    return reverse("admin:access_apiclient_rotate", args=[client.pk])
+
+
+def revoke_page() -> str:
+    return reverse("admin:access_apiclient_act", args=["revoke"])
+
+
+def make(**changes: Any) -> tuple[ApiClient, str]:
+    return services.create_client(
+        **{"name": "Shop scanners", "scopes": ["pull", "read"], "actor": "shell", **changes}
+    )
+
+
+def form_of(client: ApiClient | None = None, **changes: Any) -> dict[str, Any]:
+    """What the browser sends for the form as it was opened, with the changes typed in."""
+    terms = client.terms() if client else None
+    expires_at = terms.expires_at if terms else None
+    filled: dict[str, Any] = {
+        "name": terms.name if terms else "Shop scanners",
+        "scopes": terms.scopes if terms else ["pull"],
+        "executors": "\n".join(terms.executors if terms else []),
+        "job_types": "\n".join(terms.job_types if terms else []),
+        "rate": terms.rate if terms else "",
+        "expires_at_0": f"{expires_at:%Y-%m-%d}" if expires_at else "",
+        "expires_at_1": f"{expires_at:%H:%M:%S}" if expires_at else "",
+        "version": client.version if client else "",
+    }
+    return {**filled, **changes}
+
+
+def key_on(response: Any) -> str:
+    found = re.search(r'id="new-key"[^>]*>([^<]+)<', response.content.decode())
+    assert found, response.content.decode()[:3000]
+    return found[1]
+
+
+def opens(key: str) -> bool:
+    credentials = keys.read_header(bearer(key))
+    client = ApiClient.objects.get(client_id=credentials.client_id)
+    return client.opens_with(credentials.digest, START)
+
+
+def test_form_makes_a_client_whose_key_works(
+    admin_client: Client, call: Call, frozen_clock: FrozenClock
+) -> None:
+    response = admin_client.post(
+        ADD,
+        form_of(
+            scopes=["read", "pull"],
+            executors=" uid_b \r\n\r\ngid_a",
+            job_types="mail",
+            rate="600/m",
+            expires_at_0="2026-03-31",
+            expires_at_1="12:30:15",
+        ),
+    )
+
+    assert response.status_code == 200
+    client = ApiClient.objects.get()
+    assert (client.scopes, client.executors) == (["pull", "read"], ["gid_a", "uid_b"])
+    assert (client.job_types, client.rate) == (["mail"], "600/m")
+    assert client.expires_at is not None
+    assert client.expires_at.isoformat() == "2026-03-31T12:30:15+00:00"
+    assert client.created_by == "admin:admin"
+    assert call(bearer(key_on(response))).status_code == 200
+
+
+def test_key_is_on_the_answer_to_the_form_and_nowhere_else(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    made = admin_client.post(ADD, form_of())
+    client = ApiClient.objects.get()
+    first = key_on(made)
+    rotated = admin_client.post(
+        rotate_page_of(client), {"version": 1, "keep_old": "24", "reason": "yearly"}
+    )
+    second = key_on(rotated)
+
+    for response in (made, rotated):
+        assert "no-store" in response["Cache-Control"]
+        assert response["Content-Type"].startswith("text/html")
+    later = [admin_client.get(url) for url in (LIST, page_of(client), ADD, rotate_page_of(client))]
+    later.append(admin_client.get(reverse("admin:access_apiclient_history", args=[client.pk])))
+    seen = "".join(response.content.decode() for response in later)
+    seen += str([session.get_decoded() for session in Session.objects.all()])
+    seen += str([(name, cookie.value) for name, cookie in admin_client.cookies.items()])
+    seen += str(list(JournalEntry.objects.values())) + str(list(LogEntry.objects.values()))
+    client.refresh_from_db()
+    for secret in (first.partition(".")[2], second.partition(".")[2]):
+        assert secret not in seen
+    assert client.secret_hash not in seen
+    assert client.previous_hash not in seen
+
+
+def test_wrong_terms_are_told_beside_their_fields_and_make_nothing(admin_client: Client) -> None:
+    response = admin_client.post(
+        ADD,
+        form_of(
+            executors="uid_a\nalice", rate="fast", expires_at_0="2001-01-01", expires_at_1="0:0"
+        ),
+    )
+
+    errors = response.context["adminform"].form.errors
+    assert set(errors) == {"executors", "rate", "expires_at"}
+    assert "'alice' is not allowed in executors" in errors["executors"][0]
+    assert b"alice" in response.content
+    assert not ApiClient.objects.exists()
+    assert not JournalEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": ""},
+        {"name": "x" * 101},
+        {"name": "a\x00b"},
+        {"scopes": []},
+        {"scopes": ["admin"]},
+        {"executors": "uid_a\x00"},
+        {"executors": "uid_á"},
+        {"job_types": "a b"},
+        {"rate": "9" * 40 + "/m"},
+        {"expires_at_0": "soon"},
+        {"expires_at_0": "99999-01-01", "expires_at_1": "00:00"},
+        {"expires_at_0": "2026-01-01", "expires_at_1": "25:00"},
+    ],
+)
+def test_bad_input_is_refused_by_the_form(
+    admin_client: Client, frozen_clock: FrozenClock, changes: dict[str, Any]
+) -> None:
+    response = admin_client.post(ADD, form_of(**changes))
+
+    assert response.status_code == 200
+    assert response.context["adminform"].form.errors
+    assert not ApiClient.objects.exists()
+
+
+def test_form_saved_unchanged_writes_nothing(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    client, _ = make(executors=["gid_a", "uid_b"], expires_at=START.replace(month=4, microsecond=9))
+
+    assert admin_client.post(page_of(client), form_of(client)).status_code == 302
+
+    client.refresh_from_db()
+    assert client.version == 1
+    assert client.expires_at == START.replace(month=4, microsecond=9)
+    assert JournalEntry.objects.count() == 1
+
+
+def test_form_changes_what_was_edited_and_tells_the_journal(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """I55: one entry with who, before and after."""
+    client, key = make(rate="10/s")
+
+    response = admin_client.post(page_of(client), form_of(client, scopes=["read"]))
+
+    assert response.status_code == 302
+    client.refresh_from_db()
+    assert (client.scopes, client.rate, client.version) == (["read"], "10/s", 2)
+    assert opens(key)
+    entry = JournalEntry.objects.get(event="client_changed")
+    assert entry.actor == "admin:admin"
+    assert entry.data == {"before": {"scopes": ["pull", "read"]}, "after": {"scopes": ["read"]}}
+
+
+def test_stale_form_is_answered_by_the_conflict_page(admin_client: Client) -> None:
+    """I57: nothing of the stale form is saved, and the page names who was first."""
+    client, _ = make()
+    stale = form_of(client, name="Second")
+    services.edit_client(
+        client, **{**vars(client.terms()), "name": "First"}, version=1, actor="admin:bob"
+    )
+
+    response = admin_client.post(page_of(client), stale)
+
+    assert response.status_code == 409
+    assert b"admin:bob" in response.content
+    assert ApiClient.objects.get().name == "First"
+
+
+def test_form_of_a_client_revoked_meanwhile_is_a_conflict(admin_client: Client) -> None:
+    """I57: as for any other change."""
+    client, _ = make()
+    stale = form_of(client, name="Second")
+    services.revoke(client, actor="admin:bob")
+
+    assert admin_client.post(page_of(client), stale).status_code == 409
+    assert ApiClient.objects.get().name == "Shop scanners"
+
+
+def test_revoked_client_is_only_looked_at(admin_client: Client) -> None:
+    client, _ = make(executors=["uid_a"])
+    services.revoke(client, actor="admin:bob")
+    client.refresh_from_db()
+
+    page = admin_client.get(page_of(client)).content.decode()
+
+    assert 'name="_save"' not in page
+    assert rotate_page_of(client) not in page
+    assert revoke_page() not in page
+    assert "uid_a" in page
+    forged = admin_client.post(page_of(client), form_of(client, name="New"))
+    assert "which is final" in forged.content.decode()
+    assert ApiClient.objects.get().name == "Shop scanners"
+
+
+def test_live_client_offers_rotation_and_revocation(admin_client: Client) -> None:
+    client, _ = make()
+
+    page = admin_client.get(page_of(client)).content.decode()
+
+    assert rotate_page_of(client) in page
+    assert revoke_page() in page
+    assert 'name="_save"' in page
+
+
+def test_rotation_shows_the_new_key_and_keeps_the_old_one(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    client, old = make()
+    assert b"version" in admin_client.get(rotate_page_of(client)).content
+
+    response = admin_client.post(
+        rotate_page_of(client), {"version": 1, "keep_old": "24", "reason": "yearly"}
+    )
+
+    assert opens(key_on(response))
+    assert opens(old)
+    assert "The old key still works until" in response.content.decode()
+    entry = JournalEntry.objects.get(event="client_rotated")
+    assert (entry.actor, entry.reason) == ("admin:admin", "yearly")
+
+
+def test_rotation_ends_the_old_key_at_once_when_asked_to(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    client, old = make()
+
+    admin_client.post(rotate_page_of(client), {"version": 1, "keep_old": "0", "reason": "lost"})
+
+    assert not opens(old)
+
+
+def test_rotation_sent_twice_rotates_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    client, _ = make()
+    sent = {"version": 1, "keep_old": "24", "reason": "yearly"}
+    shown = key_on(admin_client.post(rotate_page_of(client), sent))
+
+    response = admin_client.post(rotate_page_of(client), sent, follow=True)
+
+    assert "rotated by somebody else just now" in response.content.decode()
+    assert opens(shown)
+    assert JournalEntry.objects.filter(event="client_rotated").count() == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"version": 1, "keep_old": "24"},
+        {"version": 1, "keep_old": "-1", "reason": "x"},
+        {"version": 1, "keep_old": "9" * 30, "reason": "x"},
+        {"version": "x", "keep_old": "24", "reason": "x"},
+        {"version": 1, "keep_old": "24", "reason": "x" * 501},
+        {"version": 1, "keep_old": "24", "reason": "\x00"},
+    ],
+)
+def test_incomplete_rotation_asks_again(admin_client: Client, sent: dict[str, Any]) -> None:
+    client, _ = make()
+
+    response = admin_client.post(rotate_page_of(client), sent)
+
+    assert response.status_code == 200
+    assert "new-key" not in response.content.decode()
+    client.refresh_from_db()
+    assert client.version == 1
+
+
+@pytest.mark.parametrize("object_id", ["999999", "9" * 30, "x", "_"])
+def test_rotation_of_an_unknown_row_leads_to_the_list(admin_client: Client, object_id: str) -> None:
+    url = reverse("admin:access_apiclient_rotate", args=[object_id])
+
+    response = admin_client.get(url)
+
+    assert response.status_code == 302
+    assert response["Location"] == LIST
+
+
+def test_revocation_asks_for_a_reason_and_closes_the_key(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """I55, I60: also from the list, for many at once; those revoked before are skipped."""
+    client, key = make()
+    other, other_key = make()
+    revoked, _ = make()
+    services.revoke(revoked, actor="shell")
+    chosen = [client.pk, other.pk, revoked.pk]
+    asked = admin_client.post(LIST, {"action": "revoke", "_selected_action": chosen, "index": 0})
+    assert "for ever" in asked.content.decode()
+    assert opens(key)
+
+    response = admin_client.post(
+        revoke_page(), {"ids": ",".join(map(str, chosen)), "reason": "laptop lost"}
+    )
+
+    assert "1 row skipped" in response.content.decode()
+    assert not opens(key)
+    assert not opens(other_key)
+    entry = JournalEntry.objects.get(event="client_revoked", subject_id=client.pk)
+    assert (entry.actor, entry.reason) == ("admin:admin", "laptop lost")
+
+
+def test_list_shows_each_state_and_filters_by_it(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    make(name="Forever")
+    make(name="Later", expires_at=START.replace(hour=10))
+    make(name="Over", expires_at=START.replace(hour=9, minute=30))
+    gone, _ = make(name="Gone", expires_at=START.replace(hour=9, minute=30))
+    services.revoke(gone, actor="shell")
+    frozen_clock.advance(minutes=30)
+
+    def names(state: str) -> list[str]:
+        rows = admin_client.get(LIST, {"state": state}).context["cl"].result_list
+        return sorted(row.name for row in rows)
+
+    assert names("live") == ["Forever", "Later"]
+    assert names("expired") == ["Over"]
+    assert names("revoked") == ["Gone"]
+    assert names("") == ["Forever", "Gone", "Later", "Over"]
+    assert names("strange") == []
+    page = admin_client.get(LIST).content.decode()
+    for word in ("Live", "Expired", "Revoked"):
+        assert re.search(rf"<span[^>]*>\s*{word}\s*</span>", page)
+
+
+@pytest.mark.parametrize(
+    ("term", "found"),
+    [
+        ("SCAN", 1),
+        ("shop-scanners-", 1),
+        ("%", 0),
+        ("_", 0),
+        ("x" * 5000, 0),
+        ("巡", 0),
+        ("\x00", 1),
+    ],
+)
+def test_search_finds_parts_of_name_and_id_and_bears_any_term(
+    admin_client: Client, term: str, found: int
+) -> None:
+    make()
+
+    response = admin_client.get(LIST, {"q": term}, follow=True)
+
+    assert response.status_code == 200
+    assert response.context["cl"].result_count == found
+
+
+def test_history_tells_every_change_with_who_and_why(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    client, _ = make()
+    client = services.edit_client(
+        client, **{**vars(client.terms()), "rate": "10/s"}, version=1, actor="admin:bob"
+    )
+    services.rotate(client, actor="admin:bob")
+    services.revoke(client, actor="admin:bob", reason="laptop lost")
+
+    page = admin_client.get(
+        reverse("admin:access_apiclient_history", args=[client.pk])
+    ).content.decode()
+
+    for told in ("Client changed", "Client revoked", "→ 10/s", "by admin:bob", "laptop lost"):
+        assert told in page
+    assert page.index("Client created") < page.index("Client rotated")
+
+
+def test_names_from_outside_are_shown_harmlessly(admin_client: Client) -> None:
+    client, _ = make(name="<script>alert(1)</script>")
+
+    for url in (LIST, page_of(client), rotate_page_of(client)):
+        assert "<script>alert(1)" not in admin_client.get(url).content.decode()
+
+
+ALLOWED = {"viewer": False, "operator": False, "configurer": True}
+
+
+@pytest.mark.parametrize(("role", "may_change"), ALLOWED.items())
+def test_only_configurers_make_change_rotate_and_revoke(
+    role_client: Callable[[str], Client], role: str, may_change: bool
+) -> None:
+    client, key = make()
+    browser = role_client(role)
+
+    assert browser.get(LIST).status_code == 200
+    page = browser.get(page_of(client))
+    assert page.status_code == 200
+    assert (rotate_page_of(client) in page.content.decode()) == may_change
+    assert browser.get(ADD).status_code == (200 if may_change else 403)
+    assert browser.get(rotate_page_of(client)).status_code == (200 if may_change else 403)
+    sent = {"ids": str(client.pk), "reason": "x"}
+    assert browser.post(revoke_page(), sent).status_code == (302 if may_change else 403)
+    assert opens(key) != may_change
+    if not may_change:
+        assert browser.post(ADD, form_of()).status_code == 403
+        assert browser.post(page_of(client), form_of(client, name="x")).status_code == 403
+        rotation = {"version": 1, "keep_old": "0", "reason": "x"}
+        assert browser.post(rotate_page_of(client), rotation).status_code == 403
+    assert ApiClient.objects.count() == 1
+
+
+def test_nobody_deletes_a_client(admin_client: Client) -> None:
+    client, _ = make()
+
+    url = reverse("admin:access_apiclient_delete", args=[client.pk])
+    assert admin_client.post(url, {"post": "yes"}).status_code == 403
+    admin_client.post(
+        LIST, {"action": "delete_selected", "_selected_action": [client.pk], "post": "yes"}
+    )
+
+    assert ApiClient.objects.count() == 1
+
+
+def test_visitor_is_sent_to_the_login(client: Client) -> None:
+    key_row, _ = make()
+
+    for url in (LIST, ADD, page_of(key_row), rotate_page_of(key_row)):
+        response = client.get(url)
+        assert response.status_code == 302
+        assert "/login/" in response["Location"]
