@@ -1,0 +1,76 @@
+"""The order and the ends of the checks, and what a lock file may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskplatform.bootstrap import CannotGoOn
+from tests import gate, locks
+
+LOCK = """\
+amqp==5.4.2 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+celery==5.7.0 \\
+    --hash=sha256:cc
+"""
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that the gate runs; those that name "bad" fail."""
+    ran: list[list[str]] = []
+
+    def run(
+        command: list[str], environment: dict[str, str] | None = None, quiet: bool = False
+    ) -> tuple[int, str]:
+        assert environment is not None
+        assert environment["DATABASE_URL"] == "" and environment["REDIS_URL"] == ""
+        ran.append(command)
+        return (1, "what is bad\n") if "bad" in command else (0, "all fine\n")
+
+    monkeypatch.setattr(gate, "run", run)
+    return ran
+
+
+def test_check_stops_at_the_first_failure_and_names_it(
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(
+        gate, "CHECKS", [("lint", ["good"]), ("types", ["bad"]), ("contracts", ["good"])]
+    )
+
+    code = gate.main("check")
+
+    shown = capsys.readouterr()
+    assert code == 1 and commands == [["good"], ["bad"]]
+    assert "what is bad" in shown.out and "all fine" not in shown.out
+    assert shown.err == "The check failed at: types. Its output is above.\n"
+
+
+def test_suite_on_the_servers_follows_only_a_good_one_on_sqlite(
+    commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "CHECKS", [])
+    assert gate.main("test") == 0
+    assert [("tests.servers" in command) for command in commands] == [False, True]
+    commands.clear()
+
+    monkeypatch.setattr(gate, "PYTEST", ["bad"])
+
+    assert gate.main("test") == 1
+    assert len(commands) == 1
+
+
+def test_lock_on_top_of_another_keeps_what_that_lacks() -> None:
+    lock = LOCK + "mysqlclient==2.3.1 \\\n    --hash=sha256:dd\n"
+
+    assert locks.without(lock, LOCK) == "mysqlclient==2.3.1 \\\n    --hash=sha256:dd\n"
+
+
+def test_lock_with_an_address_is_refused() -> None:
+    locks.demand_no_address("requirements.lock", LOCK)
+    with pytest.raises(CannotGoOn, match=r"requirements\.lock would hold an address"):
+        locks.demand_no_address("requirements.lock", "x @ https://example.org/x.whl\n" + LOCK)
