@@ -1,0 +1,215 @@
+"""What became of the demo's tasks, read from the database, and whether the promises were kept."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby, pairwise
+
+from django.db.models import Sum
+
+from apps.dispatch.models import Dispatch, Membership, OnceTask, Stock
+from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.rules import policy
+from apps.dispatch.services.tasks import handed_of
+from taskplatform.demo.table import Column
+
+State = Dispatch.State
+
+# Two web processes may read the database's time a moment apart.
+CLOCKS_AGREE_WITHIN = timedelta(milliseconds=50)
+
+COLUMNS = (
+    Column("Task", 30),
+    Column("Mode", 8),
+    Column("Quota", 5, "right"),
+    Column("Handed", 6, "right"),
+    Column("Done", 4, "right"),
+    Column("Failed", 6, "right"),
+    Column("Back", 4, "right"),
+    Column("Who got it", 18),
+    Column("Met", 3),
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the tasks are: hand-outs that count against their quotas, and open dispatches."""
+
+    counted: int
+    quota: int
+    open: int
+
+    @property
+    def left(self) -> int:
+        return self.quota - self.counted
+
+    @property
+    def is_complete(self) -> bool:
+        return self.left <= 0 and not self.open
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One task, its quota, what its stock counts, and every dispatch it ever had."""
+
+    task: OnceTask
+    quota: int
+    stock: int
+    dispatches: Sequence[Dispatch]
+
+    @property
+    def counting(self) -> int:
+        """The dispatches that count against the quota."""
+        return sum(1 for dispatch in self.dispatches if dispatch.holds_stock)
+
+    @property
+    def is_kept(self) -> bool:
+        return self.stock == self.counting <= self.quota
+
+    @property
+    def is_met(self) -> bool:
+        return self.stock == self.counting == self.quota
+
+    @property
+    def wrong_repeats(self) -> list[str]:
+        """Who got the task again although their dispatch before had ended it for them."""
+        wrong = []
+        for executor, rounds in self._by_executor():
+            for before, _after in pairwise(rounds):
+                if not self._may_repeat(before):
+                    wrong.append(f"{executor} got {self.task.title!r} again")
+        return wrong
+
+    def _by_executor(self) -> Iterator[tuple[str, list[Dispatch]]]:
+        ordered = sorted(self.dispatches, key=lambda d: (d.executor.name, d.round))
+        for name, rounds in groupby(ordered, key=lambda d: d.executor.name):
+            yield name, list(rounds)
+
+    def _may_repeat(self, before: Dispatch) -> bool:
+        # Said here in words of its own: a check by the rule under test would prove nothing.
+        if before.state == State.RELEASED:
+            return True
+        if before.state == State.FAILED and self.task.on_failure != policy.FINISH:
+            return True
+        if before.state == State.EXPIRED and self.task.on_expiry == policy.GIVE_BACK:
+            return True
+        ended = before.state in (State.SUCCEEDED, State.FAILED, State.EXPIRED)
+        return self.task.mode == policy.BLOCKING and ended
+
+    @property
+    def cells(self) -> list[str]:
+        """The row of the final table, in the order of COLUMNS."""
+        ends = Counter(dispatch.state for dispatch in self.dispatches)
+        every = "all " if self.task.dispatch_times is None else ""
+        return [
+            self.task.title,
+            self.task.mode,
+            f"{every}{self.quota}",
+            str(len(self.dispatches)),
+            str(ends[State.SUCCEEDED]),
+            str(ends[State.FAILED]),
+            str(ends[State.RELEASED] + ends[State.EXPIRED] + ends[State.CANCELLED]),
+            self._who(COLUMNS[-2].cells),
+            "yes" if self.is_met else "NO",
+        ]
+
+    def _who(self, most: int) -> str:
+        """As many of those whose hand-out counts as there is room for: `ann×2 ben +3`."""
+        times = Counter(d.executor.name for d in self.dispatches if d.holds_stock)
+        names = [
+            name.removeprefix("uid_") + (f"×{count}" if count > 1 else "")
+            for name, count in times.most_common()
+        ]
+        for shown in range(len(names), 0, -1):
+            rest = len(names) - shown
+            text = " ".join([*names[:shown], *([f"+{rest}"] if rest else [])])
+            if len(text) <= most:
+                return text
+        return f"{len(names)} people" if names else "nobody"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A promise, and what breaks it; nothing when it was kept."""
+
+    promise: str
+    breaches: Sequence[str]
+
+
+def quota_of(task: OnceTask) -> int:
+    """How often the task is to be handed out in all, "every member once" counted."""
+    if task.dispatch_times is not None:
+        return task.dispatch_times
+    if not task.executor.is_group:
+        return 1
+    return Membership.objects.filter(group=task.executor, user__enabled=True).count()
+
+
+def progress_of(tasks: Sequence[OnceTask]) -> Progress:
+    numbers = [task.pk for task in tasks]
+    stock = Stock.objects.filter(source=OnceTask.source, task__in=numbers)
+    return Progress(
+        counted=stock.aggregate(total=Sum("handed"))["total"] or 0,
+        quota=sum(quota_of(task) for task in tasks),
+        open=_dispatches_of(tasks).filter(state=State.OPEN).count(),
+    )
+
+
+def outcomes_of(tasks: Sequence[OnceTask]) -> list[Outcome]:
+    """The outcome of each task, in the order given."""
+    stock = handed_of(list(tasks))
+    dispatches: dict[int, list[Dispatch]] = defaultdict(list)
+    for dispatch in _dispatches_of(tasks).select_related("executor").order_by("pk"):
+        dispatches[dispatch.task].append(dispatch)
+    return [Outcome(task, quota_of(task), stock[task.pk], dispatches[task.pk]) for task in tasks]
+
+
+def _dispatches_of(tasks: Iterable[OnceTask]) -> DispatchQuerySet:
+    return Dispatch.objects.filter(source=OnceTask.source, task__in=[task.pk for task in tasks])
+
+
+def checks_of(
+    outcomes: Sequence[Outcome], *, since: datetime, everybody_works: bool
+) -> list[Check]:
+    """The promises of dispatch, held against the rows; the run began at `since`.
+
+    Without everybody at work, quotas need not be met, but none may be exceeded.
+    """
+    everything = [dispatch for outcome in outcomes for dispatch in outcome.dispatches]
+    off = [o for o in outcomes if not (o.is_met if everybody_works else o.is_kept)]
+    return [
+        Check(
+            "every quota is met exactly" if everybody_works else "no quota is exceeded",
+            [f"{o.task.title}: {o.stock} of {o.quota}, {o.counting} counting" for o in off],
+        ),
+        Check(
+            "nobody was handed a task again that was over for them",
+            [breach for outcome in outcomes for breach in outcome.wrong_repeats],
+        ),
+        Check(
+            "nobody ever had two tasks at once",
+            _overlaps({dispatch.executor_id for dispatch in everything}, since),
+        ),
+        Check(
+            "nothing is left open",
+            [f"{d.executor} still has {d.title}" for d in everything if d.is_open],
+        ),
+    ]
+
+
+def _overlaps(executors: Iterable[int], since: datetime) -> list[str]:
+    """Who was handed a task before the one they had was over, whatever task it was."""
+    handed = Dispatch.objects.filter(executor__in=executors, dispatched_at__gte=since)
+    ordered = handed.select_related("executor").order_by("executor", "dispatched_at", "pk")
+    return [
+        f"{later.executor} was handed {later.title} while {earlier.title} was open"
+        for earlier, later in pairwise(ordered)
+        if earlier.executor_id == later.executor_id
+        and (
+            earlier.finished_at is None
+            or later.dispatched_at < earlier.finished_at - CLOCKS_AGREE_WITHIN
+        )
+    ]

@@ -1,0 +1,213 @@
+"""Demo data, and simulated executors that show what the platform promises."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.common import clock
+from apps.common.errors import PlatformError
+from apps.dispatch.models import OnceTask
+from taskplatform import sdk
+from taskplatform.demo import planning
+from taskplatform.demo.company import PEOPLE, TEAMS
+from taskplatform.demo.crew import Crew, check_server
+from taskplatform.demo.outcome import (
+    COLUMNS,
+    Check,
+    Outcome,
+    checks_of,
+    outcomes_of,
+    progress_of,
+)
+from taskplatform.demo.progress import ProgressLine
+from taskplatform.demo.table import lines_of
+
+EVERYBODY = len(PEOPLE)
+MOST_SECONDS = 3600
+# A piece of work takes this part of the time, so that a round is done well before the end.
+PACE = 1 / 16
+LOOK_EVERY_SECONDS = 0.25
+MOST_BREACHES = 10
+
+
+class Command(BaseCommand):
+    help = (
+        f"Plans demo data, once: {EVERYBODY} users in {len(TEAMS)} groups and a round of tasks. "
+        "With --clients, simulated executors carry the tasks out over HTTP."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--fresh", action="store_true", help="plan another round")
+        parser.add_argument(
+            "--clients", type=int, metavar="N", help=f"let N executors work, 1 to {EVERYBODY}"
+        )
+        parser.add_argument(
+            "--seconds", type=int, default=60, metavar="N", help="for at most so long (60)"
+        )
+        parser.add_argument("--url", default="", help="the server (that of `make run`)")
+        parser.add_argument("--key", default="", help="an API key with scope pull (the demo's)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.is_silent = options["verbosity"] == 0
+        try:
+            if options["clients"] is None:
+                self._plan(fresh=options["fresh"])
+            else:
+                self._play(options)
+        except (PlatformError, sdk.PlatformError) as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt as interrupt:
+            raise CommandError("Interrupted.", returncode=130) from interrupt
+
+    def _tell(self, line: str) -> None:
+        self._write(f"{line}\n")
+
+    def _write(self, text: str) -> None:
+        if not self.is_silent:
+            self.stdout.write(text, ending="")
+            self.stdout.flush()
+
+    # --- Planning -----------------------------------------------------------------------------
+
+    def _plan(self, *, fresh: bool) -> None:
+        planned = planning.plan_round() if fresh else planning.plan_first_round()
+        left = planning.tasks_at_hand()
+        if planned:
+            shop = planned[0].params["shop"]
+            self._tell(f"Planned a round of {len(planned)} tasks for the shop {shop}.")
+        elif left:
+            self._tell(
+                f"The demo data is there; {progress_of(left).left} hand-outs of {len(left)} tasks "
+                "are left."
+            )
+        else:
+            self._tell(
+                "The demo data is there, and nothing of it is left to hand out. Plan another round "
+                "with: manage.py demo --fresh"
+            )
+
+    # --- Playing ------------------------------------------------------------------------------
+
+    def _play(self, options: dict[str, Any]) -> None:
+        clients, seconds = options["clients"], options["seconds"]
+        _demand_range("--clients", clients, EVERYBODY)
+        _demand_range("--seconds", seconds, MOST_SECONDS)
+        url, key = options["url"] or _own_url(), options["key"] or _own_key()
+        # Spread over the groups.
+        uids = [list(PEOPLE)[position * EVERYBODY // clients] for position in range(clients)]
+        _demand_server(url, key, uids[0])
+        tasks = self._tasks_to_play(fresh=options["fresh"])
+        self._tell(f"{clients} executors work on {len(tasks)} tasks for at most {seconds} s.")
+        crew = Crew(url, key, uids, pace=seconds * PACE, mishaps=planning.mishaps_of(tasks))
+        since = clock.now()
+        took = self._watch(crew, tasks, seconds)
+        if crew.trouble:
+            raise CommandError(crew.trouble)
+        outcomes = outcomes_of(tasks)
+        checks = checks_of(outcomes, since=since, everybody_works=clients == EVERYBODY)
+        checks.append(Check("every repeated callback gets its first answer", crew.broken_repeats))
+        self._tell_outcomes(outcomes)
+        tally = crew.tally
+        self._tell(
+            f"{tally['handed']} hand-outs in {took:.0f} s; {tally['repeated']} answers to "
+            "callbacks were lost on purpose and asked for again."
+        )
+        self._judge(checks, time_was_up=took >= seconds)
+
+    def _tasks_to_play(self, *, fresh: bool) -> list[OnceTask]:
+        """What is left to do, and a new round when that is less than half of one."""
+        planned = planning.plan_round() if fresh else planning.plan_first_round()
+        left = planning.tasks_at_hand()
+        if not planned and progress_of(left).left < planning.quota_of_round() / 2:
+            planned = planning.plan_round()
+            left = planning.tasks_at_hand()
+        return left
+
+    def _watch(self, crew: Crew, tasks: Sequence[OnceTask], seconds: int) -> float:
+        """Show the progress until all is handed out or the time is up; the seconds it took."""
+        begun = time.monotonic()
+        took = 0.0
+        shown = ProgressLine(self._write, in_place=self.stdout.isatty())
+        with _hushed_client(), crew, closing(shown) as line:
+            while took < seconds and crew.wait(LOOK_EVERY_SECONDS):
+                progress = progress_of(tasks)
+                took = time.monotonic() - begun
+                line.show(took, progress, crew.tally)
+                if progress.is_complete:
+                    break
+        return took
+
+    def _tell_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        self._tell("")
+        for line in lines_of(COLUMNS, [outcome.cells for outcome in outcomes]):
+            self._tell(line)
+        self._tell(
+            "\nBack: released or expired. What is given back or tried again uses up no quota."
+        )
+
+    def _judge(self, checks: Sequence[Check], *, time_was_up: bool) -> None:
+        """Say which promises were kept; CommandError when one was not."""
+        for check in checks:
+            kept = not check.breaches
+            style = self.style.SUCCESS if kept else self.style.ERROR
+            self._tell(style(f"{'✓' if kept else '✗'} {check.promise}"))
+            for breach in check.breaches[:MOST_BREACHES]:
+                self._tell(f"    {breach}")
+        broken = sum(1 for check in checks if check.breaches)
+        if broken:
+            hint = "; the time was up, so give more of it with --seconds" if time_was_up else ""
+            raise CommandError(f"{broken} of {len(checks)} promises were broken{hint}.")
+
+
+def _demand_range(option: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise CommandError(f"{option} {value} is out of range; choose from 1 to {most}.")
+
+
+def _own_url() -> str:
+    """Where `make run` listens on this machine."""
+    host = os.environ.get("HOST") or "127.0.0.1"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
+
+
+def _own_key() -> str:
+    path = Path(settings.VAR_DIR) / "demo_key"
+    try:
+        return path.read_text()
+    except FileNotFoundError as error:
+        raise CommandError(
+            f"There is no demo key in {path}. Start the platform, which makes one, with: make run"
+        ) from error
+
+
+def _demand_server(url: str, key: str, uid: str) -> None:
+    try:
+        check_server(url, key, uid)
+    except sdk.Unavailable as error:
+        raise CommandError(
+            f"No server answers at {url}. Start it in another terminal with: make run"
+        ) from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+@contextmanager
+def _hushed_client() -> Iterator[None]:
+    """Without the warnings of the client about failures that are part of the play."""
+    level = sdk.logger.level
+    sdk.logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        sdk.logger.setLevel(level)
