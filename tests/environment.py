@@ -8,7 +8,7 @@ from apps.common.conf import Conf
 
 
 def neutral(var_dir: Path) -> dict[str, str]:
-    """Every variable that the settings read, but for DATABASE_URL and REDIS_URL.
+    """Every variable that changes what the settings do, but for DATABASE_URL and REDIS_URL.
 
     All are named, so that neither the shell nor a .env of the developer decides anything.
     """
@@ -20,8 +20,6 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "CSRF_TRUSTED_ORIGINS": "",
         "DEBUG": "0",
         "HTTPS": "0",
-        "HOST": "127.0.0.1",
-        "PORT": "8000",
         "EXTRA_APPS": "",
         "TIME_ZONE": "UTC",
         "LANGUAGE_CODE": "en",

@@ -188,10 +188,6 @@ class MariaDBServer(PrivateServer):
     def url(self) -> str:
         return f"mysql://{self.user}:{self._password}@127.0.0.1:{self.port}/{self.database}"
 
-    @property
-    def socket_path(self) -> Path:
-        return self.folder / "mariadb.sock"
-
     def _make_data(self) -> None:
         made = subprocess.run(
             [
@@ -212,19 +208,16 @@ class MariaDBServer(PrivateServer):
             raise ServerError(
                 f"mariadb-install-db ended with code {made.returncode}:\n{made.stdout}{made.stderr}"
             )
-        statements = [f"CREATE DATABASE IF NOT EXISTS `{self.database}`;"]
-        for host in ("localhost", "127.0.0.1"):
-            user = f"'{self.user}'@'{host}'"
-            statements += [
-                f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{self._password}';",
-                f"GRANT ALL ON `{self.database}`.* TO {user};",
-                rf"GRANT ALL ON `test\_{self.database}%`.* TO {user};",
-                # Races are tested by who waits for whose locks.
-                f"GRANT PROCESS ON *.* TO {user};",
-            ]
-        statements += [
-            f"CREATE USER IF NOT EXISTS 'admin'@'localhost' IDENTIFIED BY '{self._password}';",
-            "GRANT ALL ON *.* TO 'admin'@'localhost' WITH GRANT OPTION;",
+        user, admin = (f"'{name}'@'127.0.0.1'" for name in (self.user, "admin"))
+        statements = [
+            f"CREATE DATABASE IF NOT EXISTS `{self.database}`;",
+            f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{self._password}';",
+            f"GRANT ALL ON `{self.database}`.* TO {user};",
+            rf"GRANT ALL ON `test\_{self.database}%`.* TO {user};",
+            # Races are tested by who waits for whose locks.
+            f"GRANT PROCESS ON *.* TO {user};",
+            f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY '{self._password}';",
+            f"GRANT ALL ON *.* TO {admin} WITH GRANT OPTION;",
         ]
         (self.folder / "init.sql").write_text("\n".join(statements) + "\n")
 
@@ -237,7 +230,8 @@ class MariaDBServer(PrivateServer):
             *self._as_root,
             f"--datadir={self.folder / 'data'}",
             f"--tmpdir={temporary}",
-            f"--socket={self.socket_path}",
+            # Relative to its data: a socket's whole path may have no more than 107 characters.
+            "--socket=mariadb.sock",
             f"--pid-file={self.folder / 'mariadb.pid'}",
             f"--init-file={self.folder / 'init.sql'}",
             "--bind-address=127.0.0.1",
@@ -268,7 +262,7 @@ class MariaDBServer(PrivateServer):
         import MySQLdb
 
         connection = MySQLdb.connect(
-            unix_socket=str(self.socket_path), user="admin", password=self._password
+            host="127.0.0.1", port=self.port, user="admin", password=self._password
         )
         with contextlib.closing(connection), connection.cursor() as cursor:
             for statement in statements:
