@@ -1,0 +1,246 @@
+"""Start everything this machine needs and keep it running: `make run` ends up here."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import http.client
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.db import DatabaseError, connections
+
+from taskplatform import startup
+from taskplatform.demo.company import ANN
+from taskplatform.startup import CannotStart
+from taskplatform.supervisor import Part, Supervisor
+
+WEB_THREADS = 4
+SWEEP_THREADS = 2
+DRAIN_THREADS = 4
+
+
+class Command(BaseCommand):
+    """Sets the machine up, then runs web, sweeps with beat, and drains until it is stopped.
+
+    Exit code 0 after Ctrl-C or SIGTERM, 1 with one line on standard error when it cannot start or
+    a part cannot be kept running.
+    """
+
+    help = "Start web, sweeps with beat, and drains on this machine, and keep them running."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler)
+        # The terminal is for what somebody has to read.
+        logging.disable(logging.INFO)
+        self.var = Path(settings.VAR_DIR)
+        self.host = os.environ.get("HOST") or "127.0.0.1"
+        self.port: int = settings.PORT
+        try:
+            code = self._serve()
+        except KeyboardInterrupt:
+            code = 0
+        except CannotStart as reason:
+            code = self._refuse(str(reason))
+        except DatabaseError as error:
+            code = self._refuse(f"The database {startup.database_address()} refused: {error}")
+        except OSError as error:
+            code = self._refuse(f"{error.filename or self.var}: {error.strerror or error}")
+        sys.exit(code)
+
+    def _refuse(self, reason: str) -> int:
+        self.tell(" ".join(reason.split()))
+        return 1
+
+    def tell(self, line: str) -> None:
+        """One line on the terminal, if there still is one: losing it must not stop the parts."""
+        with suppress(OSError):
+            print(line, file=sys.stderr, flush=True)
+
+    def _tell_at(self, line: str) -> None:
+        self.tell(f"{time.strftime('%H:%M:%S')} {line}")
+
+    def _serve(self) -> int:
+        with self._only_one():
+            self._require_port()
+            password, key = self._set_up()
+            (self.var / "logs").mkdir(exist_ok=True)
+            supervisor = Supervisor(self._parts(), logs=self.var / "logs", tell=self._tell_at)
+            return supervisor.run(
+                is_ready=self._answers, on_ready=lambda: self._greet(password, key)
+            )
+
+    def _set_up(self) -> tuple[str, str]:
+        """The password of a login just made or "", and the demo key or ""."""
+        startup.await_database(self.tell)
+        with startup.alone():
+            call_command("migrate", interactive=False, verbosity=0)
+            password = startup.ensure_admin(self.var)
+            key = startup.ensure_demo(self.var)
+        startup.collect_static(self.var)
+        problem = startup.redis_problem()
+        if problem:
+            self.tell(f"{problem}; the platform works without it, but slower.")
+        # The parts have connections of their own.
+        connections.close_all()
+        return password, key
+
+    # --- One at a time ------------------------------------------------------------------------
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        """Hold VAR_DIR: two supervisors would share one beat file and one queue folder."""
+        with (self.var / "serve.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise CannotStart(
+                    f"The platform runs already with the files of {self.var}: {file.read()}. Stop "
+                    "that one, or start a second one beside it: "
+                    f"VAR_DIR={self.var}2 PORT={self._free_port()} make run"
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on port {self.port}")
+            file.flush()
+            yield
+
+    def _require_port(self) -> None:
+        if not 1 <= self.port <= 65_535:
+            raise CannotStart(f"PORT={self.port} is no port; choose one from 1 to 65535.")
+        try:
+            self._bind(self.port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise CannotStart(
+                    f"The web cannot listen on {self.host} port {self.port}: {error.strerror}. "
+                    "Choose others with HOST and PORT."
+                ) from error
+            raise CannotStart(
+                f"Port {self.port} on {self.host} is taken by another program. Use another one: "
+                f"PORT={self._free_port()} make run"
+            ) from error
+
+    def _bind(self, port: int) -> None:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((self.host, port))
+
+    def _free_port(self) -> int:
+        for port in range(self.port + 1, self.port + 100):
+            with suppress(OSError):
+                self._bind(port)
+                return port
+        return self.port + 1
+
+    # --- The parts ----------------------------------------------------------------------------
+
+    def _parts(self) -> list[Part]:
+        celery = [sys.executable, "-m", "celery", "--workdir", str(settings.BASE_DIR), "--quiet"]
+        worker = [*celery, "-A", "taskplatform", "worker", "--pool", "threads"]
+        worker += ["--loglevel", settings.LOG_LEVEL]
+        # Nothing is told between workers: the tables hold the work.
+        worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        node = f"{self.port}@%h"
+        return [
+            Part(
+                "web",
+                [
+                    *(sys.executable, "-m", "granian", "--interface", "wsgi"),
+                    *("--host", self.host, "--port", str(self.port)),
+                    *("--workers", "1", "--blocking-threads", str(WEB_THREADS), "--no-ws"),
+                    *("--http1-header-read-timeout", "10000", "--log-level", "error"),
+                    *("--working-dir", str(settings.BASE_DIR), "taskplatform.wsgi:application"),
+                ],
+                leads=True,
+            ),
+            Part(
+                "sweeps",
+                [
+                    *worker,
+                    *("--beat", "--queues", "sweeps", "--concurrency", str(SWEEP_THREADS)),
+                    *("--hostname", f"sweeps-{node}"),
+                ],
+            ),
+            Part(
+                "drains",
+                [
+                    *worker,
+                    *("--queues", "fast,slow", "--concurrency", str(DRAIN_THREADS)),
+                    *("--hostname", f"drains-{node}"),
+                ],
+            ),
+        ]
+
+    # --- Ready --------------------------------------------------------------------------------
+
+    @property
+    def _reachable_host(self) -> str:
+        """The address by which this machine reaches its own web process."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+
+    def _answers(self) -> bool:
+        """Whether the web process answers; it does so before it is ready for everything."""
+        allowed = [name.lstrip(".") for name in settings.ALLOWED_HOSTS if name != "*"]
+        headers = {"Host": allowed[0] if allowed else "localhost"}
+        if settings.HTTPS:
+            headers["X-Forwarded-Proto"] = "https"
+        client = http.client.HTTPConnection(self._reachable_host, self.port, timeout=2.0)
+        try:
+            client.request("GET", "/health/live", headers=headers)
+            return client.getresponse().status < 500
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            client.close()
+
+    def _greet(self, password: str, key: str) -> None:
+        host = self._reachable_host
+        url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        kept = self.var / "admin_password"
+        login = f"password {password}  (kept in {kept})"
+        if not password:
+            login = f"password in {kept}" if kept.exists() else "password as set before"
+        lines = [
+            "",
+            f"The task platform runs at {url}/",
+            "",
+            f"  Admin     {url}/admin/",
+            f"            login {startup.ADMIN}, {login}",
+            f"  API       {url}/api/docs/",
+            f"  Logs      {self.var / 'logs'}",
+            *(self._first_steps(url, key) if key else []),
+            "",
+            "Ctrl-C stops everything.",
+        ]
+        with suppress(OSError):
+            print("\n".join(lines), flush=True)
+
+    def _first_steps(self, url: str, key: str) -> list[str]:
+        curl = f"curl -s -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
+        number = r"""$(expr "$TASK" : '{"number":"\([0-9]*\)')"""
+        body = rf"{{\"uid\":\"{ANN}\",\"number\":\"{number}\",\"outcome\":\"succeeded\"}}"
+        return [
+            f"  API key   {key}",
+            "",
+            f"Pull a task as {ANN}, then call back:",
+            "",
+            f"""TASK=$({curl} {url}/api/v1/dispatch/ -d '{{"uid":"{ANN}"}}'); echo "$TASK\"""",
+            f'{curl} {url}/api/v1/callback/ -d "{body}"',
+            "",
+            "An empty answer means that all is handed out; this plans another round:",
+            f"{sys.executable} {settings.BASE_DIR / 'manage.py'} demo --fresh",
+        ]

@@ -1,0 +1,162 @@
+"""What a machine does before its first process starts: database, static files, login, key.
+
+Every step finds out by itself whether it has anything to do, so a second start is quick.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.db import OperationalError, connection
+
+from apps.access.models import ApiClient
+from apps.access.rules import keys
+from apps.access.services import create_client
+from apps.common import clock
+
+DATABASE_SECONDS = 30.0
+ADMIN = "admin"
+DEMO_SCOPES = ("pull", "submit", "read", "operate")
+
+# MariaDB/MySQL: no socket, connection refused, unknown host, gone away, lost, too many connections,
+# shutting down. All of them may pass while the server starts.
+_PASSING = {2002, 2003, 2005, 2006, 2013, 1040, 1053}
+_SETUP_LOCK = "taskplatform.setup"
+_SETUP_LOCK_SECONDS = 300
+
+
+class CannotStart(Exception):
+    """What stands in the way of a start, and what to do about it, in one line."""
+
+
+def await_database(tell: Callable[[str], None]) -> None:
+    """Return once the database accepts us; it may still be starting. It is never created here."""
+    deadline = time.monotonic() + DATABASE_SECONDS
+    told = False
+    while True:
+        try:
+            connection.ensure_connection()
+            return
+        except OperationalError as error:
+            if error.args[0] not in _PASSING or time.monotonic() >= deadline:
+                reason = str(error.args[-1])
+                raise CannotStart(
+                    f"The database {database_address()} cannot be used: {reason}. Check "
+                    "DATABASE_URL; the database and its user must exist."
+                ) from error
+        if not told:
+            told = True
+            tell(f"Waiting for the database {database_address()} to answer.")
+        time.sleep(0.25)
+
+
+def database_address() -> str:
+    """Where the database is, without the password."""
+    values = settings.DATABASES["default"]
+    if connection.vendor == "sqlite":
+        return str(values["NAME"])
+    server = f"{values['HOST'] or 'localhost'}:{values['PORT'] or 3306}"
+    return f"{values['USER']}@{server}/{values['NAME']}"
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let one machine at a time set the shared database up; the others wait their turn."""
+    if connection.vendor != "mysql":
+        # A file of this machine, whose only user holds the lock of VAR_DIR.
+        yield
+        return
+    name = f"{_SETUP_LOCK}.{settings.DATABASES['default']['NAME']}"[:64]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT GET_LOCK(%s, %s)", [name, _SETUP_LOCK_SECONDS])
+        if cursor.fetchone()[0] != 1:
+            raise CannotStart(
+                f"Another machine has been setting up the database {database_address()} for "
+                f"{_SETUP_LOCK_SECONDS} s; look what it does and start again."
+            )
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT RELEASE_LOCK(%s)", [name])
+
+
+def redis_problem() -> str:
+    """Why Redis cannot be used at the moment, "" when it can or none is configured."""
+    if not settings.REDIS_URL:
+        return ""
+    url = urlsplit(settings.REDIS_URL)
+    address = (url.hostname or "127.0.0.1", url.port or 6379)
+    try:
+        socket.create_connection(address, timeout=1.0).close()
+    except OSError as error:
+        return f"Redis at {address[0]}:{address[1]} does not answer ({error.strerror or error})"
+    return ""
+
+
+def collect_static(var: Path) -> None:
+    """Bring STATIC_ROOT up to date, unless no source file has changed since the last time."""
+    stamp = var / "static.stamp"
+    wanted = _static_fingerprint()
+    manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
+    if stamp.exists() and stamp.read_text() == wanted and manifest.exists():
+        return
+    stamp.unlink(missing_ok=True)
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    stamp.write_text(wanted)
+
+
+def _static_fingerprint() -> str:
+    """Names, sizes and times of all source files; reading 20 MB of them would take too long."""
+    digest = hashlib.sha256(repr(settings.STORAGES).encode())
+    for finder in get_finders():
+        for path, storage in finder.list([]):
+            found = os.stat(storage.path(path))
+            digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def ensure_admin(var: Path) -> str:
+    """Make the first login; its new password, "" when the login exists already."""
+    users = get_user_model()._default_manager
+    if users.filter(username=ADMIN).exists():
+        return ""
+    password = secrets.token_urlsafe(12)
+    # Kept first: a login whose password nobody knows would be worse than a file too many.
+    keep_secret(var / "admin_password", password)
+    users.create_superuser(username=ADMIN, password=password)
+    return password
+
+
+def ensure_demo(var: Path) -> str:
+    """Make demo data and a key for it at the first start on a database; the key, "" when it no
+    longer opens because somebody revoked or rotated it."""
+    path = var / "demo_key"
+    kept = path.read_text().strip() if path.exists() else ""
+    client_id, _, secret = kept.partition(".")
+    client = ApiClient.objects.filter(client_id=client_id).first() if kept else None
+    if client is not None:
+        return kept if client.opens_with(keys.digest_of(secret), clock.now()) else ""
+    call_command("demo", verbosity=0)
+    _client, key = create_client(name="Demo", scopes=DEMO_SCOPES, actor="serve")
+    keep_secret(path, key)
+    return key
+
+
+def keep_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
