@@ -199,7 +199,7 @@ def test_form_changes_what_was_edited_and_tells_the_journal(
 
 def test_stale_form_is_answered_by_the_conflict_page(admin_client: Client) -> None:
     """I57: nothing of the stale form is saved, and the page names who was first."""
-    client, _ = make()
+    client, _ = make(executors=["gid_a", "uid_b"])
     stale = form_of(client, name="Second")
     services.edit_client(
         client, **{**vars(client.terms()), "name": "First"}, version=1, actor="admin:bob"
@@ -209,6 +209,7 @@ def test_stale_form_is_answered_by_the_conflict_page(admin_client: Client) -> No
 
     assert response.status_code == 409
     assert b"admin:bob" in response.content
+    assert [difference.label for difference in response.context["differences"]] == ["Name"]
     assert ApiClient.objects.get().name == "First"
 
 
@@ -232,6 +233,7 @@ def test_revoked_client_is_only_looked_at(admin_client: Client) -> None:
     assert 'name="_save"' not in page
     assert rotate_page_of(client) not in page
     assert revoke_page() not in page
+    assert "pull, read" in page
     assert "uid_a" in page
     forged = admin_client.post(page_of(client), form_of(client, name="New"))
     assert "which is final" in forged.content.decode()
@@ -246,6 +248,13 @@ def test_live_client_offers_rotation_and_revocation(admin_client: Client) -> Non
     assert rotate_page_of(client) in page
     assert revoke_page() in page
     assert 'name="_save"' in page
+
+
+def test_form_of_a_new_client_asks_for_its_terms_alone(admin_client: Client) -> None:
+    page = admin_client.get(ADD).content.decode()
+
+    assert "Last used at" not in page
+    assert "_addanother" not in page
 
 
 def test_rotation_shows_the_new_key_and_keeps_the_old_one(
