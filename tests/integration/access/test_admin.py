@@ -1,4 +1,4 @@
-"""API clients in the admin: who may do what, and where a key can be read."""
+"""API clients in the admin: what the forms take, and who may do what."""
 
 from __future__ import annotations
 
@@ -7,69 +7,27 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
-from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
 
 from apps.access import services
 from apps.access.models import ApiClient
-from apps.access.rules import keys
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
+from tests.integration.access.admin_pages import (
+    ADD,
+    LIST,
+    form_of,
+    key_on,
+    make,
+    opens,
+    page_of,
+    revoke_page,
+    rotate_page_of,
+)
 from tests.integration.access.conftest import START, Call, bearer
 
 pytestmark = pytest.mark.django_db
-
-LIST = reverse("admin:access_apiclient_changelist")
-ADD = reverse("admin:access_apiclient_add")
-
-
-def page_of(client: ApiClient) -> str:
-    return reverse("admin:access_apiclient_change", args=[client.pk])
-
-
-def rotate_page_of(client: ApiClient) -> str:
-    return reverse("admin:access_apiclient_rotate", args=[client.pk])
-
-
-def revoke_page() -> str:
-    return reverse("admin:access_apiclient_act", args=["revoke"])
-
-
-def make(**changes: Any) -> tuple[ApiClient, str]:
-    return services.create_client(
-        **{"name": "Shop scanners", "scopes": ["pull", "read"], "actor": "shell", **changes}
-    )
-
-
-def form_of(client: ApiClient | None = None, **changes: Any) -> dict[str, Any]:
-    """What the browser sends for the form as it was opened, with the changes typed in."""
-    terms = client.terms() if client else None
-    expires_at = terms.expires_at if terms else None
-    filled: dict[str, Any] = {
-        "name": terms.name if terms else "Shop scanners",
-        "scopes": terms.scopes if terms else ["pull"],
-        "executors": "\n".join(terms.executors if terms else []),
-        "job_types": "\n".join(terms.job_types if terms else []),
-        "rate": terms.rate if terms else "",
-        "expires_at_0": f"{expires_at:%Y-%m-%d}" if expires_at else "",
-        "expires_at_1": f"{expires_at:%H:%M:%S}" if expires_at else "",
-        "version": client.version if client else "",
-    }
-    return {**filled, **changes}
-
-
-def key_on(response: Any) -> str:
-    found = re.search(r'id="new-key"[^>]*>([^<]+)<', response.content.decode())
-    assert found, response.content.decode()[:3000]
-    return found[1]
-
-
-def opens(key: str) -> bool:
-    credentials = keys.read_header(bearer(key))
-    client = ApiClient.objects.get(client_id=credentials.client_id)
-    return client.opens_with(credentials.digest, START)
 
 
 def test_form_makes_a_client_whose_key_works(
@@ -95,33 +53,6 @@ def test_form_makes_a_client_whose_key_works(
     assert client.expires_at.isoformat() == "2026-03-31T12:30:15+00:00"
     assert client.created_by == "admin:admin"
     assert call(bearer(key_on(response))).status_code == 200
-
-
-def test_key_is_on_the_answer_to_the_form_and_nowhere_else(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    made = admin_client.post(ADD, form_of())
-    client = ApiClient.objects.get()
-    first = key_on(made)
-    rotated = admin_client.post(
-        rotate_page_of(client), {"version": 1, "keep_old": "24", "reason": "yearly"}
-    )
-    second = key_on(rotated)
-
-    for response in (made, rotated):
-        assert "no-store" in response["Cache-Control"]
-        assert response["Content-Type"].startswith("text/html")
-    later = [admin_client.get(url) for url in (LIST, page_of(client), ADD, rotate_page_of(client))]
-    later.append(admin_client.get(reverse("admin:access_apiclient_history", args=[client.pk])))
-    seen = "".join(response.content.decode() for response in later)
-    seen += str([session.get_decoded() for session in Session.objects.all()])
-    seen += str([(name, cookie.value) for name, cookie in admin_client.cookies.items()])
-    seen += str(list(JournalEntry.objects.values())) + str(list(LogEntry.objects.values()))
-    client.refresh_from_db()
-    for secret in (first.partition(".")[2], second.partition(".")[2]):
-        assert secret not in seen
-    assert client.secret_hash not in seen
-    assert client.previous_hash not in seen
 
 
 def test_wrong_terms_are_told_beside_their_fields_and_make_nothing(admin_client: Client) -> None:
@@ -255,102 +186,6 @@ def test_form_of_a_new_client_asks_for_its_terms_alone(admin_client: Client) -> 
 
     assert "Last used at" not in page
     assert "_addanother" not in page
-
-
-def test_rotation_shows_the_new_key_and_keeps_the_old_one(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    client, old = make()
-    assert b"version" in admin_client.get(rotate_page_of(client)).content
-
-    response = admin_client.post(
-        rotate_page_of(client), {"version": 1, "keep_old": "24", "reason": "yearly"}
-    )
-
-    assert opens(key_on(response))
-    assert opens(old)
-    assert "The old key still works until" in response.content.decode()
-    entry = JournalEntry.objects.get(event="client_rotated")
-    assert (entry.actor, entry.reason) == ("admin:admin", "yearly")
-
-
-def test_rotation_ends_the_old_key_at_once_when_asked_to(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    client, old = make()
-
-    admin_client.post(rotate_page_of(client), {"version": 1, "keep_old": "0", "reason": "lost"})
-
-    assert not opens(old)
-
-
-def test_rotation_sent_twice_rotates_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
-    client, _ = make()
-    sent = {"version": 1, "keep_old": "24", "reason": "yearly"}
-    shown = key_on(admin_client.post(rotate_page_of(client), sent))
-
-    response = admin_client.post(rotate_page_of(client), sent, follow=True)
-
-    assert "rotated by somebody else just now" in response.content.decode()
-    assert opens(shown)
-    assert JournalEntry.objects.filter(event="client_rotated").count() == 1
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {},
-        {"version": 1, "keep_old": "24"},
-        {"version": 1, "keep_old": "-1", "reason": "x"},
-        {"version": 1, "keep_old": "9" * 30, "reason": "x"},
-        {"version": "x", "keep_old": "24", "reason": "x"},
-        {"version": 1, "keep_old": "24", "reason": "x" * 501},
-        {"version": 1, "keep_old": "24", "reason": "\x00"},
-    ],
-)
-def test_incomplete_rotation_asks_again(admin_client: Client, sent: dict[str, Any]) -> None:
-    client, _ = make()
-
-    response = admin_client.post(rotate_page_of(client), sent)
-
-    assert response.status_code == 200
-    assert "new-key" not in response.content.decode()
-    client.refresh_from_db()
-    assert client.version == 1
-
-
-@pytest.mark.parametrize("object_id", ["999999", "9" * 30, "x", "_"])
-def test_rotation_of_an_unknown_row_leads_to_the_list(admin_client: Client, object_id: str) -> None:
-    url = reverse("admin:access_apiclient_rotate", args=[object_id])
-
-    response = admin_client.get(url)
-
-    assert response.status_code == 302
-    assert response["Location"] == LIST
-
-
-def test_revocation_asks_for_a_reason_and_closes_the_key(
-    admin_client: Client, frozen_clock: FrozenClock
-) -> None:
-    """I55, I60: also from the list, for many at once; those revoked before are skipped."""
-    client, key = make()
-    other, other_key = make()
-    revoked, _ = make()
-    services.revoke(revoked, actor="shell")
-    chosen = [client.pk, other.pk, revoked.pk]
-    asked = admin_client.post(LIST, {"action": "revoke", "_selected_action": chosen, "index": 0})
-    assert "for ever" in asked.content.decode()
-    assert opens(key)
-
-    response = admin_client.post(
-        revoke_page(), {"ids": ",".join(map(str, chosen)), "reason": "laptop lost"}
-    )
-
-    assert "1 row skipped" in response.content.decode()
-    assert not opens(key)
-    assert not opens(other_key)
-    entry = JournalEntry.objects.get(event="client_revoked", subject_id=client.pk)
-    assert (entry.actor, entry.reason) == ("admin:admin", "laptop lost")
 
 
 def test_list_shows_each_state_and_filters_by_it(
