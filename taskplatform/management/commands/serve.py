@@ -46,7 +46,7 @@ class Command(BaseCommand):
         # The terminal is for what somebody has to read.
         logging.disable(logging.INFO)
         self.var = Path(settings.VAR_DIR)
-        self.host = os.environ.get("HOST") or "127.0.0.1"
+        self.host: str = settings.HOST
         self.port: int = settings.PORT
         try:
             code = self._serve()
@@ -118,8 +118,6 @@ class Command(BaseCommand):
             yield
 
     def _require_port(self) -> None:
-        if not 1 <= self.port <= 65_535:
-            raise CannotStart(f"PORT={self.port} is no port; choose one from 1 to 65535.")
         try:
             self._bind(self.port)
         except OSError as error:
