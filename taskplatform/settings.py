@@ -77,7 +77,8 @@ X_FRAME_OPTIONS = "DENY"
 # --- Applications ---------------------------------------------------------------------------
 EXTRA_APPS = env.list("EXTRA_APPS", default=[])
 INSTALLED_APPS = [
-    "unfold",
+    # Basic: the site is ours, so the theme must not put its own in the way.
+    "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
     "unfold.contrib.forms",
     "unfold.contrib.import_export",
@@ -235,7 +236,8 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
-AXES_LOCKOUT_TEMPLATE = "admin/locked_out.html"
+AXES_LOCKOUT_CALLABLE = "taskplatform.site.locked_out"
+AXES_ENABLE_ADMIN = False  # taskplatform/admin.py registers its models in the theme
 AXES_VERBOSE = False
 
 # --- Language and time --------------------------------------------------------------------------
@@ -251,6 +253,7 @@ TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
@@ -297,12 +300,29 @@ UNFOLD: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "SIDEBAR": {
         "show_search": True,
-        "navigation": "taskplatform.admin.navigation",
+        "navigation": "taskplatform.site.navigation",
+    },
+    "COLORS": {
+        "primary": {
+            "50": "oklch(96.2% .018 272.314)",
+            "100": "oklch(93% .034 272.788)",
+            "200": "oklch(87% .065 274.039)",
+            "300": "oklch(78.5% .115 274.713)",
+            "400": "oklch(67.3% .182 276.935)",
+            "500": "oklch(58.5% .233 277.117)",
+            "600": "oklch(51.1% .262 276.966)",
+            "700": "oklch(45.7% .24 277.023)",
+            "800": "oklch(39.8% .195 277.366)",
+            "900": "oklch(35.9% .144 278.697)",
+            "950": "oklch(25.7% .09 281.288)",
+        },
     },
 }
 
 # --- Logs: one JSON object a line on standard error ----------------------------------------------
 LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
+    # Without it the page asks a validator on the internet about every schema not on localhost.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -314,5 +334,12 @@ LOGGING: dict[str, Any] = {
         "axes": {"level": "WARNING"},
     },
 }
+    "SITE_SYMBOL": "task_alt",
 
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "taskplatform.site.favicon"}
+    ],
+    "STYLES": ["taskplatform.site.stylesheet"],
+    "SCRIPTS": ["taskplatform.site.script"],
 globals().update(Conf.from_environment(os.environ))
+    "SHOW_BACK_BUTTON": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
@@ -12,6 +13,16 @@ class TemplateQuerySet(models.QuerySet["Template"]):
     def latest_of(self, name: str) -> Template | None:
         """The newest version of a name, or None."""
         return self.filter(name=name).order_by("-version").first()
+
+    def newest(self) -> TemplateQuerySet:
+        """The newest version of every name."""
+        later = Template.objects.filter(name=OuterRef("name"), version__gt=OuterRef("version"))
+        return self.filter(~Exists(later))
+
+    def oldest(self) -> TemplateQuerySet:
+        """The oldest version of every name: its place in a list, wherever newer ones come."""
+        earlier = Template.objects.filter(name=OuterRef("name"), version__lt=OuterRef("version"))
+        return self.filter(~Exists(earlier))
 
 
 class Template(models.Model):

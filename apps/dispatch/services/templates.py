@@ -45,18 +45,30 @@ def check_usable(template: Template, *, field: str = "template") -> None:
 
 
 @transactional
-def put_template(*, name: str, schema: dict[str, Any], actor: str, new: bool = False) -> Template:
+def put_template(
+    *,
+    name: str,
+    schema: dict[str, Any],
+    actor: str,
+    new: bool = False,
+    based_on: int | None = None,
+) -> Template:
     """The next version of a template, the first when the name is new.
 
-    With `new`, Invalid when the name exists. The same schema again makes no version.
+    With `new`, Invalid when the name exists; with `based_on`, Conflict when that is no longer the
+    newest version. The same schema again makes no version.
     """
     _check_name(name)
     check_json(schema, field="schema")
     check_schema(schema)
     latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
     if latest is not None and new:
-        raise Invalid.field(
-            "name", f"{name} exists already; PUT makes its next version.", code="taken"
+        raise Invalid.field("name", f"{name} exists already; PUT makes its next version.")
+    newest = 0 if latest is None else latest.version
+    if based_on is not None and based_on != newest:
+        raise Conflict(
+            f"{name} has version {newest} by now, and this one was made from version {based_on}; "
+            "read the newest and repeat your change."
         )
     if latest is not None and latest.schema == schema and latest.status == Template.Status.ACTIVE:
         return latest
@@ -64,7 +76,7 @@ def put_template(*, name: str, schema: dict[str, Any], actor: str, new: bool = F
     try:
         template = Template.objects.create(
             name=name,
-            version=1 if latest is None else latest.version + 1,
+            version=newest + 1,
             schema=schema,
             created_at=now,
             created_by=actor,

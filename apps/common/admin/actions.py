@@ -1,0 +1,271 @@
+"""Actions that ask for a reason: on the list for many rows, on the page of a row for that one.
+
+The confirm page is a plain form. A row is acted on by the method that the action was made of, in
+the transaction of the service it calls; what it raises as PlatformError skips this row and no
+other. Sending the form again repeats what the service makes of a repeat.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.utils.functional import Promise
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import shown_text
+from apps.common.admin.theme import TextareaWidget
+from apps.common.errors import PlatformError
+
+MOST_ROWS = 1000
+MOST_REASON = 500
+MOST_NAMED = 20
+MOST_LABEL = 120
+
+Act = Callable[..., object]
+
+
+def actor_of(request: HttpRequest) -> str:
+    """How the journal names the person behind a request: `admin:alice`."""
+    return f"admin:{request.user.get_username()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasonAction:
+    """How a reasoned action presents itself; `offered(row)` says whether a row's page has it."""
+
+    act: Act
+    description: str | Promise
+    permission: str
+    question: str | Promise
+    icon: str
+    is_dangerous: bool
+    offered: Callable[[Any], bool]
+
+
+def reason_action(
+    *,
+    description: str | Promise,
+    permission: str,
+    question: str | Promise = "",
+    icon: str = "",
+    is_dangerous: bool = False,
+    offered: Callable[[Any], bool] = lambda row: True,
+) -> Callable[[Act], Callable[..., Any]]:
+    """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
+
+    The method returns False when there was nothing left to do, and raises PlatformError when the
+    row's state does not allow it; both count as skipped. `permission` is that of
+    `has_<permission>_permission`. Name the method in `actions`.
+    """
+
+    def decorate(act: Act) -> Callable[..., Any]:
+        @functools.wraps(act)
+        def action(admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponseBase:
+            pks = list(rows.order_by("pk").values_list("pk", flat=True)[: MOST_ROWS + 1])
+            return _confirm(admin, request, action.spec, pks, back=request.get_full_path())  # type: ignore[attr-defined]
+
+        action.short_description = description  # type: ignore[attr-defined]
+        action.allowed_permissions = (permission,)  # type: ignore[attr-defined]
+        action.spec = ReasonAction(  # type: ignore[attr-defined]
+            act=act,
+            description=description,
+            permission=permission,
+            question=question,
+            icon=icon,
+            is_dangerous=is_dangerous,
+            offered=offered,
+        )
+        return action
+
+    return decorate
+
+
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=MOST_REASON,
+        help_text=_("Kept in the journal beside your name."),
+        widget=TextareaWidget(attrs={"rows": 3, "autofocus": True}),
+    )
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What became of each row: how many were acted on, and which was skipped for what."""
+
+    done: int = 0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Button:
+    """One reasoned action as a link on the page of a row."""
+
+    url: str
+    text: str | Promise
+    icon: str
+    is_dangerous: bool
+
+
+def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
+    """The reasoned actions that this person may take and this row's state allows."""
+    return [
+        Button(
+            url=f"{admin.act_url(name)}?ids={row.pk}",
+            text=spec.description,
+            icon=spec.icon,
+            is_dangerous=spec.is_dangerous,
+        )
+        for name, spec in _specs(admin).items()
+        if _allows(admin, request, spec) and spec.offered(row)
+    ]
+
+
+def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
+    """The confirm page and, when it is sent with a reason, the act itself."""
+    spec = _specs(admin).get(name)
+    if spec is None:
+        raise Http404(f"There is no action {name!r} here.")
+    if not _allows(admin, request, spec):
+        raise PermissionDenied
+    given = request.POST if request.method == "POST" else request.GET
+    try:
+        pks = _read_pks(admin, given.get("ids", ""))
+    except ValidationError:
+        admin.message_user(request, gettext("Nothing was selected."), messages.WARNING)
+        return HttpResponseRedirect(admin.changelist_url())
+    back = _local(given.get("back", ""), admin, pks)
+    if request.method != "POST":
+        return _confirm(admin, request, spec, pks, back=back)
+    form = ReasonForm(request.POST)
+    if len(pks) > MOST_ROWS or not form.is_valid():
+        return _confirm(admin, request, spec, pks, back=back, form=form)
+    outcome = _carry_out(admin, request, spec, pks, form.cleaned_data["reason"])
+    return _report(admin, request, spec, outcome, back)
+
+
+def _specs(admin: Any) -> dict[str, ReasonAction]:
+    specs = {
+        name: getattr(getattr(admin, name, None), "spec", None)
+        for name in admin.actions
+        if isinstance(name, str)
+    }
+    return {name: spec for name, spec in specs.items() if spec is not None}
+
+
+def _allows(admin: Any, request: HttpRequest, spec: ReasonAction) -> bool:
+    return bool(getattr(admin, f"has_{spec.permission}_permission")(request))
+
+
+def _read_pks(admin: Any, text: str) -> list[Any]:
+    """The keys in `text`, ascending and each once; ValidationError when one cannot be a key."""
+    texts = {part for part in text.split(",") if part}
+    if not texts:
+        raise ValidationError("no keys")
+    return sorted(admin.opts.pk.to_python(part) for part in texts)
+
+
+def _local(url: str, admin: Any, pks: Sequence[Any]) -> str:
+    """Where to go afterwards: the given page of this site, or the row's page, or the list."""
+    if url.startswith("/") and url_has_allowed_host_and_scheme(url, allowed_hosts=None):
+        return url
+    return str(admin.change_url(pks[0]) if len(pks) == 1 else admin.changelist_url())
+
+
+def _rows(admin: Any, request: HttpRequest) -> QuerySet[Any]:
+    """The rows that this person may see, with what their labels need."""
+    rows: QuerySet[Any] = admin.get_queryset(request)
+    related = admin.list_select_related
+    return rows.select_related(*related) if isinstance(related, tuple) else rows
+
+
+def _confirm(
+    admin: Any,
+    request: HttpRequest,
+    spec: ReasonAction,
+    pks: Sequence[Any],
+    *,
+    back: str,
+    form: ReasonForm | None = None,
+) -> HttpResponseBase:
+    if len(pks) > MOST_ROWS:
+        text = gettext("At most %d rows at once; narrow the list by its filters first.") % MOST_ROWS
+        admin.message_user(request, text, messages.WARNING)
+        return HttpResponseRedirect(back)
+    rows = _rows(admin, request).filter(pk__in=pks[:MOST_NAMED]).order_by("pk")
+    request.current_app = admin.admin_site.name
+    context = {
+        **admin.admin_site.each_context(request),
+        "title": spec.description,
+        "subtitle": None,
+        "opts": admin.opts,
+        "spec": spec,
+        "url": admin.act_url(spec.act.__name__),
+        "form": form or ReasonForm(),
+        "rows": [shown_text(admin.row_label(row), most=MOST_LABEL) for row in rows],
+        "more": max(0, len(pks) - MOST_NAMED),
+        "count": len(pks),
+        "ids": ",".join(str(pk) for pk in pks),
+        "back": back,
+    }
+    return TemplateResponse(request, "admin/reason_confirm.html", context)
+
+
+def _carry_out(
+    admin: Any, request: HttpRequest, spec: ReasonAction, pks: Sequence[Any], reason: str
+) -> Outcome:
+    rows = _rows(admin, request).in_bulk(list(pks))
+    outcome = Outcome()
+    for pk in pks:
+        row = rows.get(pk)
+        if row is None:
+            outcome.skipped.append((str(pk), gettext("There is no such row.")))
+            continue
+        try:
+            acted = spec.act(admin, row, reason=reason, actor=actor_of(request))
+        except PlatformError as error:
+            outcome.skipped.append((admin.row_label(row), error.detail))
+            continue
+        if acted is False:
+            outcome.skipped.append((admin.row_label(row), gettext("Nothing was left to do.")))
+        else:
+            outcome.done += 1
+    return outcome
+
+
+def _report(
+    admin: Any, request: HttpRequest, spec: ReasonAction, outcome: Outcome, back: str
+) -> HttpResponseBase:
+    """A message where one line tells all; a page that lists the skipped rows otherwise."""
+    done, skipped = outcome.done, len(outcome.skipped)
+    counted = ngettext("%d row done.", "%d rows done.", done) % done
+    if not skipped:
+        admin.message_user(request, f"{spec.description}: {counted}", messages.SUCCESS)
+        return HttpResponseRedirect(back)
+    if done == 0 and skipped == 1:
+        admin.message_user(request, f"{spec.description}: {outcome.skipped[0][1]}", messages.ERROR)
+        return HttpResponseRedirect(back)
+    request.current_app = admin.admin_site.name
+    context = {
+        **admin.admin_site.each_context(request),
+        "title": spec.description,
+        "subtitle": None,
+        "opts": admin.opts,
+        "counted": counted,
+        "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
+        "done": done,
+        "skipped": [(shown_text(row, most=MOST_LABEL), why) for row, why in outcome.skipped],
+        "back": back,
+    }
+    return TemplateResponse(request, "admin/reason_report.html", context)

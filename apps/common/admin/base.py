@@ -1,0 +1,266 @@
+"""The bases of every admin page: what they never do, and what they all offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django.contrib import messages
+from django.contrib.admin import ShowFacets, helpers
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import models
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import actions
+from apps.common.admin.changelist import PlatformChangeList, tidied, tidy_search
+from apps.common.admin.theme import ModelAdmin
+from apps.common.admin.timeline import Moment, render_timeline
+from apps.common.paging import CountFreeAdminMixin
+
+MOST_SELECTED = 1000
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A titled part of the page of a row."""
+
+    title: str | Promise
+    body: SafeString
+
+
+class PlatformModelAdmin(ModelAdmin):
+    """Lists that bear any address, rows that the operator may see, actions that ask for a reason.
+
+    A model whose queryset has `visible_to(user)` is shown, searched, chosen in forms and acted on
+    only as far as that goes. Fields named in `payload_fields` exist only for people with the
+    permission `<app>.view_payload`. An action made by `actions.reason_action` is also a button on
+    the page of its row. A subclass that returns its moments from `timeline` shows them as history.
+    """
+
+    list_per_page = 50
+    list_max_show_all = 200
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+    list_filter_submit = True
+    list_fullwidth = True
+    warn_unsaved_form = True
+    payload_fields: ClassVar[tuple[str, ...]] = ()
+    # Heavy columns that the list leaves in the database.
+    list_defer: ClassVar[tuple[str, ...]] = ()
+
+    # --- who sees what --------------------------------------------------------------------------
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return _visible(super().get_queryset(request), request)
+
+    def formfield_for_foreignkey(
+        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if "queryset" not in kwargs:
+            rows = self.get_field_queryset(kwargs.get("using"), db_field, request)
+            if rows is None:
+                rows = db_field.remote_field.model._default_manager.all()
+            kwargs["queryset"] = _visible(rows, request)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """May this person step into what is under way?"""
+        return self._has_own_permission(request, f"operate_{self.opts.model_name}")
+
+    def has_payload_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """May this person see params, results and the like?"""
+        return self._has_own_permission(request, "view_payload")
+
+    def _has_own_permission(self, request: HttpRequest, codename: str) -> bool:
+        user: Any = request.user
+        return bool(user.has_perm(f"{self.opts.app_label}.{codename}"))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if not self.payload_fields or self.has_payload_permission(request, obj):
+            return fieldsets
+        shown = [(name, self._without_payload(options)) for name, options in fieldsets]
+        return [(name, options) for name, options in shown if options["fields"]]
+
+    def _without_payload(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **options,
+            "fields": [name for name in options["fields"] if name not in self.payload_fields],
+        }
+
+    # --- the list -------------------------------------------------------------------------------
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
+        return PlatformChangeList
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        if (better := tidied(request.GET)) is not None:
+            return HttpResponseRedirect(f"{request.path}?{better}")
+        return super().changelist_view(request, extra_context)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        return super().get_search_results(request, queryset, tidy_search(search_term))
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *where: Any
+    ) -> HttpResponse | None:
+        selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
+        if len(selected) > MOST_SELECTED:
+            text = gettext("At most %(most)d rows at once; %(count)d were selected.") % {
+                "most": MOST_SELECTED,
+                "count": len(selected),
+            }
+            self.message_user(request, text, messages.WARNING)
+            return None
+        try:
+            for pk in selected:
+                self.opts.pk.to_python(pk)
+        except ValidationError:
+            text = gettext("What was selected are not rows of this list. Nothing was changed.")
+            self.message_user(request, text, messages.WARNING)
+            return None
+        return super().response_action(request, queryset, *where)
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Give the rows of one list page what their columns need, in one query for all of them."""
+
+    # --- actions with a reason, for many rows or the one on the page ------------------------------
+    def get_urls(self) -> list[URLPattern]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}_act"
+        view = self.admin_site.admin_view(self.act_view)
+        return [path("act/<slug:name>/", view, name=name), *super().get_urls()]
+
+    def act_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
+        """Ask for the reason of an action (GET, or POST without one) or carry it out (POST)."""
+        return actions.act_view(self, request, name)
+
+    def act_url(self, name: str) -> str:
+        """The address of one of this admin's reasoned actions."""
+        return reverse(
+            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_act", args=[name]
+        )
+
+    def change_url(self, pk: int | str) -> str:
+        """The address of the page of one row."""
+        return reverse(
+            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_change",
+            args=[quote(pk)],
+        )
+
+    def changelist_url(self) -> str:
+        """The address of the list."""
+        return reverse(
+            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_changelist"
+        )
+
+    def row_label(self, row: Any) -> str:
+        """How a row is named among others of its kind on confirm and report pages."""
+        return str(row)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        if row is not None:
+            context["object_buttons"] = actions.buttons(self, request, row)
+            context["panels"] = self.panels(request, row)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    # --- the page of a row ------------------------------------------------------------------------
+    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        """What stands below the fields of a row: its timeline, when it has one."""
+        moments = self.timeline(request, row)
+        if moments is None:
+            return []
+        return [Panel(_("History"), render_timeline(moments))]
+
+    # --- history --------------------------------------------------------------------------------
+    def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment] | None:
+        """What happened to the row, oldest first; None leaves history to Django's own log."""
+        return None
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            self.message_user(request, gettext("There is no such row."), messages.WARNING)
+            return HttpResponseRedirect(self.changelist_url())
+        if not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        moments = self.timeline(request, row)
+        if moments is None:
+            return super().history_view(request, object_id, extra_context)
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("History of %(row)s") % {"row": row},
+            "opts": self.opts,
+            "original": row,
+            "timeline": render_timeline(moments),
+            "back_url": self.change_url(row.pk),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/timeline_page.html", context)
+
+
+class MachineRowAdmin(CountFreeAdminMixin, PlatformModelAdmin):
+    """Rows that the platform writes: nobody adds, changes or deletes them here.
+
+    The list is never counted and only ever ordered by id. `exact_search` names the columns that the
+    search box compares, most selective first, each with what turns the typed text into a value or
+    None; the first that takes the text is the one that is searched.
+    """
+
+    ordering = ("-pk",)
+    sortable_by = ()
+    list_disable_select_all = True
+    exact_search: ClassVar[tuple[tuple[str, Callable[[str], Any]], ...]] = ()
+
+    def get_paginator(self, *args: Any, **kwargs: Any) -> Any:
+        paginator: Any = super().get_paginator(*args, **kwargs)
+        paginator.template_name = "admin/pagination_count_free.html"
+        return paginator
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        # Django draws the search box when there are any.
+        return tuple(column for column, _read in self.exact_search)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = tidy_search(search_term).strip()
+        if not term:
+            return queryset, False
+        for column, read in self.exact_search:
+            if (value := read(term)) is not None:
+                return queryset.filter(**{column: value}), False
+        self.message_user(
+            request,
+            _("Nothing can be named like that; the search compares whole names and numbers."),
+            messages.WARNING,
+        )
+        return queryset.none(), False
+
+
+def _visible(rows: QuerySet[Any], request: HttpRequest) -> QuerySet[Any]:
+    visible_to = getattr(rows, "visible_to", None)
+    return rows if visible_to is None else visible_to(request.user)

@@ -1,0 +1,172 @@
+"""How values look in lists and on pages: labels, bars, JSON with its secrets masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.common.admin.theme import label
+from apps.common.conf import conf
+
+Shown = Callable[[Any, Any], SafeString]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+MASK = "••••••"
+MOST_JSON = 20_000
+MOST_TEXT = 4_000
+
+# Control characters and what turns the direction of text around: they could hide or reorder what a
+# reader sees, or, copied from here, act on a terminal.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+
+
+def column(
+    description: str | Promise, *, ordering: str | None = None, empty: str | None = None
+) -> Callable[[Method], Method]:
+    """Django's `admin.display` for methods of any shape: the heading of a column or field."""
+
+    def decorate(method: Method) -> Method:
+        method.short_description = description  # type: ignore[attr-defined]
+        method.admin_order_field = ordering  # type: ignore[attr-defined]
+        if empty is not None:
+            method.empty_value_display = empty  # type: ignore[attr-defined]
+        return method
+
+    return decorate
+
+
+def shown_text(text: str, *, most: int = MOST_TEXT) -> str:
+    """Foreign text with its invisible characters spelled out (`\\u202e`), at most `most` long."""
+    cut = len(text) - most
+    if cut > 0:
+        text = text[:most]
+    text = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    if cut > 0:
+        text += " … " + ngettext("(%d more character)", "(%d more characters)", cut) % cut
+    return text
+
+
+def text_column(
+    field: str, description: str | Promise, *, most: int = 80, ordering: str | None = None
+) -> Callable[[Any, Any], str]:
+    """A column of foreign text, made harmless and cut."""
+
+    @column(description, ordering=ordering)
+    def shown(_admin: Any, row: Any) -> str:
+        return shown_text(getattr(row, field), most=most)
+
+    return shown
+
+
+def state_label(
+    field: str, colours: Mapping[Any, str], description: str | Promise, *, ordering: bool = True
+) -> Shown:
+    """A column that shows a field with choices as a coloured label."""
+
+    @column(description, ordering=field if ordering else None)
+    def shown(_admin: Any, row: Any) -> SafeString:
+        text = capfirst(str(getattr(row, f"get_{field}_display")()))
+        return label(text, colours.get(getattr(row, field), ""))
+
+    return shown
+
+
+def quota_bar(handed: int, times: int | None) -> SafeString:
+    """How much of a quota is handed out; `times` None means that there is no limit."""
+    if times is None:
+        text = ngettext("%d handed out", "%d handed out", handed) % handed
+        return format_html(
+            '<span class="quota"><span class="quota-text" title="{}">{}</span></span>',
+            _("%s; every member once") % text,
+            f"{handed} / ∞",
+        )
+    return _bar(handed, times, f"{handed} / {times}", _("%(handed)d of %(times)d handed out"))
+
+
+def progress_bar(done: float) -> SafeString:
+    """How much of one thing is done, 0 to 1."""
+    percent = round(100 * min(max(done, 0.0), 1.0))
+    return format_html(
+        '<span class="quota"><progress class="quota-bar" max="100" value="{}" aria-label="{}">'
+        '</progress><span class="quota-text">{} %</span></span>',
+        percent,
+        _("%d %% done") % percent,
+        percent,
+    )
+
+
+def _bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
+    is_full = handed >= times
+    return format_html(
+        '<span class="quota" title="{meaning}"><progress class="quota-bar{full}" max="{times}"'
+        ' value="{handed}" aria-label="{meaning}"></progress>'
+        '<span class="quota-text">{text}</span></span>',
+        meaning=meaning % {"handed": handed, "times": times},
+        full=" quota-full" if is_full else "",
+        times=times,
+        handed=min(handed, times),
+        text=text,
+    )
+
+
+def _same(key: str) -> str:
+    return re.sub("[-_ ]", "", key).casefold()
+
+
+def is_masked(key: str) -> bool:
+    """Whether values under this key are secrets; `api_key`, `API-Key` and `apiKey` are one."""
+    return _same(key) in {_same(name) for name in conf.MASKED_KEYS}
+
+
+def masked(value: Any) -> Any:
+    """The JSON value with MASK instead of every value under a masked key."""
+    if isinstance(value, dict):
+        return {key: MASK if is_masked(key) else masked(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [masked(item) for item in value]
+    return value
+
+
+def unmasked(edited: Any, stored: Any) -> Any:
+    """The edited JSON value with the stored secrets back where MASK was left standing."""
+    if isinstance(edited, dict) and isinstance(stored, dict):
+        return {
+            key: stored[key]
+            if item == MASK and is_masked(key) and key in stored
+            else unmasked(item, stored.get(key))
+            for key, item in edited.items()
+        }
+    if isinstance(edited, list) and isinstance(stored, list):
+        return [
+            unmasked(item, stored[position] if position < len(stored) else None)
+            for position, item in enumerate(edited)
+        ]
+    return edited
+
+
+def pretty_json(value: Any) -> SafeString:
+    """The JSON value indented, its secrets masked, at most MOST_JSON characters."""
+    text = json.dumps(masked(value), indent=2, ensure_ascii=False)
+    return format_html('<pre class="json">{}</pre>', shown_text(text, most=MOST_JSON))
+
+
+def json_field(field: str, description: str | Promise) -> Shown:
+    """A read-only field of JSON; name it in `payload_fields` when it may hold secrets."""
+
+    @column(description)
+    def shown(_admin: Any, row: Any) -> SafeString:
+        value = getattr(row, field)
+        return SafeString("-") if value is None else pretty_json(value)
+
+    return shown

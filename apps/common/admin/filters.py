@@ -1,0 +1,204 @@
+"""Filters of lists that never reach the database with a value it could not hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.theme import DateWidget, SelectWidget, TextWidget
+from apps.common.fields import KEY_PATTERN
+from apps.common.ids import lowest_id_at
+
+MOST_NUMBER = 2**63 - 1
+
+
+def read_key(text: str) -> str | None:
+    """The text when it can be a key (uid, gid, type), else None."""
+    return text if re.fullmatch(KEY_PATTERN, text) else None
+
+
+def read_number(text: str) -> int | None:
+    """The text when it is a whole number that an id can be, else None."""
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > MOST_NUMBER:
+        return None
+    return int(text)
+
+
+class FormFilter(admin.ListFilter):
+    """A filter drawn as form fields: one parameter each, no choices, no query of its own.
+
+    A subclass names `parameters`, builds `fields()` and narrows in `narrowed()`; what it raises as
+    ValueError is told to the operator, and the list is then empty.
+    """
+
+    template = "admin/filters/form.html"
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        for name in self.parameters:
+            if name in params:
+                self.used_parameters[name] = params.pop(name)[-1].strip()
+
+    def has_output(self) -> bool:
+        return True
+
+    def expected_parameters(self) -> list[str | None]:
+        return list(self.parameters)
+
+    def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
+        form = forms.Form(initial=self.used_parameters, prefix=None, auto_id="filter-%s")
+        form.fields.update(self.fields())
+        yield {"form": form}
+
+    def fields(self) -> dict[str, forms.Field]:
+        """The form fields, by parameter."""
+        raise NotImplementedError
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        """The rows that fit the given parameters, none of which is empty."""
+        raise NotImplementedError
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        given = {name: str(text) for name, text in self.used_parameters.items() if text}
+        if not given:
+            return queryset
+        try:
+            return self.narrowed(queryset, given)
+        except ValueError as error:
+            messages.warning(request, str(error))
+            return queryset.none()
+
+
+class KeyFilter(FormFilter):
+    """Equal to a typed key; a subclass sets `title`, `parameter` and the `lookup` it stands for."""
+
+    parameter: ClassVar[str]
+    lookup: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.parameters = (cls.parameter,)
+
+    def fields(self) -> dict[str, forms.Field]:
+        return {self.parameter: forms.CharField(label="", required=False, widget=TextWidget())}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        key = read_key(given[self.parameter])
+        if key is None:
+            raise ValueError(
+                gettext(
+                    "%(text)s is not a name; names have letters, digits and _ . : @ / + - only."
+                )
+                % {"text": given[self.parameter][:80]}
+            )
+        return rows.filter(**{self.lookup: key})
+
+
+class NumberFilter(FormFilter):
+    """Equal to a typed number; a subclass sets `title`, `parameter` and `lookup`."""
+
+    parameter: ClassVar[str]
+    lookup: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.parameters = (cls.parameter,)
+
+    def fields(self) -> dict[str, forms.Field]:
+        widget = TextWidget(attrs={"inputmode": "numeric"})
+        return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        number = read_number(given[self.parameter])
+        if number is None:
+            raise ValueError(
+                gettext("%(text)s is not a number; write digits only.")
+                % {"text": given[self.parameter][:80]}
+            )
+        return rows.filter(**{self.lookup: number})
+
+
+class ChoiceFilter(FormFilter):
+    """One of a field's choices; a subclass sets `title`, `parameter` and `options`."""
+
+    parameter: ClassVar[str]
+    options: ClassVar[Any]
+
+    def __init_subclass__(cls) -> None:
+        cls.parameters = (cls.parameter,)
+
+    def fields(self) -> dict[str, forms.Field]:
+        choices = [("", _("All")), *self.options]
+        field = forms.ChoiceField(
+            label="", required=False, choices=choices, widget=SelectWidget(choices=choices)
+        )
+        return {self.parameter: field}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        if given[self.parameter] not in {str(value) for value, _label in self.options}:
+            raise ValueError(
+                gettext("%(text)s is none of the choices.") % {"text": given[self.parameter][:80]}
+            )
+        return rows.filter(**{self.parameter: given[self.parameter]})
+
+
+class DayFilter(FormFilter):
+    """From one day to another, both included, in the time zone of the page.
+
+    Days become bounds of the id, which carries the time a row was made at: the list is then one
+    range of its primary key, whatever else it is filtered by. A model whose ids carry no time
+    subclasses `bounded`.
+    """
+
+    title = _("day")
+    parameters = ("from_day", "to_day")
+
+    def fields(self) -> dict[str, forms.Field]:
+        def day(text: Any) -> forms.Field:
+            widget = DateWidget(attrs={"placeholder": text, "aria-label": text, "type": "date"})
+            return forms.CharField(label=text, required=False, widget=widget)
+
+        return {"from_day": day(_("From")), "to_day": day(_("To"))}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        days = {name: self._day(text) for name, text in given.items()}
+        start, end = days.get("from_day"), days.get("to_day")
+        if start and end and end < start:
+            raise ValueError(gettext("The last day lies before the first; exchange them."))
+        if start:
+            rows = self.bounded(rows, "gte", _midnight(start))
+        if end:
+            rows = self.bounded(rows, "lt", _midnight(end + timedelta(days=1)))
+        return rows
+
+    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
+        """The rows on one `side` (gte or lt) of the instant."""
+        return rows.filter(**{f"pk__{side}": lowest_id_at(instant)})
+
+    @staticmethod
+    def _day(text: str) -> date:
+        try:
+            day = date.fromisoformat(text)
+            if not 1970 <= day.year <= 2200:
+                raise ValueError(text)
+        except ValueError as error:
+            raise ValueError(
+                gettext("%(text)s is not a day; write for example 2026-03-31.")
+                % {"text": text[:40]}
+            ) from error
+        return day
+
+
+def _midnight(day: date) -> datetime:
+    return timezone.make_aware(datetime.combine(day, time.min))

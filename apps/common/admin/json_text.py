@@ -1,0 +1,105 @@
+"""JSON typed by people: a text box that says in which line it is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import masked, unmasked
+from apps.common.admin.theme import TextareaWidget
+from apps.common.errors import PlatformError
+from apps.common.json_rules import canonical, check_json
+
+MOST_CHARACTERS = 300_000
+
+
+def read_json(text: str) -> Any:
+    """The JSON value in the text; ValidationError tells what is wrong with it, and where."""
+    try:
+        value = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValidationError(
+            gettext("This is not JSON: %(what)s in line %(line)d, column %(column)d.")
+            % {"what": error.msg, "line": error.lineno, "column": error.colno}
+        ) from error
+    except RecursionError as error:
+        raise ValidationError(gettext("The JSON is nested too deeply.")) from error
+    except ValueError as error:
+        # Python reads integers of at most 4,300 digits.
+        raise ValidationError(gettext("A number in the JSON is too long.")) from error
+    try:
+        check_json(value)
+    except PlatformError as error:
+        raise ValidationError(error.detail) from error
+    return value
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _value in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise ValidationError(gettext("The JSON names %(key)s twice.") % {"key": repr(twin[:80])})
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValidationError(gettext("%(name)s is not JSON.") % {"name": name})
+
+
+class Typed(str):
+    """Text as a person typed it, to tell it from a stored JSON value that is text."""
+
+
+class JsonTextField(forms.CharField):
+    """A JSON value as indented text; empty text is None.
+
+    With `is_masking` secrets are shown masked, and where the mask is left standing the secret of
+    `stored` stays. Without `is_object` any JSON value will do.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_object: bool = True,
+        is_masking: bool = False,
+        stored: Any = None,
+        rows: int = 12,
+        **kwargs: Any,
+    ) -> None:
+        widget = TextareaWidget(attrs={"rows": rows, "class": "json", "spellcheck": "false"})
+        super().__init__(max_length=MOST_CHARACTERS, widget=widget, **kwargs)
+        self.is_object = is_object
+        self.is_masking = is_masking
+        self.stored = stored
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return Typed(data) if isinstance(data, str) else data
+
+    def prepare_value(self, value: Any) -> Any:
+        if value is None or isinstance(value, Typed):
+            return value
+        shown = masked(value) if self.is_masking else value
+        return json.dumps(shown, indent=2, ensure_ascii=False)
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        if not text:
+            return None
+        edited = read_json(text)
+        if self.is_object and not isinstance(edited, dict):
+            raise ValidationError(_("Write a JSON object: {…}."))
+        return unmasked(edited, self.stored) if self.is_masking else edited
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            edited = self.clean(data)
+        except ValidationError:
+            return True
+        # In Python True equals 1 and 1 equals 1.0; in JSON they differ.
+        return canonical(edited) != canonical(initial)

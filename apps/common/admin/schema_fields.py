@@ -1,0 +1,311 @@
+"""Which form fields a JSON Schema asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from django import forms
+from django.utils import timezone
+from django.utils.html import escape
+from django.utils.translation import gettext
+
+from apps.common.admin.display import is_masked
+from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.theme import (
+    IntegerWidget,
+    NumberWidget,
+    PasswordWidget,
+    SelectWidget,
+    SwitchWidget,
+    TextareaWidget,
+    TextWidget,
+)
+from apps.common.json_rules import canonical
+
+Path = tuple[str, ...]
+Schema = Mapping[str, Any]
+
+MOST_REFERENCES = 8
+LONG_TEXT = 200
+# Keywords that decide about several properties at once, or about what a property may be.
+_COMBINING = {"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One field of the form: where its value belongs in the params, and what it is when absent."""
+
+    path: Path
+    field: forms.Field
+    default: Any = None
+    group: str = ""
+
+    @property
+    def name(self) -> str:
+        """The field's name in the form, as a JSON Pointer: no two paths share one."""
+        steps = (step.replace("~", "~0").replace("/", "~1") for step in self.path)
+        return "/".join(("value", *steps))
+
+
+def fields_for(schema: Schema | None) -> list[Part]:
+    """The fields that the properties of an object schema ask for, in their order.
+
+    Empty when there is no schema or it declares no properties. Nested objects are opened one level.
+    """
+    if schema is None:
+        return []
+    return list(_parts(schema, schema, (), is_demanded=True))
+
+
+def _parts(root: Schema, schema: Schema, above: Path, *, is_demanded: bool) -> Iterator[Part]:
+    properties = schema.get("properties")
+    required = schema.get("required", [])
+    for name, declared in properties.items() if isinstance(properties, dict) else ():
+        path = (*above, name)
+        prop = _resolved(root, declared)
+        is_required = is_demanded and name in required
+        opens = prop.get("type") == "object" and isinstance(prop.get("properties"), dict)
+        if opens and not above and not _COMBINING & prop.keys() and "$ref" not in prop:
+            yield from _parts(root, prop, path, is_demanded=is_required)
+            continue
+        field = _field(path, prop, is_required=is_required)
+        title = str(prop.get("title") or name)
+        field.label = title
+        # The theme prints help texts as they are.
+        field.help_text = escape(str(prop.get("description") or ""))
+        yield Part(
+            path=path,
+            field=field,
+            default=prop.get("default"),
+            group=str(schema.get("title") or above[0]) if above else "",
+        )
+
+
+def _resolved(root: Schema, declared: Any) -> Schema:
+    """The property with a reference into the schema itself followed; as it is when it cannot be."""
+    found = declared if isinstance(declared, dict) else {}
+    for _hop in range(MOST_REFERENCES):
+        reference = found.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return found
+        target: Any = root
+        for step in reference[2:].split("/"):
+            key = step.replace("~1", "/").replace("~0", "~")
+            target = target.get(key) if isinstance(target, dict) else None
+        if not isinstance(target, dict):
+            return found
+        found = {**target, **{key: value for key, value in found.items() if key != "$ref"}}
+    return found
+
+
+def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
+    """The field of one property; a box of JSON when nothing simpler can hold all its values."""
+    if _COMBINING & prop.keys() or "$ref" in prop:
+        return JsonTextField(is_object=False, is_masking=True, rows=4, required=is_required)
+    options = [prop["const"]] if "const" in prop else prop.get("enum")
+    if isinstance(options, list) and None not in options:
+        return ChoiceOfJson(options, required=is_required)
+    kind = prop.get("type")
+    if kind == "boolean":
+        return Truth(required=False) if is_required else ChoiceOfJson([True, False], required=False)
+    if kind == "integer":
+        return forms.IntegerField(required=is_required, widget=IntegerWidget(), **_bounds(prop))
+    if kind == "number":
+        return Number(required=is_required, widget=NumberWidget({"step": "any"}), **_bounds(prop))
+    if kind == "string":
+        return _text_field(path[-1], prop, is_required=is_required)
+    if kind == "array" and _is_text(prop.get("items")):
+        return Lines(is_demanded=is_required, required=is_required and bool(prop.get("minItems")))
+    return JsonTextField(is_object=False, is_masking=True, rows=4, required=is_required)
+
+
+def _is_text(items: Any) -> bool:
+    return isinstance(items, dict) and items.get("type") == "string"
+
+
+def _bounds(prop: Schema) -> dict[str, Any]:
+    given = {"min_value": prop.get("minimum"), "max_value": prop.get("maximum")}
+    return {
+        name: bound
+        for name, bound in given.items()
+        if isinstance(bound, int | float) and not isinstance(bound, bool)
+    }
+
+
+def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
+    most, least = prop.get("maxLength"), prop.get("minLength")
+    if is_masked(name):
+        return Secret(required=is_required)
+    if prop.get("format") == "date":
+        return Day(required=is_required)
+    if prop.get("format") == "date-time":
+        return Instant(required=is_required)
+    is_long = isinstance(most, int) and most > LONG_TEXT
+    widget = TextareaWidget({"rows": 3}) if is_long else TextWidget()
+    return Text(
+        required=is_required,
+        strip=False,
+        max_length=most if isinstance(most, int) else None,
+        min_length=least if isinstance(least, int) else None,
+        widget=widget,
+    )
+
+
+class Text(forms.CharField):
+    """One text; browsers send the ends of lines in their own way, JSON has `\\n`."""
+
+    def clean(self, value: Any) -> Any:
+        return super().clean(value).replace("\r\n", "\n") or None
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (initial or "").replace("\r\n", "\n") != (data or "").replace("\r\n", "\n")
+
+
+class Secret(forms.CharField):
+    """A text that is never shown; empty means "as it is stored"."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = PasswordWidget(attrs={"autocomplete": "new-password"})
+        super().__init__(strip=False, widget=widget, **kwargs)
+
+    def clean(self, value: Any) -> Any:
+        return super().clean(value) or None
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(data)
+
+
+class Number(forms.FloatField):
+    """A number; what is written as a whole number stays one."""
+
+    def to_python(self, value: Any) -> Any:
+        number = super().to_python(value)
+        whole = re.fullmatch(r"[+-]?[0-9]{1,19}", str(value).strip())
+        return int(whole[0]) if number is not None and whole else number
+
+
+class Truth(forms.BooleanField):
+    """Yes or no, drawn as a switch."""
+
+    widget = SwitchWidget
+
+
+class ChoiceOfJson(forms.TypedChoiceField):
+    """One of some JSON values; nothing chosen is None."""
+
+    def __init__(self, options: Sequence[Any], *, required: bool) -> None:
+        choices = [(canonical(option), _said(option)) for option in options]
+        if not required or len(options) > 1:
+            choices.insert(0, ("", "–"))
+        super().__init__(
+            choices=choices,
+            coerce=json.loads,
+            empty_value=None,
+            required=required,
+            widget=SelectWidget(choices=choices),
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if value is None or isinstance(value, Chosen) else canonical(value)
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return Chosen(data) if isinstance(data, str) else data
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (data or "") != ("" if initial is None else canonical(initial))
+
+
+class Chosen(str):
+    """The text of a choice as the browser sent it, to tell it from a stored JSON value."""
+
+
+def _said(option: Any) -> str:
+    if isinstance(option, bool):
+        return gettext("yes") if option else gettext("no")
+    return option if isinstance(option, str) else canonical(option)
+
+
+class Day(forms.DateField):
+    """A date, kept as its ISO text."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = TextWidget(attrs={"type": "date"})
+        super().__init__(input_formats=["%Y-%m-%d"], widget=widget, **kwargs)
+
+    def clean(self, value: Any) -> Any:
+        day: date | None = super().clean(value)
+        return None if day is None else day.isoformat()
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (initial or "") != (data or "")
+
+
+class Instant(forms.DateTimeField):
+    """A date and time, typed in the time zone of the page, kept as RFC 3339 text with offset."""
+
+    _formats = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = TextWidget(attrs={"type": "datetime-local", "step": "1"})
+        super().__init__(input_formats=list(self._formats), widget=widget, **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        try:
+            instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
+        if isinstance(instant, datetime) and instant.tzinfo is not None:
+            return timezone.localtime(instant).strftime(self._formats[0])
+        return value
+
+    def clean(self, value: Any) -> Any:
+        instant: datetime | None = super().clean(value)
+        return None if instant is None else instant.isoformat()
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (self.prepare_value(initial) or "") != (data or "")
+
+
+class Lines(forms.CharField):
+    """A list of texts, one in a line; an empty box is the empty list when a list is demanded."""
+
+    def __init__(self, *, is_demanded: bool, **kwargs: Any) -> None:
+        super().__init__(strip=False, widget=TextareaWidget({"rows": 4}), **kwargs)
+        self.is_demanded = is_demanded
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(str(item) for item in value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        lines = _lines(super().clean(value))
+        return lines if lines or self.is_demanded else None
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (initial or []) != _lines(data or "")
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.replace("\r\n", "\n").split("\n") if line]
+
+
+def fits(field: forms.Field, value: Any) -> bool:
+    """Whether the field can show a stored value without turning it into another."""
+    if isinstance(field, JsonTextField):
+        return True
+    if isinstance(field, ChoiceOfJson):
+        choices: Any = field.choices
+        return canonical(value) in {chosen for chosen, _text in choices}
+    if isinstance(field, Lines):
+        return isinstance(value, list) and all(
+            isinstance(item, str) and item and not {"\n", "\r"} & set(item) for item in value
+        )
+    if isinstance(field, Truth):
+        return isinstance(value, bool)
+    if isinstance(field, Number | forms.IntegerField):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, str)

@@ -1,0 +1,207 @@
+"""A form made from a JSON Schema: one field for each property, and the raw JSON for the rest.
+
+A property that no field can express is a box of JSON; a schema that has none is one such box. What
+is left untouched keeps the stored value to the letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.html import escape
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import is_masked
+from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.schema_fields import Part, Path, Schema, Secret, Text, fields_for, fits
+from apps.common.admin.theme import SwitchWidget, TextareaWidget
+from apps.common.errors import FieldError, Invalid
+from apps.common.json_rules import canonical
+
+RAW = "raw"
+USES_RAW = "uses_raw"
+
+
+class SchemaForm(forms.Form):
+    """The params of one schema as a form; `params` is what was entered, once the form is valid.
+
+    Drawn as fields, or as raw JSON where `uses_raw` is switched on: by the operator, or because the
+    stored params hold what no field shows. `check` judges the params as a whole and raises Invalid,
+    whose errors (`params.count`) then stand beside their fields.
+    """
+
+    uses_raw = forms.BooleanField(
+        label=_("Use the raw JSON"),
+        required=False,
+        widget=SwitchWidget(),
+        help_text=_("The JSON below counts then, and the fields above do not."),
+    )
+
+    def __init__(
+        self,
+        schema: Schema | None,
+        *,
+        stored: Mapping[str, Any] | None,
+        check: Callable[[dict[str, Any]], None],
+        data: Any = None,
+        is_draft: bool = False,
+        prefix: str = "params",
+    ) -> None:
+        """`stored` None is a new thing, whose fields start with the schema's defaults.
+
+        A draft shows what `data` holds of these fields and judges nothing.
+        """
+        super().__init__(None if is_draft else data, prefix=prefix)
+        self.stored = dict(stored or {})
+        self.check = check
+        self.parts = fields_for(schema)
+        self.params: dict[str, Any] = self.stored
+        for part in self.parts:
+            self._add(part, is_new=stored is None)
+        shown = _defaults(self.parts) if stored is None else self.stored
+        self.fields[RAW] = JsonTextField(
+            label=_("Params as JSON"), required=False, is_masking=True, stored=self.stored
+        )
+        self.initial[RAW] = shown
+        self.initial[USES_RAW] = canonical(covered(self.stored, schema)) != canonical(self.stored)
+        if not self.parts:
+            del self.fields[USES_RAW]
+        if is_draft:
+            self._take_draft(data)
+
+    def _take_draft(self, data: Any) -> None:
+        for name, field in self.fields.items():
+            key = self.add_prefix(name)
+            if not field.widget.value_omitted_from_data(data, {}, key):
+                typed = field.widget.value_from_datadict(data, {}, key)
+                self.initial[name] = field.bound_data(typed, None)
+
+    def _add(self, part: Part, *, is_new: bool) -> None:
+        field = part.field
+        value = _value_at(self.stored, part.path)
+        is_stored = _is_at(self.stored, part.path)
+        if isinstance(field, Secret) and is_stored:
+            field.required = False
+            field.help_text += escape(gettext(" Leave it empty to keep what is stored."))
+        if isinstance(field, JsonTextField):
+            field.stored = value
+        if isinstance(field, Text) and isinstance(value, str) and "\n" in value:
+            field.widget = TextareaWidget({"rows": 3})
+        self.fields[part.name] = field
+        self.initial[part.name] = part.default if is_new else value
+
+    # --- drawing ----------------------------------------------------------------------------------
+    @property
+    def groups(self) -> list[tuple[str, list[forms.BoundField]]]:
+        """The fields in their order, those of a nested object together under its title."""
+        groups: list[tuple[str, list[forms.BoundField]]] = []
+        for part in self.parts:
+            if not groups or groups[-1][0] != part.group:
+                groups.append((part.group, []))
+            groups[-1][1].append(self[part.name])
+        return groups
+
+    @property
+    def switch(self) -> forms.BoundField | None:
+        return self[USES_RAW] if self.parts else None
+
+    @property
+    def raw(self) -> forms.BoundField:
+        return self[RAW]
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the raw JSON counts: asked for, or all there is."""
+        return not self.parts or bool(self[USES_RAW].value())
+
+    # --- reading ----------------------------------------------------------------------------------
+    def full_clean(self) -> None:
+        # Only one of the two counts; errors in the other are nobody's concern.
+        counted = {RAW, USES_RAW} if self.is_raw else self.fields.keys() - {RAW}
+        everything = self.fields
+        self.fields = {name: field for name, field in everything.items() if name in counted}
+        try:
+            super().full_clean()
+        finally:
+            self.fields = everything
+
+    def clean(self) -> dict[str, Any]:
+        if self.errors:
+            return self.cleaned_data
+        if self.is_raw:
+            self.params = self.cleaned_data.get(RAW) or {}
+        else:
+            self.params = self._assembled()
+        try:
+            self.check(self.params)
+        except Invalid as refusal:
+            self.show(refusal.errors or [FieldError("", "", refusal.detail)])
+        return self.cleaned_data
+
+    def _assembled(self) -> dict[str, Any]:
+        params: dict[str, Any] = {}
+        for part in self.parts:
+            if _is_at(self.stored, part.path) and part.name not in self.changed_data:
+                _put(params, part.path, _value_at(self.stored, part.path))
+            elif (value := self.cleaned_data.get(part.name)) is not None:
+                _put(params, part.path, value)
+        return params
+
+    def show(self, errors: Sequence[FieldError]) -> None:
+        """Put every error about `params…` beside its field, and what belongs to none above all."""
+        names = {".".join(part.path): part.name for part in self.parts}
+        for error in errors:
+            path = error.field.partition("[")[0].removeprefix("params").removeprefix(".")
+            while path and path not in names:
+                path = path.rpartition(".")[0]
+            name = RAW if self.is_raw else names.get(path)
+            self.add_error(name, self._told(error))
+
+    @staticmethod
+    def _told(error: FieldError) -> str:
+        """The message, unless it would quote a secret."""
+        if any(is_masked(step) for step in re.split(r"[.\[\]]", error.field)):
+            return gettext("This does not fit the template.")
+        return error.message
+
+
+def _defaults(parts: Sequence[Part]) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    for part in parts:
+        if part.default is not None:
+            _put(params, part.path, part.default)
+    return params
+
+
+def covered(params: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+    """As much of the params as the fields of a schema show."""
+    kept: dict[str, Any] = {}
+    for part in fields_for(schema):
+        value = _value_at(params, part.path)
+        if _is_at(params, part.path) and fits(part.field, value):
+            _put(kept, part.path, value)
+    return kept
+
+
+def _is_at(params: Any, path: Path) -> bool:
+    for step in path:
+        if not isinstance(params, Mapping) or step not in params:
+            return False
+        params = params[step]
+    return True
+
+
+def _value_at(params: Any, path: Path) -> Any:
+    for step in path:
+        params = params.get(step) if isinstance(params, Mapping) else None
+    return params
+
+
+def _put(params: dict[str, Any], path: Path, value: Any) -> None:
+    for step in path[:-1]:
+        params = params.setdefault(step, {})
+    params[path[-1]] = value

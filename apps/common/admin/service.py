@@ -1,0 +1,167 @@
+"""Forms whose writes are made by services: one transaction, one journal entry, named mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import messages
+from django.forms.utils import ErrorDict
+from django.http import HttpRequest, HttpResponseRedirect
+
+from apps.common.admin.actions import actor_of
+from apps.common.admin.base import PlatformModelAdmin
+from apps.common.db import transactional
+from apps.common.errors import FieldError, PlatformError
+
+# A form sent with this name in it is only drawn anew, with all that was typed.
+DRAFT = "_draft"
+
+
+class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A model form that shows what a service refused beside the fields it is about.
+
+    `refusal` is the error of the service when the form is drawn again because of it.
+    """
+
+    refusal: ClassVar[PlatformError | None] = None
+
+    @property
+    def is_draft(self) -> bool:
+        """Sent to be drawn anew, such as for another template's fields, and not to be saved."""
+        return self.is_bound and DRAFT in self.data
+
+    def full_clean(self) -> None:
+        if not self.is_draft:
+            super().full_clean()
+            return
+        self._errors = ErrorDict()
+        self.cleaned_data: dict[str, Any] = {}
+
+    def is_valid(self) -> bool:
+        return not self.is_draft and super().is_valid()
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.refusal is not None:
+            errors = self.refusal.errors or [FieldError("", "", self.refusal.detail)]
+            self.show(errors)
+        return cleaned
+
+    def show(self, errors: Sequence[FieldError]) -> None:
+        """Put every error beside its field, and above the form what belongs to none."""
+        for error in errors:
+            field = self.field_of(error.field)
+            named = error.message if field or not error.field else f"{error.field}: {error.message}"
+            self.add_error(field, named)
+
+    def field_of(self, path: str) -> str | None:
+        """The form field that shows an error about `path` (`params.count`), if there is one."""
+        name = path.partition(".")[0].partition("[")[0]
+        return name if name in self.fields else None
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The new values of the fields that were changed in this form."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
+
+
+class ServiceModelAdmin(PlatformModelAdmin):
+    """Every write goes through the services that a subclass names in `create`, `update`, `remove`.
+
+    They are given only what was changed, and they write the journal in the transaction of the
+    change; nothing is logged twice. What a service refuses stands beside the field with the typed
+    text kept, and nothing is saved.
+    """
+
+    form = ServiceForm
+    is_removable: ClassVar[bool] = False
+
+    # --- what a subclass says ---------------------------------------------------------------------
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
+        """Make the row from `form.cleaned_data` by a service and return it."""
+        raise NotImplementedError(f"{type(self).__name__} must define create()")
+
+    def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
+        """Write `form.changes` to the row by a service; it raises Conflict on another version."""
+        raise NotImplementedError(f"{type(self).__name__} must define update()")
+
+    def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:
+        """Delete the row by a service."""
+        raise NotImplementedError(f"{type(self).__name__} must define remove()")
+
+    # --- permissions and logging ------------------------------------------------------------------
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.is_removable and super().has_delete_permission(request, obj)
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        # It deletes by query, past the service and its journal entry.
+        actions = super().get_actions(request)
+        actions.pop("delete_selected", None)
+        return actions
+
+    def log_addition(self, *_told: Any) -> Any:
+        """Nothing: the service has written the journal in the transaction of the change."""
+
+    def log_change(self, *_told: Any) -> Any:
+        """Nothing, as above."""
+
+    def log_deletions(self, *_told: Any) -> Any:
+        """Nothing, as above."""
+
+    # --- the form ---------------------------------------------------------------------------------
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        refusal = getattr(request, "refusal", None)
+        return form if refusal is None else type(form.__name__, (form,), {"refusal": refusal})
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: Any = None,
+    ) -> Any:
+        view = super().changeform_view
+        if request.method != "POST":
+            return view(request, object_id, form_url, extra_context)
+        try:
+            return transactional(view)(request, object_id, form_url, extra_context)
+        except PlatformError as refusal:
+            # The second time the form refuses itself, so that nothing is saved but the page drawn.
+            request.refusal = refusal  # type: ignore[attr-defined]
+            return view(request, object_id, form_url, extra_context)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        made = (
+            self.saved(request, obj, form)
+            if change
+            else self.create(request, form, actor=actor_of(request))
+        )
+        # What Django says and links to afterwards is about this object.
+        obj.__dict__.update(made.__dict__)
+
+    def saved(self, request: HttpRequest, obj: Any, form: Any) -> Any:
+        """The row as it is after `update`; versioned admins check its version before."""
+        raise NotImplementedError(f"{type(self).__name__} has no rows that change")
+
+    def response_change(self, request: HttpRequest, obj: Any) -> Any:
+        response = super().response_change(request, obj)
+        if "_continue" in request.POST:
+            # Django goes to the address of the form; a new version of the row has its own.
+            return HttpResponseRedirect(self.change_url(obj.pk))
+        return response
+
+    # --- deleting ---------------------------------------------------------------------------------
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.remove(request, obj, actor=actor_of(request))
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        try:
+            return transactional(super().delete_view)(request, object_id, extra_context)
+        except PlatformError as refusal:
+            self.message_user(request, refusal.detail, messages.ERROR)
+            return HttpResponseRedirect(self.change_url(object_id))

@@ -1,0 +1,32 @@
+"""What happened to one thing, as an ordered list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """One entry of a timeline; every text is shown escaped.
+
+    `icon` is a name of the theme's icon font, `colour` one of theme.COLOURS. `facts` are further
+    (name, value) pairs.
+    """
+
+    at: datetime
+    text: str
+    icon: str = "circle"
+    colour: str = ""
+    actor: str = ""
+    reason: str = ""
+    facts: Sequence[tuple[str, object]] = field(default_factory=tuple)
+
+
+def render_timeline(moments: Sequence[Moment]) -> SafeString:
+    """The moments in their order, as HTML."""
+    return SafeString(render_to_string("admin/includes/timeline.html", {"moments": moments}))

@@ -1,0 +1,5 @@
+"""The dispatch box of the admin."""
+
+from apps.dispatch.admin import dispatches, executors, once_tasks, templates
+
+__all__ = ["dispatches", "executors", "once_tasks", "templates"]

@@ -1,0 +1,159 @@
+"""Dispatches in the admin: what was handed out to whom, and the three ways to step in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import MachineRowAdmin, reason_action
+from apps.common.admin.display import column, json_field, state_label, text_column
+from apps.common.admin.filters import ChoiceFilter, DayFilter, read_key, read_number
+from apps.common.admin.timeline import Moment
+from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter
+from apps.dispatch.models import Dispatch, Source
+from apps.dispatch.services import ending
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry
+from apps.journal.models import Source as JournalSource
+
+STATE_COLOURS = {
+    Dispatch.State.OPEN: "info",
+    Dispatch.State.SUCCEEDED: "success",
+    Dispatch.State.FAILED: "danger",
+    Dispatch.State.EXPIRED: "warning",
+}
+
+
+class StateFilter(ChoiceFilter):
+    title = _("state")
+    parameter = "state"
+    options = Dispatch.State.choices
+
+
+class HandedOutFilter(DayFilter):
+    title = _("handed out")
+
+
+def _is_open(dispatch: Dispatch) -> bool:
+    return dispatch.is_open
+
+
+class DispatchAdmin(MachineRowAdmin):
+    list_display = (
+        "id",
+        "shown_state",
+        "executor_link",
+        "shown_title",
+        "task_link",
+        "occurrence_at",
+        "dispatched_at",
+        "deadline_at",
+        "finished_at",
+    )
+    list_select_related = ("executor",)
+    list_filter = (DispatchesOf, StateFilter, SourceFilter, TaskFilter, HandedOutFilter)
+    list_defer = ("params", "result", "message")
+    search_help_text = _("Number or executor")
+    exact_search = (("pk", read_number), ("executor__name", read_key))
+    payload_fields = ("shown_params", "shown_result")
+    actions = ("release", "expire", "cancel")
+    fieldsets = (
+        (None, {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")}),
+        (
+            _("Times"),
+            {"fields": ("occurrence_at", "dispatched_at", "deadline_at", "finished_at")},
+        ),
+        (_("Counts"), {"fields": ("round", "redo", "holds_stock")}),
+        (
+            _("Params and result"),
+            {"fields": ("template_label", "shown_params", "shown_result", "shown_message")},
+        ),
+    )
+
+    shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
+    shown_title = text_column("title", _("title"))
+    shown_params = json_field("params", _("params"))
+    shown_result = json_field("result", _("result"))
+    shown_message = text_column("message", _("message"), most=4000)
+
+    @column(_("executor"))
+    def executor_link(self, dispatch: Dispatch) -> SafeString:
+        url = reverse("admin:dispatch_executor_change", args=[dispatch.executor_id])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.executor.name)
+
+    @column(_("task"))
+    def task_link(self, dispatch: Dispatch) -> SafeString:
+        if dispatch.source != Source.ONCE:
+            return format_html("{}", dispatch.task_label)
+        url = reverse("admin:dispatch_oncetask_change", args=[dispatch.task])
+        return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.task_label)
+
+    @column(_("template"), empty="–")
+    def template_label(self, dispatch: Dispatch) -> str | None:
+        if not dispatch.template_name:
+            return None
+        return f"{dispatch.template_name} v{dispatch.template_version}"
+
+    def row_label(self, row: Dispatch) -> str:
+        return f"{row.pk} · {row.executor.name} · {row.title}"
+
+    def timeline(self, request: HttpRequest, row: Dispatch) -> Sequence[Moment]:
+        return latest_moments(
+            JournalEntry.objects.timeline(JournalSource.DISPATCH, row.pk),
+            shows_payload=self.has_payload_permission(request),
+        )
+
+    @reason_action(
+        description=_("Release"),
+        permission="operate",
+        question=_(
+            "Give them back unfinished? The stock returns; the same executor may get the task "
+            "again after its lease time, others at once."
+        ),
+        icon="undo",
+        offered=_is_open,
+    )
+    def release(self, row: Dispatch, *, reason: str, actor: str) -> bool:
+        if row.state == Dispatch.State.RELEASED:
+            return False
+        ending.release(dispatch=row, actor=actor, reason=reason)
+        return True
+
+    @reason_action(
+        description=_("Expire"),
+        permission="operate",
+        question=_("End them as if their deadlines had passed? The task says what becomes of it."),
+        icon="timer_off",
+        offered=_is_open,
+    )
+    def expire(self, row: Dispatch, *, reason: str, actor: str) -> bool:
+        if row.state == Dispatch.State.EXPIRED:
+            return False
+        ending.expire_now(dispatch=row, actor=actor, reason=reason)
+        return True
+
+    @reason_action(
+        description=_("Cancel the dispatch"),
+        permission="operate",
+        question=_(
+            "Take them away for good? The stock returns, and the same executor never gets this "
+            "occurrence again."
+        ),
+        icon="cancel",
+        is_dangerous=True,
+        offered=_is_open,
+    )
+    def cancel(self, row: Dispatch, *, reason: str, actor: str) -> bool:
+        if row.state == Dispatch.State.CANCELLED:
+            return False
+        ending.cancel(dispatch=row, actor=actor, reason=reason)
+        return True
+
+
+admin.site.register(Dispatch, DispatchAdmin)

@@ -1,0 +1,295 @@
+"""Executors in the admin: users and groups, who belongs where, and their import from CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Count
+from django.http import HttpRequest, JsonResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
+from apps.common.admin.base import Panel
+from apps.common.admin.changelist import tidy_search
+from apps.common.admin.display import column, shown_text, state_label, text_column
+from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.theme import TextareaWidget
+from apps.common.admin.timeline import Moment
+from apps.dispatch.admin.filters import MembersOf
+from apps.dispatch.models import Executor, Membership, OnceTask
+from apps.dispatch.rules import names
+from apps.dispatch.services import executors
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
+MOST_SUGGESTIONS = 20
+MOST_LISTED = 200
+
+
+class NamesField(forms.CharField):
+    """Names of users, divided by blanks, commas or line ends; the value is a list."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            required=False,
+            max_length=executors.MOST_MEMBERS_AT_ONCE * (names.MOST_CHARACTERS + 2),
+            widget=TextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
+            **kwargs,
+        )
+
+    def clean(self, value: Any) -> Any:
+        return list(dict.fromkeys(re.findall(r"[^\s,;]+", super().clean(value))))
+
+
+class ExecutorForm(VersionedForm):
+    """`visible` are the executors that the operator may see, and may therefore add."""
+
+    visible = Executor.objects.all()
+    add_members = NamesField(
+        label=_("Add members"),
+        help_text=_("Names of users (uid_…), one a line; unknown ones become executors."),
+    )
+    remove_members = NamesField(
+        label=_("Remove members"), help_text=_("Names of users, one a line.")
+    )
+
+    class Meta:
+        model = Executor
+        fields = ("name", "title", "enabled")
+
+    def clean_add_members(self) -> list[str]:
+        added: list[str] = self.cleaned_data["add_members"]
+        # Joining a group would otherwise bring a stranger into the operator's view.
+        known = Executor.objects.filter(name__in=added).exclude(pk__in=self.visible.values("pk"))
+        if hidden := sorted(known.values_list("name", flat=True)):
+            raise ValidationError(gettext("You may not add %s.") % ", ".join(hidden[:10]))
+        return added
+
+    def field_of(self, path: str) -> str | None:
+        listed = {"add": "add_members", "remove": "remove_members"}
+        return listed.get(path.partition("[")[0]) or super().field_of(path)
+
+    @property
+    def own_changes(self) -> dict[str, Any]:
+        """What changed on the executor itself, members apart."""
+        return {name: value for name, value in self.changes.items() if name in {"title", "enabled"}}
+
+
+class KindFilter(ChoiceFilter):
+    title = _("kind")
+    parameter = "kind"
+    options = Executor.Kind.choices
+
+
+class EnabledFilter(ChoiceFilter):
+    title = _("enabled")
+    parameter = "enabled"
+    options = (("True", _("yes")), ("False", _("no")))
+
+
+class ExecutorAdmin(VersionedModelAdmin):
+    form = ExecutorForm
+    is_removable = True
+    list_display = (
+        "name",
+        "shown_kind",
+        "shown_title",
+        "enabled",
+        "belongs",
+        "open_tasks",
+        "last_seen_at",
+    )
+    list_filter = (KindFilter, EnabledFilter, MembersOf)
+    search_fields = ("name", "title")
+    search_help_text = _("Part of a name or title")
+    ordering = ("name",)
+    actions = ("enable", "disable")
+
+    shown_kind = state_label("kind", KIND_COLOURS, _("kind"))
+    shown_title = text_column("title", _("title"), ordering="title")
+
+    # --- the list ---------------------------------------------------------------------------------
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        pks = [row.pk for row in rows]
+        of = Membership.objects.filter
+        members = of(group__in=pks).values_list("group").annotate(Count("pk"))
+        groups = of(user__in=pks).values_list("user").annotate(Count("pk"))
+        active = OnceTask.objects.filter(executor__in=pks, status=OnceTask.Status.ACTIVE)
+        tasks = active.order_by().values_list("executor").annotate(Count("pk"))
+        counts = {"members": dict(members), "groups": dict(groups), "tasks": dict(tasks)}
+        for row in rows:
+            row.member_count = counts["members"].get(row.pk, 0)
+            row.group_count = counts["groups"].get(row.pk, 0)
+            row.task_count = counts["tasks"].get(row.pk, 0)
+
+    @column(_("members or groups"))
+    def belongs(self, executor: Any) -> str:
+        if executor.is_group:
+            count: int = executor.member_count
+            return ngettext("%d member", "%d members", count) % count
+        count = executor.group_count
+        return ngettext("in %d group", "in %d groups", count) % count if count else "–"
+
+    @column(_("active tasks"))
+    def open_tasks(self, executor: Any) -> SafeString | str:
+        if not executor.task_count:
+            return "–"
+        url = reverse("admin:dispatch_oncetask_changelist")
+        return format_html(
+            '<a class="text-link" href="{}?executor={}&amp;status=active">{}</a>',
+            url,
+            executor.name,
+            executor.task_count,
+        )
+
+    # --- the form ---------------------------------------------------------------------------------
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets: list[Any] = [(None, {"fields": ["name", "title", "enabled"]})]
+        if obj is not None:
+            fieldsets[0][1]["fields"].insert(1, "shown_kind")
+            fieldsets[0][1]["fields"].append("last_seen_at")
+        if obj is None or (obj.is_group and self.has_change_permission(request, obj)):
+            fields = ["add_members"] if obj is None else ["add_members", "remove_members"]
+            fieldsets.append((_("Members of the group"), {"fields": fields}))
+        return fieldsets
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return () if obj is None else ("name", "shown_kind", "last_seen_at")
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        visible = Executor.objects.visible_to(request.user)
+        return type(form.__name__, (form,), {"visible": visible})
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Executor:
+        values = form.cleaned_data
+        executor = executors.create_executor(
+            name=values["name"], title=values["title"], enabled=values["enabled"], actor=actor
+        )
+        if values["add_members"]:
+            executors.change_members(group=executor, add=values["add_members"], actor=actor)
+        return executor
+
+    def update(
+        self, request: HttpRequest, row: Executor, form: Any, *, version: int, actor: str
+    ) -> Executor:
+        executor = executors.update_executor(
+            executor=row, changes=form.own_changes, version=version, actor=actor
+        )
+        add = form.cleaned_data.get("add_members", [])
+        remove = form.cleaned_data.get("remove_members", [])
+        if add or remove:
+            executors.change_members(group=row, add=add, remove=remove, actor=actor)
+        return executor
+
+    def remove(self, request: HttpRequest, row: Executor, *, actor: str) -> None:
+        executors.remove_executor(executor=row, actor=actor)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
+        links = [
+            (reverse("admin:dispatch_dispatch_changelist"), _("Dispatches")),
+            (reverse("admin:dispatch_oncetask_changelist"), _("Once tasks")),
+        ]
+        buttons = format_html_join(
+            " ",
+            '<a class="plain-button" href="{}?executor={}">{}</a>',
+            ((url, row.name, text) for url, text in links),
+        )
+        title = _("Members") if row.is_group else _("Groups")
+        return [
+            Panel(_("What it has to do"), buttons),
+            Panel(title, self._neighbours(row)),
+            *super().panels(request, row),
+        ]
+
+    @staticmethod
+    def _neighbours(row: Executor) -> SafeString:
+        """The members of a group, or the groups of a user, as links."""
+        related = {"memberships__group": row} if row.is_group else {"members__user": row}
+        rows = Executor.objects.filter(**related)
+        found = list(rows.order_by("name").values_list("pk", "name")[: MOST_LISTED + 1])
+        if not found:
+            return format_html("<p>{}</p>", _("None."))
+        listed = format_html_join(
+            " ",
+            '<li><a class="text-link" href="{}">{}</a></li>',
+            (
+                (reverse("admin:dispatch_executor_change", args=[pk]), shown_text(name))
+                for pk, name in found[:MOST_LISTED]
+            ),
+        )
+        more = ""
+        if len(found) > MOST_LISTED:
+            url = reverse("admin:dispatch_executor_changelist")
+            more = format_html(
+                '<p><a class="text-link" href="{}?group={}">{}</a></p>',
+                url,
+                row.name,
+                _("All of them"),
+            )
+        return format_html('<ul class="names">{}</ul>{}', listed, more)
+
+    def timeline(self, request: HttpRequest, row: Executor) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task="executor"), shows_payload=True)
+
+    # --- suggestions ------------------------------------------------------------------------------
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.names_view)
+        return [path("names/", view, name="dispatch_executor_names"), *super().get_urls()]
+
+    def names_view(self, request: HttpRequest) -> JsonResponse:
+        """`{"names": […]}`: up to 20 names that start with `term`, for boxes that ask for one."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        rows = self.get_queryset(request)
+        rows = rows.filter(name__startswith=tidy_search(request.GET.get("term", "")))
+        found = rows.order_by("name").values_list("name", flat=True)[:MOST_SUGGESTIONS]
+        return JsonResponse({"names": list(found)})
+
+    # --- actions ----------------------------------------------------------------------------------
+    @reason_action(
+        description=_("Enable"),
+        permission="change",
+        question=_("Tasks are then handed out to them again."),
+        icon="toggle_on",
+        offered=lambda executor: not executor.enabled,
+    )
+    def enable(self, row: Executor, *, reason: str, actor: str) -> bool:
+        return _set_enabled(row, True, reason=reason, actor=actor)
+
+    @reason_action(
+        description=_("Disable"),
+        permission="change",
+        question=_("Nothing is handed out to them any more; open dispatches go on."),
+        icon="toggle_off",
+        is_dangerous=True,
+        offered=lambda executor: executor.enabled,
+    )
+    def disable(self, row: Executor, *, reason: str, actor: str) -> bool:
+        return _set_enabled(row, False, reason=reason, actor=actor)
+
+
+def _set_enabled(row: Executor, enabled: bool, *, reason: str, actor: str) -> bool:
+    if row.enabled == enabled:
+        return False
+    executors.update_executor(
+        executor=row, changes={"enabled": enabled}, actor=actor, reason=reason
+    )
+    return True
+
+
+admin.site.register(Executor, ExecutorAdmin)

@@ -1,0 +1,79 @@
+"""Filters that several lists of the dispatch box share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import Q, QuerySet
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.filters import ChoiceFilter, KeyFilter, NumberFilter
+from apps.common.admin.key_choice import KeyInput
+from apps.dispatch.models import Executor, Membership, Source
+
+NAMES_URL = reverse_lazy("admin:dispatch_executor_names")
+
+
+class ExecutorFilter(KeyFilter):
+    """By the name of an executor; a subclass says what the executor has to do with the rows."""
+
+    title = _("executor")
+    parameter = "executor"
+    lookup = "executor__name"
+
+    def fields(self) -> dict[str, forms.Field]:
+        widget = KeyInput(suggestions=NAMES_URL)
+        return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
+
+
+class DispatchesOf(ExecutorFilter):
+    """The dispatches to a user, or to the members that a group has now."""
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        super().narrowed(rows, given)
+        executors = Executor.objects.within([given[self.parameter]]).users()
+        return rows.filter(executor__in=executors)
+
+
+class TasksFor(ExecutorFilter):
+    """The tasks that can reach an executor: addressed to it, or to a group that it is in."""
+
+    title = _("reaches executor")
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        super().narrowed(rows, given)
+        name = given[self.parameter]
+        groups = Membership.objects.filter(user__name=name).values("group_id")
+        return rows.filter(Q(executor__name=name) | Q(executor__in=groups))
+
+
+class MembersOf(KeyFilter):
+    """The users that are in a group."""
+
+    title = _("member of")
+    parameter = "group"
+    lookup = "memberships__group__name"
+
+    def fields(self) -> dict[str, forms.Field]:
+        widget = KeyInput(suggestions=NAMES_URL)
+        return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
+
+
+class SourceFilter(ChoiceFilter):
+    title = _("source")
+    parameter = "source"
+    options = Source.choices
+
+
+class TaskFilter(NumberFilter):
+    """By the id of a task, of whatever source."""
+
+    title = _("task")
+    parameter = "task"
+    lookup = "task"
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        # Naming every source lets the index that starts with it be used.
+        return super().narrowed(rows.filter(source__in=Source.values), given)

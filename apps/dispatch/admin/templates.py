@@ -1,0 +1,218 @@
+"""Templates in the admin: a schema editor whose every save is the next version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
+from apps.common.admin.base import Panel
+from apps.common.admin.display import column, state_label
+from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.theme import label
+from apps.common.admin.timeline import Moment
+from apps.dispatch.models import OnceTask, Template
+from apps.dispatch.services import templates
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+STATE_COLOURS = {Template.Status.ACTIVE: "success", Template.Status.RETIRED: "warning"}
+MOST_VERSIONS = 50
+STARTING_SCHEMA = {
+    "type": "object",
+    "properties": {"shop": {"type": "string", "title": "Shop", "minLength": 1}},
+    "required": ["shop"],
+    "additionalProperties": False,
+}
+
+
+class TemplateForm(VersionedForm):
+    schema = JsonTextField(
+        rows=24,
+        help_text=_(
+            "JSON Schema 2020-12 of type object. Properties of type string (also date, date-time), "
+            "integer, number, boolean, enum, list of strings and objects of these become form "
+            "fields; everything else is edited as JSON."
+        ),
+    )
+
+    class Meta:
+        model = Template
+        fields = ("name", "schema")
+
+
+class StatusFilter(ChoiceFilter):
+    title = _("status")
+    parameter = "status"
+    options = Template.Status.choices
+
+
+class VersionFilter(ChoiceFilter):
+    """Newest versions only, which is what most people look for."""
+
+    title = _("versions")
+    parameter = "versions"
+    options = (("newest", _("newest only")),)
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        if given[self.parameter] != "newest":
+            raise ValueError(gettext("%s is none of the choices.") % given[self.parameter][:80])
+        return rows.filter(is_newest=True)
+
+
+class TemplateAdmin(VersionedModelAdmin):
+    """One row a version. Only the newest can be edited, and saving it makes the next one."""
+
+    form = TemplateForm
+    is_removable = True
+    list_display = ("name", "shown_version", "shown_status", "used_by", "first_used_at", "created")
+    list_display_links = ("name", "shown_version")
+    list_filter = (VersionFilter, StatusFilter)
+    list_defer = ("schema",)
+    search_fields = ("name",)
+    ordering = ("name", "-version")
+    actions = ("retire", "activate")
+
+    shown_status = state_label("status", STATE_COLOURS, _("status"))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Template]:
+        newer = Template.objects.filter(name=OuterRef("name"), version__gt=OuterRef("version"))
+        rows: QuerySet[Template] = super().get_queryset(request)
+        return rows.annotate(is_newest=~Exists(newer))
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        counts = dict(
+            OnceTask.objects.filter(template__in=[row.pk for row in rows])
+            .order_by()
+            .values_list("template")
+            .annotate(Count("pk"))
+        )
+        for row in rows:
+            row.task_count = counts.get(row.pk, 0)
+
+    @column(_("version"), ordering="version")
+    def shown_version(self, template: Any) -> SafeString:
+        newest = label(gettext("newest"), "info") if template.is_newest else ""
+        return format_html("v{} {}", template.version, newest)
+
+    @column(_("used by"))
+    def used_by(self, template: Any) -> str:
+        count: int = template.task_count
+        return ngettext("%d task", "%d tasks", count) % count if count else "–"
+
+    @column(_("created"), ordering="created_at")
+    def created(self, template: Template) -> str:
+        by = template.created_by or gettext("the platform")
+        return gettext("%(at)s by %(by)s") % {"at": f"{template.created_at:%Y-%m-%d}", "by": by}
+
+    # --- the form ---------------------------------------------------------------------------------
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None:
+            return [(None, {"fields": ["name", "schema"]})]
+        described = {
+            "fields": ["name", "shown_version", "shown_status"],
+            "description": gettext(
+                "A version never changes: tasks that use it keep it. Saving an edited schema makes "
+                "the next version."
+            ),
+        }
+        return [(None, described), (None, {"fields": ["schema"]})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return () if obj is None else ("name", "shown_version", "shown_status")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"schema": STARTING_SCHEMA}
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_frozen = obj is not None and not getattr(obj, "is_newest", False)
+        return not is_frozen and super().has_change_permission(request, obj)
+
+    def has_retire_permission(self, request: HttpRequest) -> bool:
+        return super().has_change_permission(request)
+
+    def current(self, obj: Any) -> Template | None:
+        return Template.objects.latest_of(obj.name)
+
+    def changed_by(self, row: Template) -> str:
+        return row.created_by or super().changed_by(row)
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Template:
+        values = form.cleaned_data
+        return templates.put_template(
+            name=values["name"], schema=values["schema"] or {}, actor=actor, new=True
+        )
+
+    def update(
+        self, request: HttpRequest, row: Template, form: Any, *, version: int, actor: str
+    ) -> Template:
+        return templates.put_template(
+            name=row.name, schema=form.cleaned_data["schema"] or {}, actor=actor, based_on=version
+        )
+
+    def remove(self, request: HttpRequest, row: Template, *, actor: str) -> None:
+        templates.remove_template(template=row, actor=actor)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def panels(self, request: HttpRequest, row: Template) -> list[Panel]:
+        versions = Template.objects.filter(name=row.name).order_by("-version")[:MOST_VERSIONS]
+        rows = list(versions.defer("schema"))
+        self.prepare_page(request, rows)
+        listed = format_html_join(
+            "",
+            '<li><a class="text-link" href="{}">v{}</a> {} {}</li>',
+            (
+                (
+                    reverse("admin:dispatch_template_change", args=[version.pk]),
+                    version.version,
+                    self.used_by(version),
+                    ""
+                    if version.status == Template.Status.ACTIVE
+                    else version.get_status_display(),
+                )
+                for version in rows
+            ),
+        )
+        body = format_html('<ul class="plain-list">{}</ul>', listed)
+        return [Panel(_("Versions"), body), *super().panels(request, row)]
+
+    def timeline(self, request: HttpRequest, row: Template) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task="template"), shows_payload=True)
+
+    @reason_action(
+        description=_("Retire"),
+        permission="retire",
+        question=_("New tasks can then no longer choose them; tasks that have them keep them."),
+        icon="archive",
+        offered=lambda template: template.status == Template.Status.ACTIVE,
+    )
+    def retire(self, row: Template, *, reason: str, actor: str) -> bool:
+        return templates.set_status(
+            template=row, status=Template.Status.RETIRED, actor=actor, reason=reason
+        )
+
+    @reason_action(
+        description=_("Make active again"),
+        permission="retire",
+        question=_("New tasks can then choose them again."),
+        icon="unarchive",
+        offered=lambda template: template.status == Template.Status.RETIRED,
+    )
+    def activate(self, row: Template, *, reason: str, actor: str) -> bool:
+        return templates.set_status(
+            template=row, status=Template.Status.ACTIVE, actor=actor, reason=reason
+        )
+
+
+admin.site.register(Template, TemplateAdmin)

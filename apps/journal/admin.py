@@ -1,0 +1,255 @@
+"""The journal in the admin: read-only, newest first, never counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import MachineRowAdmin
+from apps.common.admin.display import (
+    column,
+    json_field,
+    masked,
+    shown_text,
+    text_column,
+)
+from apps.common.admin.filters import ChoiceFilter, DayFilter, KeyFilter, read_key, read_number
+from apps.common.admin.theme import label
+from apps.common.admin.timeline import Moment
+from apps.journal.models import JournalEntry, Source
+
+MOST_MOMENTS = 200
+MOST_VALUE = 120
+
+_SOURCE_COLOURS = {
+    Source.DISPATCH: "info",
+    Source.JOB: "primary",
+    Source.PLAN: "",
+    Source.ACCESS: "warning",
+    Source.WORKER: "",
+}
+# How an event looks on a timeline: icon and colour. Those not named here look plain.
+_LOOKS = {
+    "handed_out": ("outbox", "info"),
+    "succeeded": ("check_circle", "success"),
+    "failed": ("error", "danger"),
+    "expired": ("timer_off", "warning"),
+    "released": ("undo", ""),
+    "cancelled": ("cancel", ""),
+    "late_result": ("schedule", "warning"),
+    "task_created": ("add_circle", "success"),
+    "task_changed": ("edit", "info"),
+    "task_deleted": ("delete", "danger"),
+    "executor_created": ("add_circle", "success"),
+    "executor_changed": ("edit", "info"),
+    "executor_deleted": ("delete", "danger"),
+    "members_changed": ("group", "info"),
+    "template_version": ("add_circle", "success"),
+    "template_status": ("toggle_on", "info"),
+    "template_deleted": ("delete", "danger"),
+    "client_created": ("add_circle", "success"),
+    "client_changed": ("edit", "info"),
+    "client_rotated": ("sync", "info"),
+    "client_revoked": ("block", "danger"),
+}
+
+
+def said(event: str) -> str:
+    """The event as people say it: `task_changed` is "Task changed"."""
+    return event.replace("_", " ").capitalize()
+
+
+def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Moment]:
+    """The entries as a timeline; lists and objects in them are told only with `shows_payload`."""
+    return [_moment(entry, shows_payload) for entry in entries]
+
+
+def latest_moments(entries: QuerySet[JournalEntry], *, shows_payload: bool) -> list[Moment]:
+    """The last MOST_MOMENTS entries as a timeline, oldest first."""
+    latest = entries.order_by("-id")[:MOST_MOMENTS]
+    return moments(reversed(latest), shows_payload=shows_payload)
+
+
+def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
+    icon, colour = _LOOKS.get(entry.event, ("circle", ""))
+    facts: list[tuple[str, object]] = []
+    if entry.attempt is not None and entry.attempt > 1:
+        facts.append((gettext("attempt"), entry.attempt))
+    if entry.wait_ms is not None:
+        facts.append((gettext("waited"), _duration(entry.wait_ms)))
+    if entry.run_ms is not None:
+        facts.append((gettext("took"), _duration(entry.run_ms)))
+    if entry.error:
+        facts.append((gettext("error"), shown_text(entry.error, most=MOST_VALUE)))
+    facts += _changes(entry.data or {}, shows_payload)
+    return Moment(
+        at=entry.at,
+        text=said(entry.event),
+        icon=icon,
+        colour=colour,
+        actor=shown_text(entry.actor),
+        reason=shown_text(entry.reason),
+        facts=facts,
+    )
+
+
+def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, object]]:
+    """What an entry's data tells: `before` → `after` by name, and whatever else it holds."""
+    before, after = data.get("before") or {}, data.get("after") or {}
+    facts: list[tuple[str, object]] = []
+    for name in sorted({*before, *after}):
+        old, new = _told(name, before, shows_payload), _told(name, after, shows_payload)
+        if old is None or new is None:
+            value = new if old is None else old
+        else:
+            value = old if old == new else f"{old} → {new}"
+        if value not in (None, ""):
+            facts.append((name.replace("_", " "), value))
+    others = {name: data[name] for name in data if name not in {"before", "after"}}
+    facts += [
+        (name.replace("_", " "), told)
+        for name in others
+        if (told := _told(name, others, shows_payload)) not in (None, "")
+    ]
+    return facts
+
+
+def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
+    if name not in values:
+        return None
+    value = masked({name: values[name]})[name]
+    if isinstance(value, dict | list):
+        if not value:
+            return "" if isinstance(value, list) else "{}"
+        if not shows_payload:
+            return gettext("(not shown)")
+        value = json.dumps(value, ensure_ascii=False)
+    elif value is None:
+        value = "–"
+    elif isinstance(value, bool):
+        value = gettext("yes") if value else gettext("no")
+    return shown_text(str(value), most=MOST_VALUE)
+
+
+def _duration(milliseconds: int) -> str:
+    """`340 ms`, `12.5 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`."""
+    seconds = milliseconds / 1000
+    if abs(seconds) < 1:
+        return f"{milliseconds} ms"
+    if abs(seconds) < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
+
+
+class SourceFilter(ChoiceFilter):
+    title = _("source")
+    parameter = "source"
+    options = Source.choices
+
+
+class EventFilter(KeyFilter):
+    title = _("event")
+    parameter = "event"
+    lookup = "event"
+
+
+class ExecutorFilter(KeyFilter):
+    title = _("executor")
+    parameter = "executor"
+    lookup = "executor"
+
+
+class JournalEntryAdmin(MachineRowAdmin):
+    """Every state change; the search compares whole numbers of subjects, or names of executors."""
+
+    list_display = (
+        "at",
+        "shown_source",
+        "shown_event",
+        "subject_id",
+        "type_or_task",
+        "executor",
+        "arrow",
+        "actor",
+        "shown_reason",
+    )
+    list_display_links = ("at",)
+    list_filter = (SourceFilter, EventFilter, ExecutorFilter, DayFilter)
+    list_defer = ("data", "error")
+    search_help_text = _("Subject number or executor")
+    exact_search = (("subject_id", read_number), ("executor", read_key))
+    payload_fields = ("shown_data",)
+    fieldsets = (
+        (None, {"fields": ("at", "shown_source", "subject_id", "shown_event", "arrow")}),
+        (
+            _("Who and where"),
+            {
+                "fields": (
+                    "type_or_task",
+                    "executor",
+                    "actor",
+                    "shown_reason",
+                    "worker",
+                    "host",
+                    "trace_id",
+                )
+            },
+        ),
+        (
+            _("Attempt"),
+            {"fields": ("attempt", "waited", "took", "shown_error", "error_key")},
+        ),
+        (_("Data"), {"fields": ("shown_data",)}),
+    )
+
+    shown_data = json_field("data", _("data"))
+    shown_reason = text_column("reason", _("reason"), most=200)
+    shown_error = text_column("error", _("error"), most=4000)
+
+    @column(_("source"))
+    def shown_source(self, entry: JournalEntry) -> SafeString:
+        return label(entry.get_source_display(), _SOURCE_COLOURS.get(Source(entry.source), ""))
+
+    @column(_("event"))
+    def shown_event(self, entry: JournalEntry) -> str:
+        return said(entry.event)
+
+    @column(_("state"), empty="–")
+    def arrow(self, entry: JournalEntry) -> str | None:
+        if not entry.to_state:
+            return None
+        return f"{entry.from_state or '·'} → {entry.to_state}"
+
+    @column(_("waited"), empty="–")
+    def waited(self, entry: JournalEntry) -> str | None:
+        return None if entry.wait_ms is None else _duration(entry.wait_ms)
+
+    @column(_("took"), empty="–")
+    def took(self, entry: JournalEntry) -> str | None:
+        return None if entry.run_ms is None else _duration(entry.run_ms)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if read_number(search_term.strip()) is not None:
+            # Naming every source lets the index that starts with it be used.
+            queryset = queryset.filter(source__in=Source.values)
+        return super().get_search_results(request, queryset, search_term)
+
+
+admin.site.register(JournalEntry, JournalEntryAdmin)

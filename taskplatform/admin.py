@@ -1,0 +1,84 @@
+"""People in the admin: accounts, roles, and who was locked out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axes.models import AccessAttempt, AccessLog
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
+from apps.common.admin.theme import (
+    AdminPasswordChangeForm,
+    TabularInline,
+    UserChangeForm,
+    UserCreationForm,
+)
+from apps.dispatch.models import OperatorScope
+
+
+class OperatorScopeInline(TabularInline):
+    """Which executors this person is limited to; none means no limit."""
+
+    model = OperatorScope
+    extra = 0
+    autocomplete_fields = ("executor",)
+    verbose_name = _("executor in view")
+    verbose_name_plural = _("Sees these executors only (none = all)")
+
+
+class UserAdmin(DjangoUserAdmin, PlatformModelAdmin):  # type: ignore[type-arg]
+    """Accounts; only a superuser hands out permissions."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    inlines = (OperatorScopeInline,)
+    list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
+        return self.inlines if obj is not None else ()
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = (*super().get_readonly_fields(request, obj), "last_login", "date_joined")
+        if request.user.is_superuser:
+            return fields
+        return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
+
+
+class GroupAdmin(DjangoGroupAdmin, PlatformModelAdmin):
+    """Roles: viewer, operator and configurer are remade by every migrate."""
+
+
+class AccessAttemptAdmin(MachineRowAdmin):
+    """Names and addresses with wrong passwords; deleting a row unlocks it."""
+
+    list_display = ("attempt_time", "username", "ip_address", "failures_since_start")
+    fields = ("attempt_time", "username", "ip_address", "failures_since_start", "user_agent")
+    exact_search = (("username", lambda term: term),)
+    search_help_text = _("Name, in full")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+
+class AccessLogAdmin(MachineRowAdmin):
+    """Who signed in, from where, and when the session ended."""
+
+    list_display = ("attempt_time", "username", "ip_address", "logout_time")
+    fields = ("attempt_time", "logout_time", "username", "ip_address", "user_agent")
+    exact_search = (("username", lambda term: term),)
+    search_help_text = _("Name, in full")
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+admin.site.register(User, UserAdmin)
+admin.site.register(Group, GroupAdmin)
+admin.site.register(AccessAttempt, AccessAttemptAdmin)
+admin.site.register(AccessLog, AccessLogAdmin)

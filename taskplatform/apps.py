@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
+from django.db.models.signals import post_migrate
+from django.utils.translation import gettext_lazy as _
+
+
+class TaskPlatformConfig(AppConfig):
+    """Composes the boxes; it has no models of its own."""
+
+    name = "taskplatform"
+    verbose_name = _("Task platform")
+
+    def ready(self) -> None:
+        from taskplatform.roles import make_roles
+
+        post_migrate.connect(make_roles, dispatch_uid="taskplatform.roles")
+
+
+class PlatformAdminConfig(AdminConfig):
+    """Django's admin with the platform's site as its default."""
+
+    default_site = "taskplatform.site.PlatformAdminSite"

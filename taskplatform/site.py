@@ -1,0 +1,145 @@
+"""The admin site: login, menu and home page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from axes.helpers import get_cool_off
+from django.contrib import admin
+from django.core.exceptions import SuspiciousOperation
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.templatetags.static import static
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.changelist import tidy_search
+from apps.common.admin.theme import AdminSite
+
+# More than any name and password: hashing a megabyte would keep a process busy.
+MOST_LOGIN_BYTES = 16_384
+
+
+@dataclass(frozen=True)
+class Box:
+    """One part of the platform on the home page and in the menu: a title and the apps in it."""
+
+    title: str | Promise
+    apps: tuple[str, ...]
+
+
+BOXES = (
+    Box(_("Dispatch"), ("dispatch",)),
+    Box(_("Journal"), ("journal",)),
+    Box(_("Access"), ("access",)),
+    Box(_("People"), ("auth", "axes")),
+)
+# The order inside a box, and the icons; models not named here come last, by name.
+ICONS = {
+    "dispatch.oncetask": "task_alt",
+    "dispatch.dispatch": "outbox",
+    "dispatch.executor": "badge",
+    "dispatch.template": "schema",
+    "journal.journalentry": "history",
+    "access.apiclient": "key",
+    "auth.user": "person",
+    "auth.group": "group",
+    "axes.accessattempt": "lock",
+    "axes.accesslog": "login",
+}
+OTHER_ICON = "database"
+
+
+class PlatformAdminSite(AdminSite):
+    """The boxes of the platform as menu and home page; whatever a person may not see is absent."""
+
+    index_title = _("Home")
+
+    def boxes(self, request: HttpRequest) -> list[dict[str, Any]]:
+        """The boxes with the models that this person may see; apps of others follow as they are."""
+        apps = {app["app_label"]: app for app in self.get_app_list(request)}
+        boxes = [*BOXES]
+        known = {label for box in BOXES for label in box.apps}
+        boxes += [Box(app["name"], (label,)) for label, app in apps.items() if label not in known]
+        drawn = [
+            {
+                "title": box.title,
+                "models": [
+                    {**model, "icon": ICONS.get(self._label(model), OTHER_ICON)}
+                    for label in box.apps
+                    if label in apps
+                    for model in sorted(apps[label]["models"], key=self._rank)
+                ],
+            }
+            for box in boxes
+        ]
+        return [box for box in drawn if box["models"]]
+
+    @staticmethod
+    def _label(model: dict[str, Any]) -> str:
+        return str(model["model"]._meta.label_lower)
+
+    def _rank(self, model: dict[str, Any]) -> tuple[int, str]:
+        order = list(ICONS)
+        label = self._label(model)
+        return (order.index(label) if label in order else len(order), str(model["name"]))
+
+    def index(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return super().index(request, {"boxes": self.boxes(request), **(extra_context or {})})
+
+    def login(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        size = request.META.get("CONTENT_LENGTH") or "0"
+        if request.method == "POST" and int(size) > MOST_LOGIN_BYTES:
+            raise SuspiciousOperation(f"A login of {size} bytes is none.")
+        return super().login(request, extra_context)
+
+    def search(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """The menu's search; the theme's own view takes terms of any length and fails on pages."""
+        query = request.GET.copy()
+        query["s"] = tidy_search(query.get("s", ""))
+        query.pop("page", None)
+        query.pop("extended", None)
+        request.GET = query  # type: ignore[assignment]
+        return super().search(request, extra_context)  # type: ignore[misc]
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """The menu, as the theme wants it: the boxes that this person may see."""
+    site = admin.site
+    assert isinstance(site, PlatformAdminSite)  # noqa: S101
+    groups = [
+        {
+            "title": box["title"],
+            "separator": True,
+            "items": [
+                {"title": model["name"], "icon": model["icon"], "link": model["admin_url"]}
+                for model in box["models"]
+            ],
+        }
+        for box in site.boxes(request)
+    ]
+    return groups
+
+
+def stylesheet(request: HttpRequest) -> str:
+    return static("taskplatform/admin.css")
+
+
+def script(request: HttpRequest) -> str:
+    return static("taskplatform/suggest.js")
+
+
+def favicon(request: HttpRequest) -> str:
+    return static("taskplatform/favicon.svg")
+
+
+def locked_out(request: HttpRequest, response: Any = None, credentials: Any = None) -> HttpResponse:
+    """What axes answers while a name is closed for an address: 429 with the waiting time."""
+    wait = get_cool_off(request)
+    seconds = int(wait.total_seconds()) if wait else 0
+    context = {**admin.site.each_context(request), "minutes": -(-seconds // 60)}
+    page = render(request, "admin/locked_out.html", context, status=429)
+    if seconds:
+        page["Retry-After"] = str(seconds)
+    return page

@@ -1,0 +1,32 @@
+"""Every address of the platform."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponseRedirect
+from django.templatetags.static import static
+from django.urls import include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+# Django finds the handlers by these names.
+from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
+from taskplatform import health
+
+
+def favicon(request: HttpRequest) -> HttpResponseRedirect:
+    """Browsers ask for this address on pages that name no icon, such as JSON ones."""
+    return HttpResponseRedirect(static("taskplatform/favicon.svg"))
+
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("favicon.ico", favicon),
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("apps.dispatch.api.urls")),
+    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    # Split: the page and its script come apart, so that no script stands inside HTML.
+    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    path("health/live", health.live, name="live"),
+    path("health/ready", health.ready, name="ready"),
+]
