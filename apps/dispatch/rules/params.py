@@ -10,6 +10,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
 from apps.common.errors import FieldError, Invalid
+from apps.dispatch.rules.references import check_references
 
 MOST_ERRORS = 20
 
@@ -33,6 +34,7 @@ def check_schema(schema: Any) -> None:
         raise Invalid.field(
             _path("schema", error), f"Not a JSON Schema 2020-12: {error.message}"
         ) from error
+    check_references(schema)
 
 
 def _references(node: Any) -> Iterator[Any]:

@@ -1,0 +1,172 @@
+"""Where the references of a JSON Schema lead, and how much work a check by it can become.
+
+Schemas that call themselves without end, or double their work at every step, would take down the
+process that checks by them; so they are refused before they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, Schema, SchemaRegistry
+
+from apps.common.errors import Invalid
+from apps.common.json_rules import MOST_DEPTH
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+# Each step is some calls deep, and the interpreter bears about a thousand calls.
+MOST_STEPS = 120
+# Of one value: what allOf and its like, and references, lead to together.
+MOST_SUBSCHEMAS = 1000
+
+# Keywords whose subschemas judge the same value, and those that judge values inside of it.
+_SAME_ONE = ("not", "if", "then", "else")
+_SAME_LIST = ("allOf", "anyOf", "oneOf")
+_SAME_MAP = ("dependentSchemas",)
+_INNER_ONE = (
+    "items",
+    "contains",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_INNER_LIST = ("prefixItems",)
+_INNER_MAP = ("properties", "patternProperties")
+_REFERENCES = ("$ref", "$dynamicRef")
+
+Resolver: TypeAlias = Any
+
+
+def check_references(schema: Mapping[str, Any]) -> None:
+    """Invalid unless every reference leads to a schema in this one and a check by it ends soon."""
+    resource = DRAFT202012.create_resource(schema)
+    registry: SchemaRegistry = Registry()
+    root = registry.resolver_with_root(resource)
+    parts = list(_parts(resource, root))
+    schemas = {id(part) for part, _ in parts}
+    for part, resolver in parts:
+        _demand_dialect(part)
+        for found, _ in _references(part, resolver):
+            if id(found) not in schemas:
+                raise Invalid.field(
+                    "schema", f"The schema refers to {str(found)[:80]}, which is no schema itself."
+                )
+    _Walk().measure(schema, root, level=0, steps=0)
+
+
+def _demand_dialect(schema: Any) -> None:
+    """Another dialect would change the meaning of what was checked as this one."""
+    given = schema.get("$schema", DIALECT) if isinstance(schema, Mapping) else DIALECT
+    if given != DIALECT:
+        raise Invalid.field(
+            "schema", f"The schema is written for {given!r}; write {DIALECT} or leave it out."
+        )
+
+
+def _parts(resource: Resource[Schema], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
+    yield resource.contents, resolver
+    for below in resource.subresources():
+        yield from _parts(below, resolver.in_subresource(below))
+
+
+def _references(schema: Any, resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
+    """What the references of this one schema lead to."""
+    if not isinstance(schema, Mapping):
+        return
+    for keyword in _REFERENCES:
+        if keyword not in schema:
+            continue
+        try:
+            found = resolver.lookup(schema[keyword])
+        except Unresolvable as error:
+            raise Invalid.field(
+                "schema",
+                f"The schema refers to {schema[keyword]!r}, and there is nothing at that place.",
+            ) from error
+        yield found.contents, found.resolver
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """`steps`: the longest chain of subschemas from here; `subschemas`: those of the same value."""
+
+    steps: int = 1
+    subschemas: int = 1
+
+
+class _Walk:
+    """Measures each schema once for every depth of the values it may judge."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], _Effort] = {}
+
+    def measure(self, schema: Any, resolver: Resolver, *, level: int, steps: int) -> _Effort:
+        """The effort from this schema on, `steps` deep and `level` values below the root.
+
+        No value lies deeper than MOST_DEPTH. A schema that applies itself to the same value runs
+        into the limit of steps like any other chain that is too long.
+        """
+        if not isinstance(schema, Mapping) or level > MOST_DEPTH:
+            return _Effort()
+        effort = self._known.get((id(schema), level))
+        if effort is None:
+            _demand_few(steps, MOST_STEPS, "steps deep or without end")
+            same = [
+                self.measure(below, at, level=level, steps=steps + 1)
+                for below, at in _same(schema, resolver)
+            ]
+            inner = [
+                self.measure(below, at, level=level + 1, steps=steps + 1)
+                for below, at in _inner(schema, resolver)
+            ]
+            effort = _sum(schema, same, inner)
+            self._known[id(schema), level] = effort
+        _demand_few(steps + effort.steps, MOST_STEPS, "steps deep or without end")
+        return effort
+
+
+def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -> _Effort:
+    subschemas = sum(effort.subschemas for effort in same)
+    if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+        # What is left over is found by checking everything else again.
+        subschemas *= 3
+    _demand_few(subschemas, MOST_SUBSCHEMAS, "subschemas wide for a single value")
+    longest = max((effort.steps for effort in (*same, *inner)), default=0)
+    return _Effort(1 + longest, 1 + subschemas)
+
+
+def _demand_few(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise Invalid.field(
+            "schema", f"The schema's references are more than {most} {what}; make it simpler."
+        )
+
+
+def _same(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
+    yield from _references(schema, resolver)
+    yield from _below(schema, resolver, _SAME_ONE, _SAME_LIST, _SAME_MAP)
+
+
+def _inner(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
+    yield from _below(schema, resolver, _INNER_ONE, _INNER_LIST, _INNER_MAP)
+
+
+def _below(
+    schema: Mapping[str, Any],
+    resolver: Resolver,
+    ones: tuple[str, ...],
+    lists: tuple[str, ...],
+    maps: tuple[str, ...],
+) -> Iterator[tuple[Any, Resolver]]:
+    found = [schema[keyword] for keyword in ones if keyword in schema]
+    for keyword in lists:
+        found.extend(schema.get(keyword, ()))
+    for keyword in maps:
+        found.extend(schema.get(keyword, {}).values())
+    for below in found:
+        yield below, resolver.in_subresource(DRAFT202012.create_resource(below))
