@@ -114,7 +114,9 @@ class MembersView(ApiView):
     def post(self, request: Request, name: str) -> Response:
         body = self.read_body()
         group = executors.find(name, bound=bound_of(request))
-        members = executors.change_members(group=group, **body, actor=actor_of(request))
+        members = executors.change_members(
+            group=group, **body, actor=actor_of(request), bound=bound_of(request)
+        )
         return Response({"members": members})
 
 

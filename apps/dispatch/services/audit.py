@@ -34,6 +34,35 @@ def take_version(model: type[RowT], pk: int, version: int | None) -> RowT:
     return row
 
 
+def edit_entry(
+    subject: Executor | Template | Task,
+    event: str,
+    *,
+    now: datetime,
+    actor: str,
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> journal.Entry:
+    """The journal's entry for an edit of the plan, with the changed values before and after."""
+    label, executor = str(subject._meta.model_name), ""
+    if isinstance(subject, Task):
+        label, executor = f"{subject.source}:{subject.pk}", subject.executor.name
+    elif isinstance(subject, Executor):
+        executor = subject.name
+    return journal.Entry(
+        at=now,
+        source=Source.PLAN,
+        subject_id=subject.pk,
+        event=event,
+        type_or_task=label,
+        executor=executor,
+        actor=actor,
+        reason=reason,
+        data={"before": dict(before or {}), "after": dict(after or {})},
+    )
+
+
 def record_edit(
     subject: Executor | Template | Task,
     event: str,
@@ -44,24 +73,8 @@ def record_edit(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """One journal entry for an edit of the plan, with the changed values before and after."""
-    label, executor = str(subject._meta.model_name), ""
-    if isinstance(subject, Task):
-        label, executor = f"{subject.source}:{subject.pk}", subject.executor.name
-    elif isinstance(subject, Executor):
-        executor = subject.name
-    journal.write(
-        [
-            journal.Entry(
-                at=now,
-                source=Source.PLAN,
-                subject_id=subject.pk,
-                event=event,
-                type_or_task=label,
-                executor=executor,
-                actor=actor,
-                reason=reason,
-                data={"before": dict(before or {}), "after": dict(after or {})},
-            )
-        ]
+    """Write the one entry for an edit."""
+    entry = edit_entry(
+        subject, event, now=now, actor=actor, reason=reason, before=before, after=after
     )
+    journal.write([entry])

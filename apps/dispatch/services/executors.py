@@ -3,7 +3,8 @@ journal entry, and raises the plan version of everybody whose queue it could cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError
@@ -13,7 +14,8 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask
 from apps.dispatch.rules import names
-from apps.dispatch.services.audit import record_edit, take_version
+from apps.dispatch.services.audit import edit_entry, record_edit, take_version
+from apps.journal import services as journal
 
 MOST_MEMBERS_AT_ONCE = 1000
 MOST_TITLE = 200
@@ -31,22 +33,13 @@ def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
 @transactional
 def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: str) -> Executor:
     """A new user or group; which one, the name says. Invalid when the name is taken."""
-    kind = names.kind_of(name)
     _check_title(title)
     now = clock.now()
+    executor = _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
     if Executor.objects.filter(name=name).exists():
-        raise Invalid.field("name", f"{name} exists already; edit it instead.", code="taken")
+        raise Invalid.field("name", f"{name} exists already; edit it instead.")
     try:
-        executor = Executor.objects.create(
-            name=name,
-            kind=kind,
-            title=title,
-            enabled=enabled,
-            created_at=now,
-            created_by=actor,
-            updated_at=now,
-            updated_by=actor,
-        )
+        executor.save(force_insert=True)
     except IntegrityError as error:
         raise Conflict(f"{name} was made by somebody else just now; edit it instead.") from error
     record_edit(executor, "executor_created", now=now, actor=actor, after=_shown(executor))
@@ -94,34 +87,41 @@ def update_executor(
 
 @transactional
 def change_members(
-    *, group: Executor, add: Sequence[str] = (), remove: Sequence[str] = (), actor: str
+    *,
+    group: Executor,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    actor: str,
+    bound: Iterable[str] | None = None,
 ) -> list[str]:
     """Put users into a group and take users out; unknown `uid_` names in `add` become executors.
 
-    Returns the names of all members afterwards, sorted. Repeating it changes nothing.
+    Returns the names of all members afterwards, sorted. Repeating it changes nothing. With `bound`,
+    NotFound when `add` reaches beyond these executors: joining would draw a stranger among them.
     """
     _check_members(group, add, remove)
+    if bound is not None:
+        _demand_within(bound, add)
     now = clock.now()
     known = {e.name: e for e in Executor.objects.filter(name__in={*add, *remove})}
-    for name in sorted(set(add) - set(known)):
-        known[name] = create_executor(name=name, actor=actor)
     have = dict(
         Membership.objects.filter(group=group, user__name__in=known).values_list("user__name", "pk")
     )
     joining = sorted(set(add) - set(have))
     leaving = sorted(set(remove) & set(have))
     if joining or leaving:
-        touched = Executor.objects.filter(name__in=[*joining, *leaving])
-        touched.raise_plan_version()
+        Executor.objects.filter(name__in={*joining, *leaving} & set(known)).raise_plan_version()
+        known |= _make_users(set(joining) - set(known), now=now, actor=actor)
         Membership.objects.filter(pk__in=sorted(have[name] for name in leaving)).delete()
-        for name in joining:
-            try:
-                Membership.objects.create(user=known[name], group=group, created_at=now)
-            except IntegrityError as error:
-                raise Conflict(
-                    f"The members of {group.name} were changed by somebody else just now; "
-                    "look at them and repeat."
-                ) from error
+        try:
+            Membership.objects.bulk_create(
+                Membership(user=known[name], group=group, created_at=now) for name in joining
+            )
+        except IntegrityError as error:
+            raise Conflict(
+                f"The members of {group.name} were changed by somebody else just now; "
+                "look at them and repeat."
+            ) from error
         record_edit(
             group,
             "members_changed",
@@ -131,6 +131,27 @@ def change_members(
             after={"add": joining},
         )
     return member_names(group)
+
+
+def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[str, Executor]:
+    """New user executors by name, in a few statements however many they are."""
+    # Joining is the first change of their plan.
+    rows = [_new_executor(name, now=now, actor=actor, plan_version=1) for name in sorted(missing)]
+    try:
+        Executor.objects.bulk_create(rows)
+    except IntegrityError as error:
+        raise Conflict(
+            "Some of the new members were made by somebody else just now; repeat the request."
+        ) from error
+    # Read again, because MySQL tells no keys of several rows.
+    made = {executor.name: executor for executor in Executor.objects.filter(name__in=missing)}
+    journal.write(
+        [
+            edit_entry(made[row.name], "executor_created", now=now, actor=actor, after=_shown(row))
+            for row in rows
+        ]
+    )
+    return made
 
 
 def member_names(group: Executor) -> list[str]:
@@ -160,6 +181,18 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
     executor.delete()
 
 
+def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Executor:
+    return Executor(
+        name=name,
+        kind=names.kind_of(name),
+        created_at=now,
+        created_by=actor,
+        updated_at=now,
+        updated_by=actor,
+        **fields,
+    )
+
+
 def _check_title(title: str) -> None:
     if len(title) > MOST_TITLE:
         raise Invalid.field("title", f"A title has at most {MOST_TITLE} characters.")
@@ -183,6 +216,13 @@ def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -
     both = sorted(set(add) & set(remove))
     if both:
         raise Invalid.field("remove", f"{both[0]} is both to be added and to be removed.")
+
+
+def _demand_within(bound: Iterable[str], listed: Sequence[str]) -> None:
+    bound = set(bound)
+    members = Executor.objects.within(bound).filter(name__in=listed)
+    for stranger in sorted(set(listed) - bound - set(members.values_list("name", flat=True))):
+        raise NotFound(f"There is no executor {stranger!r}.")
 
 
 def _shown(executor: Executor) -> dict[str, Any]:
