@@ -21,7 +21,7 @@ MOST_NAME = 100
 
 def find(name: str) -> Template:
     """The newest version of that name, retired or not; NotFound when there is none."""
-    template = Template.objects.latest_of(name)
+    template = Template.objects.latest_of(name) if _is_name(name) else None
     if template is None:
         raise NotFound(f"There is no template {name[:80]!r}.")
     return template
@@ -29,7 +29,7 @@ def find(name: str) -> Template:
 
 def find_usable(name: str, *, field: str = "template") -> Template:
     """The newest version for a new task; Invalid when the name is unknown or retired."""
-    template = Template.objects.latest_of(name)
+    template = Template.objects.latest_of(name) if _is_name(name) else None
     if template is None:
         raise Invalid.field(field, f"There is no template {name[:80]!r}; make it first.")
     check_usable(template, field=field)
@@ -124,8 +124,12 @@ def remove_template(*, template: Template, actor: str) -> None:
     row.delete()
 
 
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= MOST_NAME and re.fullmatch(KEY_PATTERN, name) is not None
+
+
 def _check_name(name: str) -> None:
-    if not name or len(name) > MOST_NAME or not re.fullmatch(KEY_PATTERN, name):
+    if not _is_name(name):
         raise Invalid.field(
             "name",
             f"{name[:80]!r} is not a template's name; use 1 to {MOST_NAME} letters, digits and "
