@@ -22,8 +22,8 @@ from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
 
-# How far an id may be from the instant its row names.
-_ID_SLACK = timedelta(minutes=1)
+# An id is made after the instant its row names, and waiting for locks may lie between the two.
+_ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 
 
 class DispatchQuery(PageQuery):
@@ -67,10 +67,10 @@ def _filtered(dispatches: DispatchQuerySet, query: dict[str, Any]) -> DispatchQu
     # The bound on the id is what keeps the scan short; no index has the instant.
     after, before = query.get("dispatched_after"), query.get("dispatched_before")
     if after is not None:
-        floor = ids.lowest_id_at(after - _ID_SLACK)
+        floor = ids.lowest_id_at(after) - _ID_SLACK
         dispatches = dispatches.filter(id__gte=floor, dispatched_at__gte=after)
     if before is not None:
-        ceiling = ids.lowest_id_at(before + _ID_SLACK)
+        ceiling = ids.lowest_id_at(before) + _ID_SLACK
         dispatches = dispatches.filter(id__lt=ceiling, dispatched_at__lt=before)
     return dispatches
 
