@@ -1,0 +1,22 @@
+"""The REST API as the contract tests see it: every answer is held against OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.integration.api.contract import ContractClient
+
+
+@pytest.fixture
+def api(frozen_clock: Any, make_key: Callable[..., str]) -> ContractClient:
+    """A client with a key of every scope, at Monday 2026-03-02 09:00 UTC."""
+    return ContractClient(make_key())
+
+
+@pytest.fixture
+def api_with() -> Callable[[str | None], ContractClient]:
+    """`api_with(key)` is the same with that key, `api_with(None)` without any."""
+    return ContractClient

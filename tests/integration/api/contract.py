@@ -1,0 +1,194 @@
+"""Holds every answer of the REST API against the OpenAPI document that the platform serves."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from drf_spectacular.generators import SchemaGenerator
+from jsonschema import Draft202012Validator, FormatChecker
+
+from tests.clients import JsonClient
+
+WIRE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z")
+CODES = {
+    "invalid",
+    "malformed",
+    "unknown_field",
+    "duplicate_key",
+    "too_deep",
+    "too_large",
+    "bad_text",
+    "unsupported_media_type",
+    "method_not_allowed",
+    "not_authenticated",
+    "forbidden",
+    "not_found",
+    "closed",
+    "lease_lost",
+    "conflict",
+    "limit_reached",
+    "throttled",
+    "unavailable",
+}
+PROBLEM_FIELDS = {
+    "type",
+    "title",
+    "status",
+    "detail",
+    "instance",
+    "code",
+    "errors",
+    "request_id",
+}
+# What a caller must never read of the inside.
+INSIDE = re.compile(
+    r"Traceback|SELECT |INSERT |UPDATE |\.py\b|apps\.|django|OperationalError", re.I
+)
+
+_formats = FormatChecker()
+
+
+@_formats.checks("date-time")
+def _is_wire_time(value: object) -> bool:
+    return not isinstance(value, str) or WIRE_TIME.fullmatch(value) is not None
+
+
+class ContractClient(JsonClient):
+    """A JsonClient that fails the test when an answer is not as the document tells."""
+
+    def request(self, method: str, path: str, body: object = None, **options: Any) -> Any:
+        answer = super().request(method, path, body, **options)
+        contract().check(method, path.partition("?")[0], answer)
+        return answer
+
+
+class Contract:
+    """The document as JSON Schema: nothing nullable but by type, no field that is not told of."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._components = _as_json_schema(document["components"])
+        self._operations = [
+            (_pattern(path), method.upper(), operation)
+            for path, item in sorted(document["paths"].items(), key=lambda pair: pair[0].count("{"))
+            for method, operation in item.items()
+        ]
+
+    def check(self, method: str, path: str, answer: Any) -> None:
+        """AssertionError when status, headers or body are not what is told of this operation."""
+        if answer.status_code >= 400:
+            check_problem(answer, path=path, has_body=method != "HEAD")
+        operation = self._operation("GET" if method == "HEAD" else method, path)
+        if operation is None:
+            told = {404} if not self._methods(path) else {401, 403, 405}
+            assert answer.status_code in told, f"{method} {path} answers {answer.status_code}"
+            return
+        told_of = operation["responses"].get(str(answer.status_code))
+        assert told_of is not None, (
+            f"{method} {path} answers {answer.status_code}, of which OpenAPI says nothing: "
+            f"{answer.content[:300]!r}"
+        )
+        self._check_answer(self._resolved(told_of), answer, has_body=method != "HEAD")
+
+    def _check_answer(self, told: Mapping[str, Any], answer: Any, *, has_body: bool) -> None:
+        for name, header in told.get("headers", {}).items():
+            if header.get("required"):
+                assert name in answer.headers, f"{answer.status_code} lacks the header {name}"
+            if name in answer.headers and header["schema"]["type"] == "integer":
+                assert re.fullmatch(r"[1-9]\d*", answer.headers[name])
+        if "content" not in told:
+            assert answer.content == b""
+            return
+        kind = answer.headers["Content-Type"].partition(";")[0]
+        assert kind in told["content"], f"{kind} is not among {list(told['content'])}"
+        if has_body:
+            schema = {
+                **_as_json_schema(told["content"][kind]["schema"]),
+                "components": self._components,
+            }
+            validator = Draft202012Validator(schema, format_checker=_formats)
+            errors = [f"{e.json_path}: {e.message}" for e in validator.iter_errors(answer.json())]
+            assert not errors, errors
+
+    def _operation(self, method: str, path: str) -> Mapping[str, Any] | None:
+        return self._methods(path).get(method)
+
+    def _methods(self, path: str) -> dict[str, Mapping[str, Any]]:
+        """The operations of the most literal path that fits."""
+        fits = [(p, method, told) for p, method, told in self._operations if p.fullmatch(path)]
+        return {method: told for pattern, method, told in fits if pattern == fits[0][0]}
+
+    def _resolved(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "$ref" not in told:
+            return told
+        name = told["$ref"].rpartition("/")[2]
+        resolved: Mapping[str, Any] = self._components["responses"][name]
+        return resolved
+
+
+def check_problem(answer: Any, *, path: str, has_body: bool = True) -> None:
+    """AssertionError unless the answer is a whole problem of reliability's form."""
+    assert answer.headers["Content-Type"] == "application/problem+json", answer.content[:300]
+    assert "no-store" in answer.headers["Cache-Control"]
+    if answer.status_code == 401:
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    if answer.status_code == 405:
+        assert answer.headers["Allow"]
+    if answer.status_code in (429, 503):
+        assert int(answer.headers["Retry-After"]) >= 1
+    if not has_body:
+        return
+    problem = json.loads(answer.content)
+    assert set(problem) == PROBLEM_FIELDS
+    assert problem["status"] == answer.status_code
+    assert problem["code"] in CODES
+    assert problem["type"] == f"urn:taskplatform:problem:{problem['code']}"
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["instance"] == unquote(path)
+    assert problem["request_id"]
+    assert problem["request_id"] == answer.headers["X-Request-Id"]
+    for error in problem["errors"]:
+        assert set(error) == {"field", "code", "message"}
+        assert error["code"] in CODES, error
+        assert error["message"]
+    told = [problem["title"], problem["detail"], *(e["message"] for e in problem["errors"])]
+    for sentence in told:
+        assert not INSIDE.search(sentence), sentence
+
+
+@functools.cache
+def document() -> dict[str, Any]:
+    """The OpenAPI document as `/api/schema/` serves it."""
+    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    return made
+
+
+@functools.cache
+def contract() -> Contract:
+    return Contract(document())
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """Of a documented path; only the names of templates hold slashes."""
+    escaped = re.escape(path)
+    inner = "[^/]+" if not path.startswith("/api/v1/templates/") else ".+"
+    return re.compile(re.sub(r"\\{\w+\\}", inner, escaped))
+
+
+def _as_json_schema(node: Any) -> Any:
+    """OpenAPI 3.0 → JSON Schema 2020-12; objects with listed properties are closed."""
+    if isinstance(node, list):
+        return [_as_json_schema(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    schema = {key: _as_json_schema(value) for key, value in node.items()}
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+        schema.setdefault("additionalProperties", False)
+    if schema.pop("nullable", False) is True:
+        return {"anyOf": [schema, {"type": "null"}]}
+    return schema

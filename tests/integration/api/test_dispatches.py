@@ -1,0 +1,223 @@
+"""/dispatches/, /dispatches/{number}/ and its cancel: the log of hand-outs. S0.26, S0.31."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.dispatch.models import Stock
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import checksum
+
+pytestmark = pytest.mark.django_db
+
+PULL = "/api/v1/dispatch/"
+DISPATCHES = "/api/v1/dispatches/"
+ALICE = {"uid": "uid_alice"}
+
+
+def handed_out(api: ContractClient, uid: str = "uid_alice") -> Any:
+    """The DISPATCH of a new task for that user."""
+    if api.get(f"/api/v1/executors/{uid}/").status_code == 404:
+        factories.user(uid)
+    factories.once_task(factories.member(uid))
+    return api.post(PULL, {"uid": uid}).json()
+
+
+def called_back(api: ContractClient, uid: str = "uid_alice", outcome: str = "succeeded") -> str:
+    """The number of a dispatch that has ended so."""
+    number: str = handed_out(api, uid)["number"]
+    api.post("/api/v1/callback/", {"uid": uid, "number": number, "outcome": outcome})
+    return number
+
+
+def listed(api: ContractClient, **query: Any) -> list[str]:
+    answer = api.get(DISPATCHES, **query)
+    assert answer.status_code == 200, answer.content
+    return [row["number"] for row in answer.json()["results"]]
+
+
+def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.26, S0.29: DISPATCH with executor, state, round, result, message, finished_at."""
+    opened = handed_out(api)
+    path = f"{DISPATCHES}{opened['number']}/"
+    while_open = api.get(path).json()
+    frozen_clock.advance(seconds=7)
+    body = {**ALICE, "number": opened["number"], "outcome": "failed"}
+    api.post("/api/v1/callback/", {**body, "result": {"n": 1}, "message": "No key"})
+
+    ended = api.get(path)
+
+    told = {**opened, "executor": "uid_alice", "round": 0}
+    assert while_open == told | {
+        "state": "open",
+        "result": None,
+        "message": "",
+        "finished_at": None,
+    }
+    assert ended.json() == told | {
+        "state": "failed",
+        "result": {"n": 1},
+        "message": "No key",
+        "finished_at": "2026-03-02T09:00:07Z",
+    }
+    assert api.get(DISPATCHES).json() == {"next": None, "results": [ended.json()]}
+
+
+def test_second_dispatch_of_an_occurrence_is_round_1(
+    api: ContractClient, frozen_clock: Any
+) -> None:
+    """S0.29: rounds of one executor and occurrence count from 0."""
+    task = factories.once_task(factories.user(), on_failure="retry_same", max_rounds=2)
+    for _ in range(2):
+        number = api.post(PULL, ALICE).json()["number"]
+        api.post("/api/v1/callback/", {**ALICE, "number": number, "outcome": "failed"})
+
+    rows = api.get(DISPATCHES, task=task.pk).json()["results"]
+
+    assert [row["round"] for row in rows] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["1", "0", "-1", "abc", "1.0", "9223372036854775807", "9223372036854775808", "9" * 5000, "１"],
+)
+def test_unknown_number_is_not_found(api: ContractClient, number: str) -> None:
+    """S0.29: ids beyond 64 bits, too."""
+    handed_out(api)
+
+    for answer in (
+        api.get(f"{DISPATCHES}{number}/"),
+        api.post(f"{DISPATCHES}{number}/cancel/", {"reason": "Not needed"}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+class TestFilters:
+    """S0.31: operators look by executor, state, source, task and period."""
+
+    def test_executor_state_and_task(self, api: ContractClient, frozen_clock: Any) -> None:
+        done = called_back(api)
+        failed = called_back(api, outcome="failed")
+        bobs = handed_out(api, "uid_bob")
+
+        assert listed(api) == [bobs["number"], failed, done]
+        assert listed(api, executor="uid_alice") == [failed, done]
+        assert listed(api, executor="uid_alice", state="failed") == [failed]
+        assert listed(api, state="open") == [bobs["number"]]
+        assert listed(api, source="once", task=bobs["task"]) == [bobs["number"]]
+        assert listed(api, source="rotate") == []
+
+    @pytest.mark.parametrize(
+        "executor", ["uid_nobody", "gid_sales", "UID_alice", "uid_alice ", "' OR 1=1 --"]
+    )
+    def test_unknown_executor_lists_nothing(self, api: ContractClient, executor: str) -> None:
+        handed_out(api)
+
+        assert listed(api, executor=executor) == []
+
+    def test_period_includes_its_start_and_excludes_its_end(
+        self, api: ContractClient, frozen_clock: Any
+    ) -> None:
+        numbers = []
+        for _ in range(3):
+            numbers.append(called_back(api))
+            frozen_clock.advance(seconds=90)
+
+        after = {"dispatched_after": "2026-03-02T09:01:30Z"}
+        before = {"dispatched_before": "2026-03-02T10:01:30+01:00"}
+        assert listed(api, **after) == [numbers[2], numbers[1]]
+        assert listed(api, **before) == [numbers[0]]
+        assert listed(api, **after, dispatched_before="2026-03-02T09:03:00Z") == [numbers[1]]
+        assert listed(api, **after, **before) == []
+
+    @pytest.mark.parametrize(
+        "instant", ["1970-01-01T00:00:00Z", "1999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
+    )
+    def test_period_of_any_length_is_answered(self, api: ContractClient, instant: str) -> None:
+        number = handed_out(api)["number"]
+        is_past = instant < "2026"
+
+        assert listed(api, dispatched_after=instant) == ([number] if is_past else [])
+        assert listed(api, dispatched_before=instant) == ([] if is_past else [number])
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("state", "closed"),
+            ("state", "open,failed"),
+            ("source", "Once"),
+            ("task", "0"),
+            ("task", "-1"),
+            ("task", "1.0"),
+            ("task", "9223372036854775808"),
+            ("task", "9" * 5000),
+            ("executor", ""),
+            ("executor", "u" * 200),
+            ("executor", "uid_\x00"),
+            ("dispatched_after", "2026-03-02"),
+            ("dispatched_after", "2026-03-02T09:00:00"),
+            ("dispatched_after", "0000-01-01T00:00:00Z"),
+            ("dispatched_before", "9999-12-31T23:59:59-23:59"),
+            ("dispatched_before", "2026-03-02T09:00:60Z"),
+            ("dispatched_before", "now"),
+        ],
+    )
+    def test_wrong_filter_is_refused_by_name(
+        self, api: ContractClient, name: str, text: str
+    ) -> None:
+        answer = api.get(DISPATCHES, **{name: text})
+
+        assert answer.status_code == 400
+        assert [error["field"] for error in answer.json()["errors"]] == [name]
+
+
+class TestCancel:
+    def test_cancel_takes_the_dispatch_away_for_good(
+        self, api: ContractClient, frozen_clock: Any
+    ) -> None:
+        """S0.28, I55: stock returned, this executor never gets it again, the reason is kept."""
+        opened = handed_out(api)
+
+        answer = api.post(f"{DISPATCHES}{opened['number']}/cancel/", {"reason": "Shop closed"})
+
+        assert answer.status_code == 200
+        assert answer.json() == {"number": opened["number"], "state": "cancelled"}
+        assert Stock.objects.get().handed == 0
+        entry = JournalEntry.objects.get(event="cancelled")
+        assert (entry.reason, entry.actor.partition(":")[0]) == ("Shop closed", "key")
+        frozen_clock.advance(days=1)
+        assert api.post(PULL, ALICE).status_code == 204
+
+    def test_repeat_answers_the_same(self, api: ContractClient) -> None:
+        path = f"{DISPATCHES}{handed_out(api)['number']}/cancel/"
+        first = api.post(path, {"reason": "Shop closed"})
+        before = checksum()
+
+        again = api.post(path, {"reason": "Shop closed"})
+
+        assert (again.status_code, again.content) == (200, first.content)
+        assert checksum() == before
+
+    def test_ended_dispatch_is_closed(self, api: ContractClient) -> None:
+        """S0.29, I14."""
+        path = f"{DISPATCHES}{called_back(api)}/cancel/"
+        before = checksum()
+
+        answer = api.post(path, {"reason": "Shop closed"})
+
+        assert (answer.status_code, answer.json()["code"]) == (409, "closed")
+        assert checksum() == before
+
+    def test_after_cancel_the_next_task_comes(self, api: ContractClient, frozen_clock: Any) -> None:
+        """S0.14: the executor is free at once."""
+        opened = handed_out(api)
+        frozen_clock.advance(seconds=timedelta(minutes=1).total_seconds())
+        factories.once_task(factories.member("uid_alice"), title="Second")
+        api.post(f"{DISPATCHES}{opened['number']}/cancel/", {"reason": "Shop closed"})
+
+        assert api.post(PULL, ALICE).json()["title"] == "Second"

@@ -1,0 +1,188 @@
+"""/executors/ and /executors/{name}/: users and groups, planned over REST. S0.5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.dispatch.models import Executor
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import checksum
+
+pytestmark = pytest.mark.django_db
+
+EXECUTORS = "/api/v1/executors/"
+ALICE = f"{EXECUTORS}uid_alice/"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("uid_alice", "user"), ("gid_sales", "group")])
+def test_new_executor_has_the_defaults(api: ContractClient, name: str, kind: str) -> None:
+    """S0.5, S0.7: the prefix decides the kind; the answer is the executor."""
+    answer = api.post(EXECUTORS, {"name": name})
+
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "name": name,
+        "kind": kind,
+        "title": "",
+        "enabled": True,
+        "last_seen_at": None,
+        "version": 1,
+    }
+    assert api.get(f"{EXECUTORS}{name}/").json() == answer.json()
+
+
+def test_new_executor_takes_every_field_of_the_contract(api: ContractClient) -> None:
+    """S0.5: name, kind, title, enabled."""
+    body = {"name": "gid_a.b@c-d", "kind": "group", "title": "Łódź ☃", "enabled": False}
+
+    assert api.post(EXECUTORS, body).json() == {**body, "last_seen_at": None, "version": 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alice",
+        "xid_alice",
+        "uid_",
+        "uid",
+        "UID_alice",
+        "uid_al ice",
+        "uid_alice ",
+        "uid_alice\n",
+        "uid_álice",
+        "uid_a/b",
+        "uid_" + "a" * 125,
+        "uid_a;DROP TABLE",
+    ],
+)
+def test_name_that_is_none_is_refused(api: ContractClient, name: str) -> None:
+    """S0.5: a prefix, letters, digits and _ . @ -, at most 128 characters."""
+    answer = api.post(EXECUTORS, {"name": name})
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["name"]
+    assert not Executor.objects.exists()
+
+
+def test_longest_name_is_taken_and_found(api: ContractClient) -> None:
+    """S0.5: 128 characters."""
+    name = "uid_" + "a" * 124
+
+    assert api.post(EXECUTORS, {"name": name}).status_code == 201
+    assert api.get(f"{EXECUTORS}{name}/").json()["name"] == name
+
+
+def test_kind_against_the_prefix_is_refused(api: ContractClient) -> None:
+    """S0.5: kind may be said, not chosen."""
+    answer = api.post(EXECUTORS, {"name": "uid_alice", "kind": "group"})
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["kind"]
+
+
+def test_taken_name_is_refused(api: ContractClient) -> None:
+    """S0.5: a name is one row, and twins by case are two names."""
+    api.post(EXECUTORS, {"name": "uid_alice", "title": "First"})
+    before = checksum()
+
+    answer = api.post(EXECUTORS, {"name": "uid_alice", "title": "Second"})
+
+    assert answer.status_code == 400
+    assert [(e["field"], e["code"]) for e in answer.json()["errors"]] == [("name", "invalid")]
+    assert checksum() == before
+    assert api.post(EXECUTORS, {"name": "uid_Alice"}).status_code == 201
+
+
+def test_patch_changes_what_it_names(api: ContractClient) -> None:
+    """S0.32, I57: nothing else; the version counts edits and an empty edit is none."""
+    api.post(EXECUTORS, {"name": "uid_alice", "title": "Alice"})
+
+    changed = api.patch(ALICE, {"enabled": False}).json()
+    assert (changed["title"], changed["enabled"], changed["version"]) == ("Alice", False, 2)
+    assert api.patch(ALICE, {}).json() == changed
+    assert api.patch(ALICE, {"enabled": False}).json() == changed
+
+
+def test_put_sets_what_it_leaves_out_to_the_defaults(api: ContractClient) -> None:
+    """S0.32: a whole new state."""
+    api.post(EXECUTORS, {"name": "uid_alice", "title": "Alice", "enabled": False})
+
+    told = api.put(ALICE, {"title": "Al"}).json()
+
+    assert (told["title"], told["enabled"], told["version"]) == ("Al", True, 2)
+
+
+@pytest.mark.parametrize("field", ["name", "kind", "last_seen_at", "plan_version", "id"])
+def test_what_the_server_sets_cannot_be_edited(api: ContractClient, field: str) -> None:
+    """S0.5: identity and counters are no fields of an edit."""
+    api.post(EXECUTORS, {"name": "uid_alice"})
+    before = checksum()
+
+    answer = api.patch(ALICE, {field: "uid_bob"})
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
+    assert checksum() == before
+
+
+def test_edit_of_an_older_version_is_a_conflict(api: ContractClient) -> None:
+    """I57: with `version` an edit never overwrites one it has not seen."""
+    api.post(EXECUTORS, {"name": "uid_alice"})
+    api.patch(ALICE, {"title": "First", "version": 1})
+    before = checksum()
+
+    answer = api.patch(ALICE, {"title": "Second", "version": 1})
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert checksum() == before
+
+
+def test_edit_is_journaled_with_the_key(api: ContractClient) -> None:
+    """I55: who, before, after; one entry."""
+    api.post(EXECUTORS, {"name": "uid_alice", "title": "Alice"})
+    api.patch(ALICE, {"title": "Al"})
+
+    entry = JournalEntry.objects.get(event="executor_changed")
+    assert entry.actor.startswith("key:")
+    assert entry.data == {"before": {"title": "Alice"}, "after": {"title": "Al"}}
+
+
+def test_pull_shows_in_last_seen(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.5: at most once a minute."""
+    factories.user()
+    for _ in range(3):
+        api.post("/api/v1/dispatch/", {"uid": "uid_alice"})
+        frozen_clock.advance(seconds=25)
+
+    assert api.get(ALICE).json()["last_seen_at"] == "2026-03-02T09:00:00Z"
+
+
+@pytest.mark.parametrize("name", ["uid_nobody", "UID_alice", "uid_alice%20", "uid_%C3%A1lice", "x"])
+def test_unknown_name_is_not_found(api: ContractClient, name: str) -> None:
+    """S0.5: twins by case, blank and accent are other names, on every database."""
+    factories.user()
+
+    for answer in (
+        api.get(f"{EXECUTORS}{name}/"),
+        api.patch(f"{EXECUTORS}{name}/", {}),
+        api.put(f"{EXECUTORS}{name}/", {}),
+        api.get(f"{EXECUTORS}{name}/members/"),
+        api.post(f"{EXECUTORS}{name}/members/", {}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_list_filters_by_kind(api: ContractClient) -> None:
+    """S0.31."""
+    factories.group(members=["uid_alice"])
+
+    assert [row["name"] for row in api.get(EXECUTORS, kind="user").json()["results"]] == [
+        "uid_alice"
+    ]
+    assert [row["name"] for row in api.get(EXECUTORS, kind="group").json()["results"]] == [
+        "gid_sales"
+    ]
+    assert api.get(EXECUTORS, kind="robot").status_code == 400

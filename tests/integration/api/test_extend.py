@@ -1,0 +1,103 @@
+"""POST /dispatch/extend/: a deadline moves forward while the dispatch is open. S0.28."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import checksum
+
+pytestmark = pytest.mark.django_db
+
+PULL = "/api/v1/dispatch/"
+EXTEND = "/api/v1/dispatch/extend/"
+ALICE = {"uid": "uid_alice"}
+
+
+@pytest.fixture
+def opened(api: ContractClient) -> dict[str, Any]:
+    """The open DISPATCH of alice: lease 60 s, from 09:00:00."""
+    factories.once_task(factories.user(), lease_seconds=60)
+    told: dict[str, Any] = api.post(PULL, ALICE).json()
+    return told
+
+
+def by(opened: dict[str, Any], seconds: int) -> dict[str, Any]:
+    return {**ALICE, "number": opened["number"], "seconds": seconds}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "deadline"),
+    [
+        (1, "2026-03-02T09:01:00Z"),
+        (50, "2026-03-02T09:01:00Z"),
+        (51, "2026-03-02T09:01:01Z"),
+        (86_400, "2026-03-03T09:00:10Z"),
+    ],
+)
+def test_deadline_is_the_later_of_old_and_asked(
+    api: ContractClient, opened: dict[str, Any], frozen_clock: Any, seconds: int, deadline: str
+) -> None:
+    """S0.28: max(old, now + seconds); the rest of DISPATCH stays."""
+    frozen_clock.advance(seconds=10)
+
+    answer = api.post(EXTEND, by(opened, seconds))
+
+    assert answer.status_code == 200
+    assert answer.json() == {**opened, "deadline_at": deadline}
+
+
+def test_extended_dispatch_outlives_its_first_deadline(
+    api: ContractClient, opened: dict[str, Any], frozen_clock: Any
+) -> None:
+    """S0.28: a pull after the old deadline answers the same number."""
+    api.post(EXTEND, by(opened, 600))
+    frozen_clock.advance(seconds=599)
+
+    assert api.post(PULL, ALICE).json()["number"] == opened["number"]
+
+
+def test_late_extension_of_an_open_dispatch_is_taken(
+    api: ContractClient, opened: dict[str, Any], frozen_clock: Any
+) -> None:
+    """S0.28: like a callback, as long as nobody has closed it."""
+    frozen_clock.advance(seconds=90)
+
+    assert api.post(EXTEND, by(opened, 60)).json()["deadline_at"] == "2026-03-02T09:02:30Z"
+
+
+def test_ended_dispatch_is_closed(api: ContractClient, opened: dict[str, Any]) -> None:
+    """S0.28, I14."""
+    ended = {"uid": "uid_alice", "number": opened["number"], "outcome": "failed"}
+    api.post("/api/v1/callback/", ended)
+    before = checksum()
+
+    answer = api.post(EXTEND, by(opened, 60))
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "closed")
+    assert checksum() == before
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 86_401, 2**31, 2**63 - 1])
+def test_seconds_out_of_range_are_refused(
+    api: ContractClient, opened: dict[str, Any], seconds: int
+) -> None:
+    """S0.28: 1 to 86,400, and the answer names the range."""
+    answer = api.post(EXTEND, by(opened, seconds))
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+    assert [error["field"] for error in answer.json()["errors"]] == ["seconds"]
+    assert ("86400" if seconds > 0 else "1 or more") in answer.json()["detail"]
+
+
+def test_unknown_and_foreign_numbers_are_not_found(
+    api: ContractClient, opened: dict[str, Any]
+) -> None:
+    """S0.29, I14."""
+    factories.user("uid_bob")
+
+    assert api.post(EXTEND, {**by(opened, 60), "uid": "uid_bob"}).status_code == 404
+    assert api.post(EXTEND, {**by(opened, 60), "number": "7"}).status_code == 404

@@ -1,0 +1,190 @@
+"""POST /dispatch/: one task at a time, the same again until it is over. S0.1, S0.14, S0.16."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.dispatch.models import Dispatch, Stock
+from tests import factories
+from tests.integration.api.contract import ContractClient
+
+pytestmark = pytest.mark.django_db
+
+PULL = "/api/v1/dispatch/"
+ALICE = {"uid": "uid_alice"}
+
+
+def test_due_task_is_answered_as_dispatch(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.1, S0.26: exactly the fields of the contract, the number a decimal string."""
+    task = factories.once_task(
+        factories.user(),
+        title="Check the shelf",
+        template=factories.template("photo-check"),
+        params={"shop": "Łódź 1", "photos": 3},
+        start_at=frozen_clock.instant - timedelta(minutes=5),
+        lease_seconds=600,
+    )
+
+    answer = api.post(PULL, ALICE)
+
+    assert answer.status_code == 200
+    told = answer.json()
+    assert told == {
+        "number": str(Dispatch.objects.get().pk),
+        "redo": 0,
+        "source": "once",
+        "task": task.pk,
+        "occurrence_at": "2026-03-02T08:55:00Z",
+        "title": "Check the shelf",
+        "params": {"shop": "Łódź 1", "photos": 3},
+        "template": {"name": "photo-check", "version": 1},
+        "dispatched_at": "2026-03-02T09:00:00Z",
+        "deadline_at": "2026-03-02T09:10:00Z",
+    }
+    assert isinstance(told["number"], str)
+    assert "Retry-After" not in answer.headers
+
+
+def test_task_without_template_says_null(api: ContractClient) -> None:
+    """S0.2: a template is optional."""
+    factories.once_task(factories.user())
+
+    assert api.post(PULL, ALICE).json()["template"] is None
+
+
+def test_instant_with_microseconds_keeps_six_decimals(
+    api: ContractClient, frozen_clock: Any
+) -> None:
+    """S0.7: a time on the wire is the stored time."""
+    frozen_clock.advance(microseconds=1500)
+    factories.once_task(factories.user())
+
+    assert api.post(PULL, ALICE).json()["dispatched_at"] == "2026-03-02T09:00:00.001500Z"
+
+
+def test_repeated_pull_answers_the_same_dispatch_with_redo(
+    api: ContractClient, frozen_clock: Any
+) -> None:
+    """S0.16, I4: same number, byte-equal params, no further stock."""
+    factories.once_task(
+        factories.user(), params={"b": [1, {"z": 2.50, "a": None}], "a": "☃ \U0001f600"}
+    )
+    first = api.post(PULL, ALICE)
+    frozen_clock.advance(seconds=30)
+
+    again = [api.post(PULL, ALICE) for _ in range(3)]
+
+    assert [answer.json()["redo"] for answer in again] == [1, 2, 3]
+    for answer in again:
+        assert answer.json() == {**first.json(), "redo": answer.json()["redo"]}
+        assert answer.content.partition(b'"params":')[2] == first.content.partition(b'"params":')[2]
+    assert Stock.objects.get().handed == 1
+    assert Dispatch.objects.count() == 1
+
+
+def test_edit_between_two_pulls_leaves_the_open_dispatch_as_it_is(api: ContractClient) -> None:
+    """S0.16, I4: what is open was promised, whatever the plan says now."""
+    task = factories.once_task(factories.user(), params={"a": 1})
+    first = api.post(PULL, ALICE).json()
+    api.patch(f"/api/v1/once-tasks/{task.pk}/", {"params": {"a": 2}, "title": "Other"})
+
+    assert api.post(PULL, ALICE).json() == {**first, "redo": 1}
+
+
+def test_nothing_due_answers_204_with_seconds_to_wait(
+    api: ContractClient, frozen_clock: Any
+) -> None:
+    """S0.25: no body, and when to ask again: 1 to 60 whole seconds."""
+    factories.user()
+
+    answer = api.post(PULL, ALICE)
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["Retry-After"] == "60"
+
+
+@pytest.mark.parametrize(("ahead", "least", "most"), [(1, 1, 2), (20, 20, 22), (3600, 60, 60)])
+def test_task_due_later_sets_the_wait(
+    api: ContractClient, frozen_clock: Any, ahead: int, least: int, most: int
+) -> None:
+    """S0.25, I7: never handed out before its start; asked again about then."""
+    factories.once_task(factories.user(), start_at=frozen_clock.instant + timedelta(seconds=ahead))
+
+    answer = api.post(PULL, ALICE)
+
+    assert answer.status_code == 204
+    assert least <= int(answer.headers["Retry-After"]) <= most
+
+
+def test_task_of_a_group_is_pulled_by_its_member(api: ContractClient) -> None:
+    """S0.5, S0.17: groups are resolved at the pull; a member that left gets nothing."""
+    group = factories.group(members=["uid_alice", "uid_bob"])
+    factories.once_task(group, mode="multi", dispatch_times=2)
+    api.post("/api/v1/executors/gid_sales/members/", {"remove": ["uid_bob"]})
+
+    assert api.post(PULL, ALICE).status_code == 200
+    assert api.post(PULL, {"uid": "uid_bob"}).status_code == 204
+
+
+def test_expired_dispatch_is_closed_and_the_next_one_handed_out(
+    api: ContractClient, frozen_clock: Any
+) -> None:
+    """S0.28, I11: the deadline ends it at the next pull at the latest."""
+    factories.once_task(factories.user(), lease_seconds=60, on_expiry="keep", priority=1)
+    factories.once_task(factories.member("uid_alice"), title="Second")
+    first = api.post(PULL, ALICE).json()
+    frozen_clock.advance(seconds=60)
+
+    second = api.post(PULL, ALICE).json()
+
+    assert (second["title"], second["redo"]) == ("Second", 0)
+    assert second["number"] != first["number"]
+    assert api.get(f"/api/v1/dispatches/{first['number']}/").json()["state"] == "expired"
+
+
+@pytest.mark.parametrize(
+    "uid",
+    ["uid_nobody", "uid_Alice", "uid_alice ", " uid_alice", "uid_álice", "alice", "UID_x"],
+)
+def test_unknown_uid_is_not_found(api: ContractClient, uid: str) -> None:
+    """S0.5: twins by case, blank and accent are other names, on every database."""
+    factories.once_task(factories.user())
+
+    answer = api.post(PULL, {"uid": uid})
+
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize("name", ["gid_sales", "gid_unknown"])
+def test_group_cannot_pull(api: ContractClient, name: str) -> None:
+    """S0.5: only a user has a task in hand; the answer does not tell whether the group exists."""
+    factories.group()
+
+    answer = api.post(PULL, {"uid": name})
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["uid"]
+
+
+def test_pulls_of_one_user_leave_one_dispatch_open(api: ContractClient) -> None:
+    """S0.14, I5: fifty pulls in a row of a user with fifty tasks take one of them."""
+    alice = factories.user()
+    for _ in range(3):
+        factories.once_task(alice)
+
+    numbers = {api.post(PULL, ALICE).json()["number"] for _ in range(50)}
+
+    assert len(numbers) == 1
+    assert Dispatch.objects.count() == 1
+
+
+def test_disabled_user_gets_nothing(api: ContractClient) -> None:
+    """I7: a disabled executor is known and has nothing to do."""
+    factories.once_task(factories.user())
+    api.patch("/api/v1/executors/uid_alice/", {"enabled": False})
+
+    assert api.post(PULL, ALICE).status_code == 204

@@ -1,0 +1,206 @@
+"""/templates/ and /templates/{name}/: versions of what a task must carry. S0.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.dispatch.models import Template
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import checksum
+
+pytestmark = pytest.mark.django_db
+
+TEMPLATES = "/api/v1/templates/"
+TASKS = "/api/v1/once-tasks/"
+SHOP = {"type": "object", "properties": {"shop": {"type": "string"}}, "required": ["shop"]}
+FLOOR = {"type": "object", "properties": {"floor": {"type": "integer"}}}
+
+
+def put(api: ContractClient, schema: Any, name: str = "photo") -> Any:
+    return api.put(f"{TEMPLATES}{name}/", {"schema": schema})
+
+
+def test_new_template_is_version_1(api: ContractClient) -> None:
+    """S0.2."""
+    answer = api.post(TEMPLATES, {"name": "photo", "schema": SHOP})
+
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "name": "photo",
+        "version": 1,
+        "schema": SHOP,
+        "status": "active",
+        "created_at": "2026-03-02T09:00:00Z",
+    }
+    assert api.get(f"{TEMPLATES}photo/").json() == answer.json()
+
+
+def test_put_makes_the_next_version_and_used_ones_stay(api: ContractClient) -> None:
+    """S0.2, I52: the task keeps version 1 and its params; a new task takes version 2."""
+    factories.user()
+    put(api, SHOP)
+    body = {"title": "A", "executor": "uid_alice", "template": "photo", "params": {"shop": "1"}}
+    first = api.post(TASKS, body).json()
+
+    answer = put(api, FLOOR)
+    second = api.post(TASKS, {**body, "params": {"floor": 1}}).json()
+
+    assert (answer.status_code, answer.json()["version"]) == (200, 2)
+    assert api.get(f"{TASKS}{first['id']}/").json() == first
+    assert (first["template_version"], second["template_version"]) == (1, 2)
+    assert Template.objects.get(name="photo", version=1).schema == SHOP
+    assert api.patch(f"{TASKS}{first['id']}/", {"params": {}}).status_code == 400
+
+
+def test_put_of_a_new_name_makes_version_1(api: ContractClient) -> None:
+    """S0.2: PUT is the way that can be repeated."""
+    assert put(api, SHOP).json()["version"] == 1
+
+
+def test_put_of_the_same_schema_makes_no_version(api: ContractClient) -> None:
+    """S0.2: a lost answer is asked for again, whatever the order of the keys."""
+    first = put(api, SHOP)
+    before = checksum()
+
+    again = put(api, dict(reversed(SHOP.items())))
+
+    assert again.json() == first.json()
+    assert checksum() == before
+
+
+def test_taken_name_is_refused(api: ContractClient) -> None:
+    """S0.2: POST makes new templates only."""
+    put(api, SHOP)
+    before = checksum()
+
+    answer = api.post(TEMPLATES, {"name": "photo", "schema": FLOOR})
+
+    assert answer.status_code == 400
+    assert [(e["field"], e["code"]) for e in answer.json()["errors"]] == [("name", "invalid")]
+    assert checksum() == before
+
+
+@pytest.mark.parametrize("name", ["photo/check", "a", "A.b:c@d+e-f_g", "x" * 100])
+def test_names_with_slashes_have_addresses(api: ContractClient, name: str) -> None:
+    """S0.2: a name is a key of up to 100 characters."""
+    api.post(TEMPLATES, {"name": name, "schema": SHOP})
+
+    assert api.get(f"{TEMPLATES}{name}/").json()["name"] == name
+    assert put(api, FLOOR, name).json()["version"] == 2
+
+
+@pytest.mark.parametrize("name", ["", " ", "ph oto", "photo ", "x" * 101, "é", "a\n", "a'b"])
+def test_name_that_is_no_key_is_refused(api: ContractClient, name: str) -> None:
+    """S0.2."""
+    answer = api.post(TEMPLATES, {"name": name, "schema": SHOP})
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["name"]
+    assert not Template.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["nothing", "Photo", "photo%20", "%20photo", "ph%C3%B3to", "%00"])
+def test_unknown_name_is_not_found(api: ContractClient, name: str) -> None:
+    """S0.2: twins by case, blank and accent are other names, on every database."""
+    put(api, SHOP)
+
+    answer = api.get(f"{TEMPLATES}{name}/")
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("name", ["Photo", "photo ", " photo", "phóto", "nothing"])
+def test_task_cannot_name_an_unknown_template(api: ContractClient, name: str) -> None:
+    """S0.2: the same look-up in the body of a task."""
+    factories.user()
+    put(api, SHOP)
+
+    answer = api.post(
+        TASKS,
+        {"title": "A", "executor": "uid_alice", "template": name, "params": {"shop": "1"}},
+    )
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["template"]
+
+
+SELF = {"type": "object", "properties": {"child": {"$ref": "#"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "string"},
+        {"type": ["object", "null"]},
+        {"type": "object", "properties": 5},
+        {"type": "object", "required": "shop"},
+        {"type": "object", "properties": {"a": {"type": "strin"}}},
+        {"type": "object", "properties": {"a": {"minimum": "1"}}},
+        {"type": "object", "properties": {"a": {"multipleOf": 0}}},
+        {"type": "object", "properties": {"a": {"$ref": "https://example.org/schema"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/nothing"}}},
+        {"type": "object", "properties": {"a": {"$ref": 5}}},
+        {"type": "object", "properties": {"a": {"$dynamicRef": "#nothing"}}},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"type": "object", "properties": {"a": {"pattern": "\\p{L}"}}},
+        {"type": "object", "patternProperties": {"[": {}}},
+        {"type": "object", "$ref": "#"},
+        {"type": "object", "$defs": {"a": {"$ref": "#/$defs/a"}}, "allOf": [{"$ref": "#/$defs/a"}]},
+        {"type": "object", "$id": "http://[", "properties": {"a": {"$ref": "#"}}},
+        {"type": "object", "$schema": "http://json-schema.org/draft-03/schema#"},
+        {"type": "object", "not": {"$schema": "http://json-schema.org/draft-03/schema#"}},
+        {"type": "object", "properties": {"minimum": {}, "a": {"$ref": "#/properties"}}},
+    ],
+    ids=str,
+)
+def test_schema_that_is_none_is_refused(api: ContractClient, schema: Any) -> None:
+    """S0.2, I52: whatever would fail when params are checked is refused before."""
+    factories.user()
+
+    for answer in (put(api, schema), api.post(TEMPLATES, {"name": "photo", "schema": schema})):
+        assert answer.status_code == 400, answer.content
+        assert answer.json()["errors"][0]["field"].startswith("schema")
+    assert not Template.objects.exists()
+
+
+def test_schema_may_refer_to_itself(api: ContractClient) -> None:
+    """S0.2: a tree of params."""
+    factories.user()
+    put(api, SELF)
+    body = {"title": "A", "executor": "uid_alice", "template": "photo"}
+
+    assert api.post(TASKS, {**body, "params": {"child": {"child": {}}}}).status_code == 201
+    refused = api.post(TASKS, {**body, "params": {"child": {"child": 5}}})
+    assert [error["field"] for error in refused.json()["errors"]] == ["params.child.child"]
+
+
+def test_list_shows_the_newest_version_of_each(api: ContractClient) -> None:
+    """S0.2: newest first by the template's first version."""
+    put(api, SHOP, "a")
+    put(api, SHOP, "b")
+    put(api, FLOOR, "a")
+
+    rows = api.get(TEMPLATES).json()["results"]
+
+    assert [(row["name"], row["version"]) for row in rows] == [("b", 1), ("a", 2)]
+
+
+def test_retired_template_is_read_and_not_used(api: ContractClient) -> None:
+    """S0.2: its status is enforced."""
+    from apps.dispatch.services import templates
+
+    factories.user()
+    put(api, SHOP)
+    templates.set_status(template=Template.objects.get(), status="retired", actor="test")
+
+    assert api.get(f"{TEMPLATES}photo/").json()["status"] == "retired"
+    answer = api.post(
+        TASKS,
+        {"title": "A", "executor": "uid_alice", "template": "photo", "params": {"shop": "1"}},
+    )
+    assert [error["field"] for error in answer.json()["errors"]] == ["template"]
+    assert (put(api, SHOP).json()["version"], put(api, SHOP).json()["status"]) == (2, "active")
