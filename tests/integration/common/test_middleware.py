@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from django.core.wsgi import get_wsgi_application
+from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import path
@@ -150,7 +150,15 @@ def call(application: Any, **environ: Any) -> tuple[str, bytes]:
 
 @pytest.fixture
 def application() -> ReadableHeaders:
-    return ReadableHeaders(get_wsgi_application())
+    """Django behind the guard, without the signals that close database connections."""
+    handler = WSGIHandler()
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        response: Any = handler.get_response(WSGIRequest(environ))
+        start_response(f"{response.status_code} {response.reason_phrase}", [])
+        return [response.content]
+
+    return ReadableHeaders(answer)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from django.db import DataError, IntegrityError, InterfaceError, OperationalErro
 from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
 from rest_framework import exceptions as drf
 from rest_framework.request import Request
@@ -250,9 +251,12 @@ def test_those_refused_together_do_not_all_come_back_together(client: Client) ->
 
 
 def test_programs_read_english_whatever_the_browser_prefers(client: Client) -> None:
+    required = ValidationError({"a": gettext_lazy("This field is required.")})
+    refused = raised(client, required, **{"accept-language": "zh-hans"})
     response = client.generic("DELETE", "/api/echo/", headers={"accept-language": "zh-hans"})
     wrong = post(client, b'{"uid":null,"count":"x"}', headers={"accept-language": "zh-hans"})
 
+    assert problem_of(refused)["detail"] == "a: This field is required."
     assert problem_of(response)["detail"].isascii()
     assert problem_of(wrong)["detail"].isascii()
 
@@ -283,16 +287,17 @@ def test_bug_is_logged_with_its_traceback_under_the_id_that_the_caller_got(
     assert "RuntimeError: the reason" in line["exception"]
 
 
+@pytest.mark.parametrize("address", ["/api/raise/", "/api/plain/", "/page/"])
 def test_database_away_is_one_line_without_a_traceback(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture, address: str
 ) -> None:
     """F6: while the database is away every request comes here."""
-    raised(client, OperationalError(2013, "Lost connection"))
+    raised(client, OperationalError(2013, "Lost connection"), address)
 
     (record,) = [r for r in caplog.records if r.name == "apps.common.problems"]
     assert record.levelname == "WARNING"
-    assert record.exc_info is None
     assert "Lost connection" in record.getMessage()
+    assert not any(r.exc_info for r in caplog.records)
 
 
 def test_debug_page_of_django_never_reaches_a_program(client: Client, settings: Any) -> None:
@@ -336,14 +341,38 @@ def test_foreign_host_is_refused_as_a_problem(client: Client) -> None:
     assert "evil" not in response.content.decode()
 
 
+def raising_middleware(get_response: Any) -> Any:
+    def answer(request: HttpRequest) -> HttpResponse:
+        raise RAISED["now"]
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(OperationalError("gone"), 503), (PermissionDenied(), 403), (RuntimeError("inside"), 500)],
+)
+def test_failure_before_any_view_is_told_in_the_same_way(
+    settings: Any, error: Exception, status: int
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.raising_middleware"]
+
+    problem = problem_of(raised(Client(), error, "/api/echo/"))
+    page = raised(Client(), error, "/page/")
+
+    assert problem["status"] == page.status_code == status
+    assert page["Content-Type"].startswith("text/html")
+
+
 def test_form_over_the_limit_of_django_is_413(client: Client, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100
 
-    response = client.post("/api/posting/", {"a": "x" * 200})
-    assert response.status_code in (200, 413)
+    multipart = client.post("/api/posting/", {"a": "x" * 200})
     urlencoded = client.generic(
         "POST", "/api/posting/", "a=" + "x" * 200, content_type="application/x-www-form-urlencoded"
     )
+
+    assert problem_of(multipart)["code"] == "too_large"
     assert problem_of(urlencoded)["code"] == "too_large"
 
 

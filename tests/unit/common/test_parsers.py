@@ -75,6 +75,7 @@ def with_keys(count: int) -> bytes:
         (b'{"a":"x\\u0000"}', "bad_text", "NUL"),
         (b'{"\\u0000":1}', "bad_text", "NUL"),
         (b'{"a":["\\ud83d"]}', "bad_text", "surrogates"),
+        (b'{"a":"\\uDBFF"}', "bad_text", "surrogates"),
         (b'{"a":"\\uDE00\\ud83d"}', "bad_text", "surrogates"),
     ],
 )

@@ -1,0 +1,160 @@
+"""The OpenAPI document tells what views check and how they fail, without being told twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import path
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.validation import validate_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.paging import PageQuery
+from apps.common.serializers import (
+    Choice,
+    DecimalId,
+    Integer,
+    JsonObject,
+    Name,
+    Names,
+    StrictSerializer,
+    Text,
+)
+from apps.common.views import ApiView
+
+
+class ThingQuery(PageQuery):
+    kind = Choice(choices=["a", "b"], required=False)
+
+
+class ThingBody(StrictSerializer):
+    name = Name(max_length=9)
+    title = Text(max_length=40)
+    memo = Text(max_length=40, allow_blank=True, required=False)
+    count = Integer(min_value=1, max_value=100, default=5)
+    number = DecimalId(required=False)
+    params = JsonObject(required=False)
+    members = Names(max_items=7, required=False)
+
+
+class ThingOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+
+
+class ThingsView(ApiView):
+    scopes = {"GET": "read", "POST": "operate"}
+    queries = {"get": ThingQuery}
+    bodies = {"post": ThingBody}
+    problems = (409, 422)
+
+    @extend_schema(responses={200: ThingOut(many=True)})
+    def get(self, request: Request) -> Response:
+        return Response()
+
+    @extend_schema(responses={201: ThingOut})
+    def post(self, request: Request) -> Response:
+        return Response()
+
+
+class OpenThingView(ApiView):
+    authentication_classes = ()
+    permission_classes = ()
+
+    @extend_schema(responses={204: None})
+    def post(self, request: Request, name: str) -> Response:
+        return Response(status=204)
+
+
+urlpatterns = [
+    path("api/v1/things/", ThingsView.as_view()),
+    path("api/v1/things/<str:name>/", OpenThingView.as_view()),
+]
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    generator: Any = SchemaGenerator(patterns=urlpatterns)
+    document: dict[str, Any] = generator.get_schema(request=None, public=True)
+    validate_schema(document)
+    return document
+
+
+def operation(document: dict[str, Any], method: str, address: str) -> dict[str, Any]:
+    found: dict[str, Any] = document["paths"][address][method]
+    return found
+
+
+def test_operation_tells_its_usual_problems_and_those_of_its_view(document: dict[str, Any]) -> None:
+    answers = {
+        (method, address): sorted(operation(document, method, address)["responses"])
+        for address, methods in document["paths"].items()
+        for method in methods
+    }
+
+    usual = ["400", "401", "403", "409", "422", "429", "503"]
+    assert answers == {
+        ("get", "/api/v1/things/"): ["200", *usual],
+        ("post", "/api/v1/things/"): sorted(["201", "413", "415", *usual]),
+        ("post", "/api/v1/things/{name}/"): ["204", "400", "404", "503"],
+    }
+
+
+def test_problem_answer_is_problem_json_with_the_headers_of_its_status(
+    document: dict[str, Any],
+) -> None:
+    components = document["components"]
+    answer = operation(document, "get", "/api/v1/things/")["responses"]["429"]
+
+    assert answer == {"$ref": "#/components/responses/Problem429"}
+    told = components["responses"]["Problem429"]
+    assert told["content"]["application/problem+json"]["schema"] == {
+        "$ref": "#/components/schemas/Problem"
+    }
+    assert "Retry-After" in told["headers"]
+    assert "WWW-Authenticate" in components["responses"]["Problem401"]["headers"]
+    assert set(components["schemas"]["Problem"]["required"]) >= {"code", "errors", "request_id"}
+
+
+def test_query_parameters_are_those_that_are_checked(document: dict[str, Any]) -> None:
+    listed = operation(document, "get", "/api/v1/things/")["parameters"]
+
+    by_name = {parameter["name"]: parameter for parameter in listed}
+    assert set(by_name) == {"limit", "cursor", "kind"}
+    assert all(p["in"] == "query" and not p.get("required") for p in listed)
+    limit = by_name["limit"]["schema"]
+    assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, 100, 50)
+    assert "parameters" not in operation(document, "post", "/api/v1/things/")
+
+
+def test_body_tells_the_bounds_that_are_checked(document: dict[str, Any]) -> None:
+    body = operation(document, "post", "/api/v1/things/")["requestBody"]
+
+    assert set(body["content"]) == {"application/json"}
+    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    schema = document["components"]["schemas"][name]
+    told = schema["properties"]
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["name", "title"]
+    assert told["name"]["pattern"].startswith("^[A-Za-z0-9_")
+    assert told["name"]["maxLength"] == 9
+    assert told["title"]["pattern"] == r"\S"
+    assert "pattern" not in told["memo"]
+    assert (told["count"]["minimum"], told["count"]["maximum"]) == (1, 100)
+    assert told["number"]["pattern"] == "^[0-9]{1,18}$"
+    assert told["params"]["type"] == "object"
+    assert told["members"]["maxItems"] == 7
+    assert "requestBody" not in operation(document, "post", "/api/v1/things/{name}/")
+
+
+def test_list_answer_is_a_page(document: dict[str, Any]) -> None:
+    answer = operation(document, "get", "/api/v1/things/")["responses"]["200"]
+
+    name = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    page = document["components"]["schemas"][name]
+    assert page["required"] == ["next", "results"]
+    assert page["properties"]["next"]["nullable"] is True
+    assert page["properties"]["results"]["items"] == {"$ref": "#/components/schemas/ThingOut"}

@@ -1,0 +1,50 @@
+"""Forms show and take times with their seconds, in every language."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from django import forms
+from django.conf import settings
+from django.contrib.admin.widgets import AdminSplitDateTime
+from django.utils import formats, translation
+
+LANGUAGES = [code for code, _ in settings.LANGUAGES]
+AT = datetime(2026, 11, 20, 9, 30, 59)
+
+
+class DueForm(forms.Form):
+    due = forms.SplitDateTimeField(widget=AdminSplitDateTime)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_form_saved_unchanged_keeps_the_seconds(language: str) -> None:
+    """S0.7: a due time is not moved by looking at it."""
+    with translation.override(language):
+        shown = DueForm(initial={"due": AT})
+        day, time = shown["due"].field.widget.decompress(AT)
+        html = str(shown["due"])
+        assert 'value="09:30:59"' in html
+        assert 'value="2026-11-20"' in html
+
+        sent = DueForm({"due_0": str(day), "due_1": str(time)}, initial={"due": AT})
+
+        assert sent.is_valid()
+        assert not sent.has_changed()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", ["DATETIME_FORMAT", "SHORT_DATETIME_FORMAT", "TIME_FORMAT"])
+def test_lists_show_the_seconds(language: str, name: str) -> None:
+    with translation.override(language):
+        assert formats.date_format(AT, name).endswith("09:30:59")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("text", ["2026-11-20 09:30:59", "2026/11/20 09:30:59"])
+def test_both_usual_ways_to_write_a_time_are_taken(language: str, text: str) -> None:
+    with translation.override(language):
+        field = forms.DateTimeField(localize=True)
+
+        assert field.clean(text).replace(tzinfo=None) == AT
