@@ -79,7 +79,7 @@ def as_user(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: uid)
 
 
-# --- Python -----------------------------------------------------------------------------------
+# --- Python -------------------------------------------------------------------------------------
 
 
 def test_source_read_by_python_3_6_is_no_syntax_error() -> None:
@@ -458,7 +458,7 @@ def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]
     )
 
 
-# --- Being stopped --------------------------------------------------------------------------------
+# --- Being stopped ------------------------------------------------------------------------------
 
 
 def test_sigterm_lets_the_running_command_tidy_up(tmp_path: Path) -> None:

@@ -1,0 +1,227 @@
+"""The supervisor with real processes that misbehave on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_SECONDS = 20.0
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from taskplatform import supervisor
+from taskplatform.supervisor import Part, Supervisor
+
+parts, constants, logs = json.loads(sys.argv[1])
+for name, value in constants.items():
+    setattr(supervisor, name, value)
+tell = lambda line: print(line, flush=True)
+runner = Supervisor([Part(**part) for part in parts], logs=Path(logs), tell=tell)
+ready = Path(logs, "ready")
+sys.exit(runner.run(is_ready=ready.exists, on_ready=lambda: tell("READY")))
+"""
+# Says "up", and at SIGTERM "down", into the file `events`.
+POLITE = """
+import pathlib, signal, sys, time
+def note(what):
+    with open("events", "a") as file:
+        file.write(f"{NAME} {what}\\n")
+def stop(*_):
+    time.sleep(0.3)
+    note("down")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+note("up")
+pathlib.Path("ready").touch()
+while True:
+    signal.pause()
+"""
+# Notes SIGTERM and goes on, and so does the process that it starts.
+STUBBORN = """
+import os, pathlib, signal
+def refuse(*_):
+    pathlib.Path("refused").touch()
+signal.signal(signal.SIGTERM, refuse)
+os.fork()
+with open("pids", "a") as file:
+    file.write(f"{os.getpid()}\\n")
+pathlib.Path("ready").touch()
+while True:
+    signal.pause()
+"""
+
+
+def await_that(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+class Run:
+    """One supervisor in a process of its own, working in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, *parts: dict[str, object], **constants: float) -> subprocess.Popen[str]:
+        arguments = json.dumps([parts, constants, str(self.folder)])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self.process
+
+    def end(self) -> tuple[int, list[str]]:
+        """Wait for its end: the exit code and the lines on the terminal."""
+        assert self.process is not None
+        output, _ = self.process.communicate(timeout=WAIT_SECONDS)
+        return self.process.returncode, output.splitlines()
+
+    def lines_of(self, name: str) -> list[str]:
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def pids(self) -> list[int]:
+        return [int(line) for line in self.lines_of("pids")]
+
+
+def part(name: str, program: str, **options: bool) -> dict[str, object]:
+    return {"name": name, "command": [sys.executable, "-c", f"NAME={name!r}\n{program}"], **options}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    run = Run(tmp_path)
+    yield run
+    if run.process is not None:
+        run.process.kill()
+        with run.process:
+            pass
+    for pid in run.pids():
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_leading_part_is_up_before_the_others_and_down_before_they_are_told(run: Run) -> None:
+    process = run.start(part("worker", POLITE), part("web", POLITE, leads=True))
+    await_that(lambda: len(run.lines_of("events")) == 2, "both up")
+
+    process.send_signal(signal.SIGTERM)
+
+    code, told = run.end()
+    assert code == 0 and told == ["READY"]
+    assert run.lines_of("events") == ["web up", "worker up", "web down", "worker down"]
+
+
+def test_part_that_does_not_stop_is_killed_with_all_it_started(run: Run) -> None:
+    process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=0.5, HEAD_START_SECONDS=0.2)
+    await_that(lambda: len(run.pids()) == 2, "the part and its own process are up")
+
+    process.send_signal(signal.SIGINT)
+
+    code, told = run.end()
+    assert code == 0
+    assert told[-1] == "web did not stop by itself and is killed."
+    await_that(lambda: not any(map(is_alive, run.pids())), "both ended")
+
+
+def test_second_ctrl_c_waits_no_longer(run: Run) -> None:
+    process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=3600)
+    await_that(lambda: len(run.pids()) == 2, "up")
+
+    process.send_signal(signal.SIGINT)
+    await_that((run.folder / "refused").exists, "told to stop")
+    process.send_signal(signal.SIGINT)
+
+    assert run.end()[0] == 0
+    await_that(lambda: not any(map(is_alive, run.pids())), "both ended")
+
+
+def test_killed_supervisor_leaves_nothing_running(run: Run) -> None:
+    """kill -9 cannot be caught; its parts are told by the kernel."""
+    process = run.start(part("web", POLITE, leads=True), part("worker", POLITE))
+    await_that(lambda: len(run.lines_of("events")) == 2, "both up")
+
+    process.kill()
+
+    await_that(lambda: len(run.lines_of("events")) == 4, "both down")
+
+
+def test_part_that_cannot_be_kept_running_stops_everything(run: Run) -> None:
+    broken = "print('no such table: x', flush=True)\nraise SystemExit(3)"
+    run.start(part("web", POLITE, leads=True), part("worker", broken), FIRST_DELAY=0.05)
+
+    code, told = run.end()
+
+    assert code == 1
+    assert len([line for line in told if line.startswith("worker ended with code 3")]) == 5
+    assert told[-1] == (
+        "worker ended with code 3 for the 5th time within a minute; stopping everything. Its last "
+        f"line was: no such table: x All of them are in {run.folder / 'worker.log'}"
+    )
+    assert run.lines_of("events") == ["web up", "web down"]
+
+
+def test_what_a_dead_part_left_running_ends_before_it_starts_again(run: Run) -> None:
+    orphaning = (
+        "import os, signal, time\n"
+        "if os.fork():\n    time.sleep(0.2)\n    os._exit(1)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "with open('pids', 'a') as file:\n    file.write(f'{os.getpid()}\\n')\n"
+        "while True:\n    signal.pause()\n"
+    )
+    run.start(part("web", orphaning, leads=True), FIRST_DELAY=0.05)
+
+    code, _ = run.end()
+
+    assert code == 1 and len(run.pids()) == 5
+    assert not any(map(is_alive, run.pids()))
+
+
+def test_nothing_ready_in_time_stops_everything(run: Run) -> None:
+    silent = "import signal\nsignal.pause()"
+    run.start(part("web", silent, leads=True), part("worker", POLITE), READY_SECONDS=0.5)
+
+    code, told = run.end()
+
+    assert code == 1
+    assert told == [
+        "Nothing answers after 0 s; stopping everything. The logs are in " + str(run.folder)
+    ]
+    assert run.lines_of("events") == []
+
+
+def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run) -> None:
+    error = json.dumps({"level": "ERROR", "message": "the disk is on fire"})
+    talking = f"print({error!r})\nprint('chatter')\nprint({error!r}, flush=True)\n" + POLITE
+    process = run.start(part("web", talking, leads=True))
+    await_that(lambda: run.lines_of("events") == ["web up"], "up")
+    await_that(lambda: len(run.lines_of("web.log")) == 3, "logged")
+
+    process.send_signal(signal.SIGTERM)
+
+    assert run.end() == (0, ["web: the disk is on fire", "READY"])
+    assert run.lines_of("web.log") == [error, "chatter", error]
