@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,14 @@ def eventually(condition: Callable[[], T], *, seconds: float = 30.0) -> T:
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {condition}"
         time.sleep(0.02)
     return answer
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 class RunningProcess:

@@ -28,6 +28,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from tests.processes import free_port
+
 INSTALL = "apt-get install --yes mariadb-server redis-server"
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -46,13 +48,6 @@ def _binary(name: str) -> str:
     if path is None:
         raise ServerError(f"{name} is not installed; as root run: {INSTALL}")
     return path
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 class PrivateServer(ABC):
@@ -98,7 +93,7 @@ class PrivateServer(ABC):
         first_start = self.port == 0
         for tries_left in (3, 2, 1, 0):
             if first_start:
-                self.port = _free_port()
+                self.port = free_port()
             try:
                 self._start_once()
                 return

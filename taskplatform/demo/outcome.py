@@ -14,7 +14,7 @@ from apps.dispatch.models import Dispatch, Membership, OnceTask, Stock
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import policy
 from apps.dispatch.services.tasks import handed_of
-from taskplatform.demo.table import Column
+from taskplatform.demo.table import Column, cells_of
 
 State = Dispatch.State
 
@@ -126,9 +126,9 @@ class Outcome:
         for shown in range(len(names), 0, -1):
             rest = len(names) - shown
             text = " ".join([*names[:shown], *([f"+{rest}"] if rest else [])])
-            if len(text) <= most:
+            if cells_of(text) <= most or shown == 1:
                 return text
-        return f"{len(names)} people" if names else "nobody"
+        return "nobody"
 
 
 @dataclass(frozen=True)

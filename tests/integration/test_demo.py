@@ -1,0 +1,229 @@
+"""The demo plans once, tells what is left, and judges the rows of a run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import serializers
+from django.core.management import CommandError, call_command
+
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, Template
+from apps.dispatch.services import ending, executors, pull, templates
+from apps.journal.models import JournalEntry
+from taskplatform.demo import planning
+from taskplatform.demo.company import ANN, PHOTOS, ROUND
+from taskplatform.demo.outcome import checks_of, outcomes_of
+from tests.frozen import FrozenClock
+
+pytestmark = pytest.mark.django_db
+
+
+def demo(*arguments: str, **options: Any) -> str:
+    out = StringIO()
+    call_command("demo", *arguments, stdout=out, **options)
+    return out.getvalue()
+
+
+def all_rows() -> str:
+    models = (Executor, Membership, Template, OnceTask, Dispatch, JournalEntry)
+    return serializers.serialize(
+        "json", [row for model in models for row in model._default_manager.order_by("pk")]
+    )
+
+
+def hand_out(name: str) -> Dispatch:
+    taken = pull.take_next(Executor.objects.get(name=name))
+    assert isinstance(taken, Dispatch)
+    return taken
+
+
+def succeed(dispatch: Dispatch, clock: FrozenClock) -> None:
+    assert ending.end(dispatch, "succeeded", now=clock.instant)
+
+
+class TestPlanning:
+    def test_first_run_plans_the_company_and_a_round(self, frozen_clock: FrozenClock) -> None:
+        """S0.2, S0.5: templates, people in several groups, tasks of every mode."""
+        assert demo() == "Planned a round of 11 tasks for the shop Nanjing Road.\n"
+        assert Executor.objects.users().count() == 20
+        assert Executor.objects.groups().count() == 3
+        assert Membership.objects.filter(user__name="uid_grace").count() == 2
+        assert set(OnceTask.objects.values_list("mode", flat=True)) == {
+            *("single", "multi", "blocking"),
+        }
+        assert OnceTask.objects.filter(start_at__gt=frozen_clock.instant).count() == 1
+        assert Template.objects.count() == 3
+
+    def test_second_run_changes_no_row(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        before = all_rows()
+        frozen_clock.advance(seconds=60)
+        assert "83 hand-outs of 10 tasks are left" in demo()
+        assert all_rows() == before
+
+    def test_run_after_an_operators_changes_keeps_them(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        group = executors.find(PHOTOS)
+        executors.change_members(group=group, remove=[ANN], actor="olga")
+        templates.put_template(name="photo-check", schema={"type": "object"}, actor="olga")
+        before = all_rows()
+        demo()
+        assert all_rows() == before
+
+    def test_run_when_everything_is_handed_out_says_so(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        OnceTask.objects.exclude(executor__name=ANN).update(status="paused")
+        succeed(hand_out(ANN), frozen_clock)
+        before = all_rows()
+        assert "nothing of it is left to hand out" in demo()
+        assert all_rows() == before
+
+    def test_run_when_the_round_is_too_old_to_be_looked_back_to_says_so(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        demo()
+        frozen_clock.advance(hours=5, seconds=1)
+        assert "demo --fresh" in demo()
+
+    def test_fresh_plans_another_shop_and_no_second_task_for_tomorrow(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        demo()
+        assert demo("--fresh") == "Planned a round of 10 tasks for the shop Harbour Street.\n"
+        frozen_clock.advance(hours=25)
+        assert demo("--fresh") == "Planned a round of 11 tasks for the shop 王府井店.\n"
+
+    def test_silent_run_prints_nothing(self, frozen_clock: FrozenClock) -> None:
+        assert demo(verbosity=0) == ""
+
+    def test_first_task_of_ann_is_the_one_addressed_to_her(self, frozen_clock: FrozenClock) -> None:
+        """S0.21: the greeting of `make run` pulls as her and must find work."""
+        demo()
+        assert hand_out(ANN).title == "Entrance photo, Nanjing Road"
+
+
+class TestTasksAtHand:
+    def test_task_given_back_is_left_out_while_somebody_may_not_have_it(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.28: its quota could need the one who is cooling down."""
+        demo()
+        given_back = hand_out("uid_ben")
+        ending.release(dispatch=given_back, actor="uid_ben")
+        assert given_back.task not in [task.pk for task in planning.tasks_at_hand()]
+        frozen_clock.advance(seconds=3600)
+        assert given_back.task in [task.pk for task in planning.tasks_at_hand()]
+
+    def test_task_still_open_is_at_hand(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        held = hand_out(ANN)
+        assert held.task in [task.pk for task in planning.tasks_at_hand()]
+        succeed(held, frozen_clock)
+        assert held.task not in [task.pk for task in planning.tasks_at_hand()]
+
+    def test_mishaps_spare_a_task_that_somebody_has_had(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        fridge = hand_out("uid_ben")
+        at_hand = planning.tasks_at_hand()
+        mishaps = planning.mishaps_of(at_hand)
+        assert mishaps.take(fridge.task) == ""
+        planned = [end for inspection in ROUND for end in inspection.mishaps]
+        befall = [mishaps.take(task.pk) for task in at_hand for _ in range(3)]
+        assert len([end for end in befall if end]) == len(planned) - 2
+
+    def test_quota_of_a_round_counts_every_member(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        before = planning.quota_of_round()
+        executors.change_members(group=executors.find(PHOTOS), add=["uid_zoe"], actor="olga")
+        assert planning.quota_of_round() == before + 1
+
+
+class TestChecks:
+    """I1, I5: the checks of the final table find what they are there for."""
+
+    def breaches(self, clock: FrozenClock, *, everybody: bool = True) -> list[str]:
+        outcomes = outcomes_of(planning.tasks_at_hand())
+        checks = checks_of(
+            outcomes, since=clock.instant - timedelta(hours=1), everybody_works=everybody
+        )
+        return [breach for check in checks for breach in check.breaches]
+
+    @pytest.fixture
+    def held(self, frozen_clock: FrozenClock) -> Dispatch:
+        """The only task that is left, open, and its stock taken."""
+        demo()
+        OnceTask.objects.exclude(executor__name=ANN).update(status="paused")
+        return hand_out(ANN)
+
+    def test_open_dispatch_is_told(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
+        assert self.breaches(frozen_clock) == ["uid_ann still has Entrance photo, Nanjing Road"]
+
+    def test_unmet_quota_counts_only_when_everybody_works(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        assert len(self.breaches(frozen_clock)) == 10
+        assert self.breaches(frozen_clock, everybody=False) == []
+
+    def test_two_open_at_once_are_told(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
+        other = OnceTask.objects.get(title="Freezer count, Nanjing Road")
+        frozen_clock.advance(seconds=1)
+        Dispatch.objects.create(
+            **{
+                **{f.attname: getattr(held, f.attname) for f in Dispatch._meta.concrete_fields},
+                "id": held.pk + 1,
+                "open_for": None,
+                "task": other.pk,
+                "title": other.title,
+                "dispatched_at": frozen_clock.instant,
+            }
+        )
+        assert (
+            "uid_ann was handed Freezer count, Nanjing Road while Entrance photo, Nanjing Road "
+            "was open" in self.breaches(frozen_clock)
+        )
+
+    def test_next_one_at_the_instant_of_the_end_is_no_overlap(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        demo()
+        succeed(hand_out(ANN), frozen_clock)
+        hand_out(ANN)
+        assert not [breach for breach in self.breaches(frozen_clock) if "was handed" in breach]
+
+
+class TestRefusals:
+    @pytest.fixture(autouse=True)
+    def var_dir(self, tmp_path: Path, settings: Any) -> Path:
+        settings.VAR_DIR = tmp_path
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--clients", "0"], "--clients 0 is out of range; choose from 1 to 20"),
+            (["--clients", "21"], "--clients 21 is out of range"),
+            (["--clients", "1", "--seconds", "0"], "--seconds 0 is out of range"),
+            (["--clients", "1", "--seconds", "3601"], "choose from 1 to 3600"),
+            (["--clients", "1"], "There is no demo key in .*make run"),
+            (["--clients", "1", "--key", "oh"], "key is not of the form"),
+            (["--clients", "1", "--key", "a.b", "--url", "oh"], "'oh' is not an address"),
+        ],
+    )
+    def test_wrong_option_is_one_clear_line(
+        self, arguments: list[str], words: str, frozen_clock: FrozenClock
+    ) -> None:
+        with pytest.raises(CommandError, match=words):
+            demo(*arguments)
+        assert not OnceTask.objects.exists()
+
+    def test_no_server_tells_how_to_start_one(
+        self, var_dir: Path, settings: Any, frozen_clock: FrozenClock
+    ) -> None:
+        (var_dir / "demo_key").write_text("a.b\n")
+        settings.PORT = 1
+        with pytest.raises(CommandError, match=r"answers at http://127\.0\.0\.1:1\. .*make run"):
+            demo("--clients", "20")
+        assert not OnceTask.objects.exists()
