@@ -64,7 +64,8 @@ class ReadableHeaders:
             environ["CONTENT_TYPE"] = content_type if _is_readable(content_type) else ""
         if ";" in environ.get("HTTP_ACCEPT", ""):
             ranges = environ["HTTP_ACCEPT"].split(",")
-            environ["HTTP_ACCEPT"] = ",".join(r for r in ranges if _is_readable(r))
+            readable = ",".join(part for part in ranges if _is_readable(part))
+            environ["HTTP_ACCEPT"] = readable or "*/*"
         return self.application(environ, start_response)
 
 

@@ -7,6 +7,7 @@ import logging
 import math
 import random
 import sys
+from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import (
@@ -59,19 +60,25 @@ class ServerError(PlatformError):
     title = "The server failed"
 
 
+_UNREADABLE = "The request cannot be read; compare it with /api/docs/."
+_FAILED = "The request was not carried out; give the operator the request_id."
 _BY_STATUS: dict[int, PlatformError] = {
-    400: Invalid("The request cannot be read; compare it with /api/docs/."),
+    400: Invalid(_UNREADABLE),
     403: Forbidden("This caller may not do that; ask an operator for the permission."),
     404: NotFound("Nothing is known at this address or under this id; check it."),
     405: MethodNotAllowed("This address does not know that method; see the Allow header."),
     413: TooLarge("The body is too large; send less at a time."),
-    500: ServerError("The request was not carried out; give the operator the request_id."),
+    500: ServerError(_FAILED),
 }
 
 
 def by_status(status: int) -> PlatformError:
-    """The error to tell where only a status is known."""
-    return _BY_STATUS.get(status) or _BY_STATUS[500 if status >= 500 else 400]
+    """The error to tell where only a status is known; a rare one is told in general words."""
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    error = ServerError(_FAILED) if status >= 500 else Invalid(_UNREADABLE)
+    error.status, error.title = status, HTTPStatus(status).phrase
+    return error
 
 
 def from_exception(error: BaseException | None) -> PlatformError | None:

@@ -152,6 +152,7 @@ def post(client: Client, body: bytes | str, address: str = "/api/echo/", **extra
         (drf.PermissionDenied(), 403, "forbidden"),
         (drf.NotFound(), 404, "not_found"),
         (drf.MethodNotAllowed("GET"), 405, "method_not_allowed"),
+        (drf.NotAcceptable(), 406, "invalid"),
         (drf.UnsupportedMediaType("x"), 415, "unsupported_media_type"),
         (drf.ParseError(), 400, "malformed"),
         (drf.Throttled(7), 429, "throttled"),
