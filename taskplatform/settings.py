@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,13 @@ env = environ.Env()
 if (BASE_DIR / ".env").is_file():
     env.read_env(BASE_DIR / ".env")
 
-VAR_DIR = Path(env.str("VAR_DIR", default=str(BASE_DIR / "var"))).resolve()
-VAR_DIR.mkdir(parents=True, exist_ok=True)
+VAR_DIR = (BASE_DIR / (env.str("VAR_DIR", default="") or "var")).resolve()
+try:
+    VAR_DIR.mkdir(parents=True, exist_ok=True)
+except OSError as _error:
+    raise ImproperlyConfigured(
+        f"VAR_DIR={VAR_DIR} cannot be made: {_error.strerror}; name a folder that can be written"
+    ) from _error
 
 
 def _flag(name: str) -> bool:
@@ -35,16 +41,28 @@ def _flag(name: str) -> bool:
     raise ImproperlyConfigured(f"{name}={text} is neither yes nor no; write {name}=1 or {name}=0")
 
 
+def _number(name: str, default: int, *, least: int, most: int) -> int:
+    text = env.str(name, default="").strip() or str(default)
+    if not (text.isascii() and text.isdigit() and least <= int(text[:9]) <= most):
+        raise ImproperlyConfigured(f"{name}={text} is no number from {least} to {most}")
+    return int(text)
+
+
 def _kept_secret(path: Path) -> str:
     """The secret key of this machine, made at the first start and kept readable to us alone."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    if path.exists():
         return path.read_text().strip()
-    key = secrets.token_urlsafe(64)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(key)
-    return key
+    # Written aside first: another process must not read half of it, nor a full disk leave that.
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(64))
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink()
+    return path.read_text().strip()
 
 
 # --- Security -------------------------------------------------------------------------------
@@ -58,7 +76,8 @@ if len(SECRET_KEY) < 50:
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-PORT = env.int("PORT", default=8000)
+PORT = _number("PORT", 8000, least=1, most=65_535)
+HOST = env.str("HOST", default="") or "127.0.0.1"
 
 # One switch for everything that only makes sense behind TLS.
 HTTPS = _flag("HTTPS")
@@ -143,14 +162,15 @@ DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_UR
 _database = DATABASES["default"]
 _database["CONN_MAX_AGE"] = None
 _database["CONN_HEALTH_CHECKS"] = True
-if _database["ENGINE"].endswith("sqlite3"):
+_engine: str = _database.get("ENGINE", "")
+if _engine.endswith("sqlite3"):
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
-elif _database["ENGINE"].endswith("mysql"):
+elif _engine.endswith("mysql"):
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
         "charset": "utf8mb4",
@@ -232,6 +252,7 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 LOGIN_URL = reverse_lazy("admin:login")
+LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
@@ -243,7 +264,11 @@ AXES_VERBOSE = False
 # --- Language and time --------------------------------------------------------------------------
 LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="en")
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
-LOCALE_PATHS = [BASE_DIR / "taskplatform" / "locale"]
+LOCALE_PATHS = [
+    BASE_DIR / "taskplatform" / "locale",
+    # What installed packages leave in English.
+    BASE_DIR / "taskplatform" / "package_locale",
+]
 FORMAT_MODULE_PATH = ["taskplatform.formats"]
 USE_I18N = True
 USE_TZ = True
@@ -253,7 +278,6 @@ TIME_ZONE = env.str("TIME_ZONE", default="UTC")
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-LOGIN_REDIRECT_URL = reverse_lazy("admin:index")
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
@@ -269,7 +293,9 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_CLASSES": ["apps.access.throttles.ClientRateThrottle"],
     "DEFAULT_PARSER_CLASSES": ["apps.common.parsers.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "apps.common.schema.ProblemSchema",
+    # `?format=` is a parameter like any other unknown one.
+    "URL_FORMAT_OVERRIDE": None,
     "EXCEPTION_HANDLER": "apps.common.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "UNICODE_JSON": True,
@@ -284,6 +310,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # Without it the page asks a validator on the internet about every schema not on localhost.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
@@ -295,9 +323,17 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": _("Task platform"),
     "SITE_HEADER": _("Task platform"),
+    "SITE_SYMBOL": "task_alt",
     "SITE_URL": None,
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": "taskplatform.site.favicon"}
+    ],
+    "STYLES": ["taskplatform.site.stylesheet"],
+    "SCRIPTS": ["taskplatform.site.script"],
     "SHOW_HISTORY": True,
+    "SHOW_LANGUAGES": True,
     "SHOW_VIEW_ON_SITE": False,
+    "SHOW_BACK_BUTTON": True,
     "SIDEBAR": {
         "show_search": True,
         "navigation": "taskplatform.site.navigation",
@@ -320,9 +356,11 @@ UNFOLD: dict[str, Any] = {
 }
 
 # --- Logs: one JSON object a line on standard error ----------------------------------------------
-LOG_LEVEL = env.str("LOG_LEVEL", default="INFO").upper()
-    # Without it the page asks a validator on the internet about every schema not on localhost.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
+LOG_LEVEL = (env.str("LOG_LEVEL", default="") or "INFO").upper()
+if LOG_LEVEL not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
+    raise ImproperlyConfigured(
+        f"LOG_LEVEL={LOG_LEVEL} is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"
+    )
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -334,12 +372,5 @@ LOGGING: dict[str, Any] = {
         "axes": {"level": "WARNING"},
     },
 }
-    "SITE_SYMBOL": "task_alt",
 
-    "SITE_FAVICONS": [
-        {"rel": "icon", "type": "image/svg+xml", "href": "taskplatform.site.favicon"}
-    ],
-    "STYLES": ["taskplatform.site.stylesheet"],
-    "SCRIPTS": ["taskplatform.site.script"],
 globals().update(Conf.from_environment(os.environ))
-    "SHOW_BACK_BUTTON": True,

@@ -23,6 +23,8 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", favicon),
     path("admin/", admin.site.urls),
+    # Takes the language that a person chooses in the menu.
+    path("i18n/", include("django.conf.urls.i18n")),
     path("api/v1/", include("apps.dispatch.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     # Split: the page and its script come apart, so that no script stands inside HTML.

@@ -122,8 +122,8 @@ class Migration(migrations.Migration):
             name='OperatorScope',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('executor', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='operator_scopes', to='dispatch.executor')),
-                ('operator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='executor_scopes', to=settings.AUTH_USER_MODEL)),
+                ('executor', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='operator_scopes', to='dispatch.executor', verbose_name='executor')),
+                ('operator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='executor_scopes', to=settings.AUTH_USER_MODEL, verbose_name='operator')),
             ],
             options={
                 'verbose_name': 'operator scope',

@@ -101,9 +101,17 @@ class OperatorScope(models.Model):
     """
 
     operator = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, related_name="executor_scopes"
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        related_name="executor_scopes",
+        verbose_name=_("operator"),
     )
-    executor = models.ForeignKey(Executor, models.CASCADE, related_name="operator_scopes")
+    executor = models.ForeignKey(
+        Executor,
+        models.CASCADE,
+        related_name="operator_scopes",
+        verbose_name=_("executor"),
+    )
 
     class Meta:
         verbose_name = _("operator scope")
