@@ -113,10 +113,18 @@ def test_docstring_naming_no_line_of_the_map_fails(tree: Path, run: Run) -> None
         ("unit/test_thing.py", '"""S0.1"""\n'),
         ("unit/test_thing.py", 'def helper():\n    """S0.1"""\n'),
         ("unit/test_thing.py", 'class TestThing:\n    """S0.1"""\n'),
+        ("unit/test_thing.py", 'class Made:\n    def test_x(self):\n        """S0.1"""\n'),
         ("unit/test_thing.py", 'def test_happens():\n    "Some S0.x"\n    x = "S0.1"\n'),
         ("unit/thing.py", 'def test_happens():\n    """S0.1"""\n'),
     ],
-    ids=["empty module", "no test", "empty class", "no docstring", "no test file"],
+    ids=[
+        "empty module",
+        "no test",
+        "empty class",
+        "uncollected class",
+        "no docstring",
+        "no test file",
+    ],
 )
 def test_naming_without_a_test_beneath_proves_nothing(
     tree: Path, run: Run, name: str, source: str
