@@ -153,7 +153,7 @@ def find_once_task(pk: int, *, bound: Iterable[str] | None = None) -> OnceTask:
         tasks = tasks.within(bound)
     task = tasks.filter(pk=pk).first() if pk < 2**63 else None
     if task is None:
-        raise NotFound(f"There is no once task {pk}.")
+        raise NotFound(f"There is no once task {str(pk)[:40]}.")
     return task
 
 

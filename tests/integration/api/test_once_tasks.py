@@ -1,0 +1,390 @@
+"""/once-tasks/ and /once-tasks/{id}/: what operators plan. S0.3, S0.7, S0.9, S0.32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.dispatch.models import OnceTask
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import checksum
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/api/v1/once-tasks/"
+PULL = "/api/v1/dispatch/"
+MINIMUM = {"title": "Check the shelf", "executor": "uid_alice"}
+DEFAULTS = {
+    "template": None,
+    "template_version": None,
+    "params": {},
+    "start_at": "2026-03-02T09:00:00Z",
+    "end_at": None,
+    "mode": "single",
+    "dispatch_times": 1,
+    "priority": 0,
+    "lease_seconds": 3600,
+    "on_failure": "finish",
+    "on_expiry": "give_back",
+    "max_rounds": 3,
+    "status": "active",
+    "handed": 0,
+    "remaining": 1,
+    "version": 1,
+    "created_at": "2026-03-02T09:00:00Z",
+    "updated_at": "2026-03-02T09:00:00Z",
+}
+WHOLE = {
+    "title": "Łódź: photo check ☃",
+    "executor": "gid_sales",
+    "template": "photo-check",
+    "params": {"shop": "Łódź 1", "photos": 3},
+    "start_at": "2026-03-02T18:30:00+08:00",
+    "end_at": "2026-03-09T00:00:00.250000Z",
+    "mode": "multi",
+    "dispatch_times": 6,
+    "priority": -100,
+    "lease_seconds": 2_592_000,
+    "on_failure": "retry_same",
+    "on_expiry": "keep",
+    "max_rounds": 5,
+    "status": "paused",
+}
+
+
+def planned(api: ContractClient, **changes: Any) -> dict[str, Any]:
+    answer = api.post(TASKS, {**MINIMUM, **changes})
+    assert answer.status_code == 201, answer.content
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def at(task: dict[str, Any]) -> str:
+    return f"{TASKS}{task['id']}/"
+
+
+@pytest.fixture
+def people(api: ContractClient) -> None:
+    """alice and bob in the group sales, and a template."""
+    factories.group(members=["uid_alice", "uid_bob"])
+    factories.template("photo-check")
+
+
+@pytest.mark.usefixtures("people")
+class TestCreate:
+    def test_defaults_are_those_of_the_contract(self, api: ContractClient) -> None:
+        """S0.3, S0.7, S0.9: a title and an executor are enough."""
+        answer = api.post(TASKS, MINIMUM)
+
+        assert answer.status_code == 201
+        told = answer.json()
+        assert told == {**MINIMUM, **DEFAULTS, "id": OnceTask.objects.get().pk}
+        assert type(told["id"]) is int
+        assert api.get(at(told)).json() == told
+
+    def test_every_field_is_taken_and_told(self, api: ContractClient) -> None:
+        """S0.2, S0.3, S0.7: instants are told in UTC, the template with its version."""
+        told = api.post(TASKS, WHOLE).json()
+
+        assert {name: told[name] for name in WHOLE} == {
+            **WHOLE,
+            "start_at": "2026-03-02T10:30:00Z",
+        }
+        assert (told["template_version"], told["handed"], told["remaining"]) == (1, 0, 6)
+
+    @pytest.mark.parametrize(
+        ("changes", "remaining"),
+        [
+            ({"mode": "multi", "dispatch_times": None}, None),
+            ({"mode": "multi", "dispatch_times": 2_147_483_647}, 2_147_483_647),
+            ({"mode": "blocking", "dispatch_times": 2}, 2),
+            ({"priority": 100, "lease_seconds": 1, "max_rounds": 1}, 1),
+            ({"end_at": "9999-12-31T23:59:59.999999Z", "start_at": "1970-01-01T00:00:00Z"}, 1),
+            ({"params": {"deep": {"a": [{"b": [[[[[[[[[[1]]]]]]]]]]}]}}}, 1),
+        ],
+    )
+    def test_values_at_the_limits_are_taken(
+        self, api: ContractClient, changes: dict[str, Any], remaining: int | None
+    ) -> None:
+        """S0.9: ranges are inclusive; null in mode multi means every member once."""
+        told = planned(api, **changes)
+
+        assert {name: told[name] for name in changes} == changes
+        assert told["remaining"] == remaining
+
+    @pytest.mark.parametrize(
+        ("changes", "fields"),
+        [
+            ({"dispatch_times": 2}, ["dispatch_times"]),
+            ({"dispatch_times": None}, ["dispatch_times"]),
+            ({"mode": "blocking", "dispatch_times": None}, ["dispatch_times"]),
+            ({"end_at": "2026-03-02T09:00:00Z"}, ["end_at"]),
+            (
+                {"start_at": "2026-03-03T00:00:00Z", "end_at": "2026-03-02T23:00:00Z"},
+                ["end_at"],
+            ),
+            ({"executor": "uid_nobody"}, ["executor"]),
+            ({"executor": "alice"}, ["executor"]),
+            ({"template": "nothing"}, ["template"]),
+            ({"template": "photo-check"}, ["params.shop"]),
+            (
+                {"template": "photo-check", "params": {"shop": 1, "photos": "x"}},
+                ["params.photos", "params.shop"],
+            ),
+            ({"template": "photo-check", "params": {"shop": "1", "extra": 1}}, ["params"]),
+            ({"status": "deleted"}, ["status"]),
+            ({"priority": 101, "lease_seconds": 0}, ["priority", "lease_seconds"]),
+        ],
+        ids=str,
+    )
+    def test_what_makes_no_sense_is_refused_field_by_field(
+        self, api: ContractClient, changes: dict[str, Any], fields: list[str]
+    ) -> None:
+        """S0.2, S0.7: every wrong field is named, nothing is planned."""
+        before = checksum()
+
+        answer = api.post(TASKS, {**MINIMUM, **changes})
+
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+        assert [error["field"] for error in answer.json()["errors"]] == fields
+        assert checksum() == before
+
+    @pytest.mark.parametrize(
+        "field",
+        ["id", "handed", "remaining", "template_version", "created_at", "created_by", "source"],
+    )
+    def test_what_the_server_sets_cannot_be_sent(self, api: ContractClient, field: str) -> None:
+        """S0.7: no mass assignment."""
+        answer = api.post(TASKS, {**MINIMUM, field: 1})
+
+        assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
+
+    def test_params_round_trip(self, api: ContractClient) -> None:
+        """S0.3, I18: what was planned is what is pulled."""
+        params = {
+            "text": "☃ \U0001f600 </script> {{7*7}} ' \" \\ %s \u202e",
+            "numbers": [0, -1, 2**63 - 1, -(2**63), 1.5, 1e22, -0.0],
+            "empty": [{}, [], "", None, True, False],
+            "": {"ключ": 1},
+        }
+
+        told = planned(api, params=params)
+
+        assert told["params"] == params
+        assert api.get(at(told)).json()["params"] == params
+        pulled = api.post(PULL, {"uid": "uid_alice"}).json()["params"]
+        assert pulled == params
+        assert [type(n) for n in pulled["numbers"]] == [int] * 4 + [float] * 3
+
+
+@pytest.mark.usefixtures("people")
+class TestStock:
+    def test_handed_and_remaining_count_what_is_out(self, api: ContractClient) -> None:
+        """S0.9, S0.12, I1: out, given back, used up."""
+        task = planned(api, executor="gid_sales", mode="multi", dispatch_times=2)
+        numbers = [
+            api.post(PULL, {"uid": uid}).json()["number"] for uid in ("uid_alice", "uid_bob")
+        ]
+
+        both = api.get(at(task)).json()
+        api.post("/api/v1/dispatch/release/", {"uid": "uid_bob", "number": numbers[1]})
+        one = api.get(at(task)).json()
+
+        assert (both["handed"], both["remaining"]) == (2, 0)
+        assert (one["handed"], one["remaining"]) == (1, 1)
+
+    def test_unlimited_task_counts_and_has_no_remainder(self, api: ContractClient) -> None:
+        """S0.9."""
+        task = planned(api, executor="gid_sales", mode="multi", dispatch_times=None)
+        api.post(PULL, {"uid": "uid_alice"})
+
+        told = api.get(TASKS).json()["results"][0]
+
+        assert (told["id"], told["handed"], told["remaining"]) == (task["id"], 1, None)
+
+    def test_fewer_times_than_handed_means_exhausted(self, api: ContractClient) -> None:
+        """S0.9: remaining never goes below 0, and nobody gets another one."""
+        task = planned(api, executor="gid_sales", mode="multi", dispatch_times=3)
+        for uid in ("uid_alice", "uid_bob"):
+            api.post(PULL, {"uid": uid})
+
+        told = api.patch(at(task), {"dispatch_times": 1}).json()
+
+        assert (told["handed"], told["remaining"]) == (2, 0)
+
+
+@pytest.mark.usefixtures("people")
+class TestEdit:
+    def test_patch_changes_what_it_names(self, api: ContractClient, frozen_clock: Any) -> None:
+        """S0.32, I57: one field, the rest as it was; the version and the time of the edit move."""
+        task = planned(api, params={"a": 1}, priority=5)
+        frozen_clock.advance(minutes=1)
+
+        told = api.patch(at(task), {"priority": 7}).json()
+
+        assert told == {
+            **task,
+            "priority": 7,
+            "version": 2,
+            "updated_at": "2026-03-02T09:01:00Z",
+        }
+
+    @pytest.mark.parametrize("body", [{}, {"priority": 0}, {"title": "Check the shelf"}])
+    def test_edit_that_changes_nothing_is_none(
+        self, api: ContractClient, body: dict[str, Any]
+    ) -> None:
+        """I55, I57: no version, no entry."""
+        task = planned(api)
+        before = checksum()
+
+        assert api.patch(at(task), body).json() == task
+        assert checksum() == before
+
+    def test_put_sets_what_it_leaves_out_to_the_defaults(self, api: ContractClient) -> None:
+        """S0.32: the whole plan anew; only the start is kept, for now has passed."""
+        task = planned(api, **WHOLE)
+
+        told = api.put(at(task), MINIMUM).json()
+
+        assert told == {
+            **task,
+            **MINIMUM,
+            **DEFAULTS,
+            "start_at": task["start_at"],
+            "version": 2,
+        }
+
+    def test_put_without_title_is_refused(self, api: ContractClient) -> None:
+        """S0.32: what has no default is demanded."""
+        answer = api.put(at(planned(api)), {"executor": "uid_alice"})
+
+        assert [error["field"] for error in answer.json()["errors"]] == ["title"]
+
+    def test_moved_task_is_pulled_by_its_new_executor(self, api: ContractClient) -> None:
+        """S0.32, I7: by the next pull of each."""
+        task = planned(api)
+        api.patch(at(task), {"executor": "uid_bob"})
+
+        assert api.post(PULL, {"uid": "uid_alice"}).status_code == 204
+        assert api.post(PULL, {"uid": "uid_bob"}).json()["task"] == task["id"]
+
+    def test_paused_task_rests_until_it_is_active(self, api: ContractClient) -> None:
+        """S0.3, I7."""
+        task = planned(api, status="paused")
+        paused = api.post(PULL, {"uid": "uid_alice"})
+        api.patch(at(task), {"status": "active"})
+
+        assert paused.status_code == 204
+        assert api.post(PULL, {"uid": "uid_alice"}).status_code == 200
+
+    def test_edit_of_an_older_version_is_a_conflict(self, api: ContractClient) -> None:
+        """I57: nothing is saved; without `version` the last edit wins."""
+        task = planned(api)
+        api.patch(at(task), {"priority": 1, "version": 1})
+        before = checksum()
+
+        stale = api.patch(at(task), {"priority": 2, "version": 1})
+
+        assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
+        assert checksum() == before
+        assert api.patch(at(task), {"priority": 2}).status_code == 200
+
+    def test_edit_is_checked_with_what_it_leaves_as_it_is(self, api: ContractClient) -> None:
+        """S0.7: the plan as a whole must make sense."""
+        task = planned(api, **WHOLE)
+        before = checksum()
+
+        for body, field in (
+            ({"mode": "single"}, "dispatch_times"),
+            ({"end_at": "2026-03-02T10:30:00Z"}, "end_at"),
+            ({"params": {}}, "params.shop"),
+            ({"dispatch_times": None, "mode": "blocking"}, "dispatch_times"),
+        ):
+            answer = api.patch(at(task), body)
+            assert answer.status_code == 400
+            assert [error["field"] for error in answer.json()["errors"]] == [field]
+        assert checksum() == before
+
+    def test_edit_is_journaled_with_before_and_after(self, api: ContractClient) -> None:
+        """I55: one entry, by the key, with the changed values."""
+        task = planned(api)
+        api.patch(at(task), {"priority": 7, "title": "Check the shelf"})
+
+        entry = JournalEntry.objects.get(event="task_changed")
+        assert entry.actor.startswith("key:")
+        assert entry.data == {"before": {"priority": 0}, "after": {"priority": 7}}
+
+
+@pytest.mark.usefixtures("people")
+class TestDelete:
+    def test_deleted_task_is_gone_and_its_open_dispatch_goes_on(self, api: ContractClient) -> None:
+        """S0.3, I7: 204 without a body; what is in flight may still be called back."""
+        task = planned(api)
+        number = api.post(PULL, {"uid": "uid_alice"}).json()["number"]
+
+        answer = api.delete(at(task))
+
+        assert (answer.status_code, answer.content) == (204, b"")
+        for gone in (api.get(at(task)), api.patch(at(task), {}), api.put(at(task), MINIMUM)):
+            assert gone.status_code == 404
+        assert api.get(TASKS).json()["results"] == []
+        body = {"uid": "uid_alice", "number": number, "outcome": "succeeded"}
+        assert api.post("/api/v1/callback/", body).status_code == 200
+
+    def test_deleted_task_is_never_handed_out(self, api: ContractClient) -> None:
+        """I7: from the answer on."""
+        api.delete(at(planned(api)))
+
+        assert api.post(PULL, {"uid": "uid_alice"}).status_code == 204
+
+    def test_second_delete_is_not_found(self, api: ContractClient) -> None:
+        """S0.3: and changes nothing."""
+        task = planned(api)
+        api.delete(at(task))
+        before = checksum()
+
+        assert api.delete(at(task)).status_code == 404
+        assert checksum() == before
+
+
+@pytest.mark.usefixtures("people")
+class TestRead:
+    def test_list_filters_by_executor_and_status(self, api: ContractClient) -> None:
+        """S0.31."""
+        alices = planned(api)
+        group = planned(api, executor="gid_sales", status="paused")
+
+        def listed(**query: str) -> list[int]:
+            return [row["id"] for row in api.get(TASKS, **query).json()["results"]]
+
+        assert listed() == [group["id"], alices["id"]]
+        assert listed(executor="uid_alice") == [alices["id"]]
+        assert listed(executor="gid_sales", status="paused") == [group["id"]]
+        assert listed(executor="gid_sales", status="active") == []
+        assert listed(executor="uid_alice ") == listed(executor="uid_nobody") == []
+
+    @pytest.mark.parametrize("query", [{"status": "deleted"}, {"status": ""}, {"executor": ""}])
+    def test_wrong_filter_is_refused(self, api: ContractClient, query: dict[str, str]) -> None:
+        answer = api.get(TASKS, **query)
+
+        assert answer.status_code == 400
+        assert [error["field"] for error in answer.json()["errors"]] == list(query)
+
+    @pytest.mark.parametrize(
+        "pk", ["0", "999999", "9223372036854775808", "9" * 4000, "9" * 5000, "-1", "1.0", "x", "１"]
+    )
+    def test_unknown_id_is_not_found(self, api: ContractClient, pk: str) -> None:
+        """S0.3: ids beyond 64 bits, too."""
+        path = f"{TASKS}{pk}/"
+
+        for answer in (
+            api.get(path),
+            api.patch(path, {"priority": 1}),
+            api.put(path, MINIMUM),
+            api.delete(path),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            assert len(answer.json()["detail"]) < 300
