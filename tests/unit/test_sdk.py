@@ -1,4 +1,4 @@
-"""S0.1, S0.29, I4, I13: the client for other machines, its repeats and its clear errors."""
+"""I4, I13: the client for other machines, its repeats and its clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S0.1: the file of the client: what it runs on, and how it is told where and with which key."""
+"""The file of the client: what it runs on, and how it is told where and with which key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S0.1, S0.14, S0.28, S0.29: the loop of the client: pull, handle, call back, wait."""
+"""S0.1: the loop of the client: ask, work, call back, ask again; the server never calls it."""
 
 from __future__ import annotations
 
