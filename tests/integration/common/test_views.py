@@ -146,7 +146,7 @@ def test_answer_is_json_whatever_is_accepted(client: Client, accept: str) -> Non
     response = client.get("/api/echo/", headers={"accept": accept})
 
     assert response["Content-Type"] == "application/json"
-    assert response.json() == {"limit": 50, "cursor": ""}
+    assert response.json()["limit"] == 50
 
 
 @pytest.mark.parametrize(
