@@ -276,7 +276,8 @@ def test_instant_goes_out_in_utc_with_z(at: datetime, text: str) -> None:
 @given(st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30), timezones=st.timezones()))
 def test_instant_comes_back_from_the_wire_equal(at: datetime) -> None:
     """I18: times round-trip."""
-    assert Body.check({"uid": "uid_a", "at": wire_time(at)})["at"] == at
+    # In UTC, because Python holds a local time inside a gap for equal to no other.
+    assert Body.check({"uid": "uid_a", "at": wire_time(at)})["at"] == at.astimezone(UTC)
 
 
 # --- query parameters -----------------------------------------------------------------------
