@@ -98,9 +98,6 @@ EXTRA_APPS = env.list("EXTRA_APPS", default=[])
 INSTALLED_APPS = [
     # Basic: the site is ours, so the theme must not put its own in the way.
     "unfold.apps.BasicAppConfig",
-    "unfold.contrib.filters",
-    "unfold.contrib.forms",
-    "unfold.contrib.import_export",
     "taskplatform.apps.PlatformAdminConfig",
     "taskplatform.apps.TaskPlatformConfig",
     "django.contrib.auth",
@@ -111,7 +108,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "django_filters",
-    "import_export",
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "axes",
@@ -315,7 +311,13 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    "ENUM_NAME_OVERRIDES": {},
+    # Sets of words that fields of several names or shapes have in common.
+    "ENUM_NAME_OVERRIDES": {
+        "DispatchState": "apps.dispatch.models.Dispatch.State",
+        "Outcome": "apps.dispatch.services.callback.OUTCOMES",
+        "TaskStatus": "apps.dispatch.api.shapes.STANDING",
+        "TemplateStatus": "apps.dispatch.models.Template.Status",
+    },
     "DISABLE_ERRORS_AND_WARNINGS": False,
 }
 

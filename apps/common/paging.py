@@ -28,7 +28,7 @@ class PageQuery(StrictSerializer):
     limit = Integer(
         min_value=1, max_value=100, default=50, help_text="Rows in one answer, 1 to 100."
     )
-    cursor = Text(max_length=400, default="", help_text="From `next` of the answer before.")
+    cursor = Text(max_length=400, required=False, help_text="From `next` of the answer before.")
 
 
 class KeysetPage:

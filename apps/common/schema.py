@@ -41,10 +41,11 @@ PROBLEM: dict[str, Any] = {
     },
     "required": ["type", "title", "status", "detail", "code", "errors", "request_id"],
 }
+_WAIT = {"schema": {"type": "integer"}, "required": True, "description": "Seconds to wait."}
 _HEADERS = {
-    401: {"WWW-Authenticate": {"schema": _TEXT}},
-    429: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
-    503: {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}},
+    401: {"WWW-Authenticate": {"schema": _TEXT, "required": True}},
+    429: {"Retry-After": _WAIT},
+    503: {"Retry-After": _WAIT},
 }
 
 
@@ -127,7 +128,7 @@ class ProblemSchema(AutoSchema):
 
 
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Tells that unknown fields are refused."""
+    """Tells that unknown fields are refused, and that PATCH leaves alone what it does not name."""
 
     target_class = StrictSerializer
     match_subclasses = True
@@ -138,6 +139,12 @@ class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-
         )
         if direction == "request":
             schema["additionalProperties"] = False
+        if auto_schema.method == "PATCH":
+            for told in schema.get("properties", {}).values():
+                told.pop("default", None)
+        if not vars(type(self.target)).get("__doc__"):
+            # What StrictSerializer says of itself is for its callers.
+            schema.pop("description", None)
         return schema
 
 

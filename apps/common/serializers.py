@@ -214,7 +214,7 @@ class Names(_Strict, serializers.ListField):
         return names
 
 
-@extend_schema_field({"type": "string", "pattern": "^[0-9]{1,18}$"})
+@extend_schema_field({"type": "string", "pattern": "^[0-9]{1,19}$"})
 class DecimalId(_Strict):
     """The id of a dispatch or job, on the wire a decimal string → int of 63 bits."""
 

@@ -28,8 +28,8 @@ _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 
 class DispatchQuery(PageQuery):
     executor = Text(max_length=names.MOST_CHARACTERS, required=False)
-    state = Choice(choices=Dispatch.State.values, required=False)
-    source = Choice(choices=Source.values, required=False)  # type: ignore[assignment]
+    state = Choice(choices=Dispatch.State.choices, required=False)
+    source = Choice(choices=Source.choices, required=False)  # type: ignore[assignment]
     task = Integer(min_value=1, max_value=2**63 - 1, required=False)
     dispatched_after = Instant(required=False)
     dispatched_before = Instant(required=False)

@@ -20,7 +20,7 @@ READ_AND_PLAN = {"GET": "read", "POST": "operate", "PUT": "operate", "PATCH": "o
 
 
 class ExecutorQuery(PageQuery):
-    kind = Choice(choices=Executor.Kind.values, required=False)
+    kind = Choice(choices=Executor.Kind.choices, required=False)
 
 
 class ExecutorChanges(StrictSerializer):
@@ -31,7 +31,7 @@ class ExecutorChanges(StrictSerializer):
 
 class ExecutorBody(StrictSerializer):
     name = Text(max_length=names.MOST_CHARACTERS)
-    kind = Choice(choices=Executor.Kind.values, required=False)
+    kind = Choice(choices=Executor.Kind.choices, required=False)
     title = Text(max_length=executors.MOST_TITLE, allow_blank=True, required=False, default="")
     enabled = Boolean(required=False, default=True)
 

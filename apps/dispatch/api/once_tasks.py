@@ -21,13 +21,11 @@ from apps.common.serializers import (
 )
 from apps.common.views import ApiView
 from apps.dispatch.api.bindings import actor_of, bound_of
-from apps.dispatch.api.shapes import OnceTaskOut, once_task_shape
+from apps.dispatch.api.shapes import STANDING, OnceTaskOut, once_task_shape
 from apps.dispatch.models import OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.task import DISPATCH_TIMES, LEASE_SECONDS, MOST_TITLE, PRIORITIES, ROUNDS
 from apps.dispatch.services import executors, tasks, templates
-
-STANDING = [OnceTask.Status.ACTIVE.value, OnceTask.Status.PAUSED.value]
 
 
 class OnceTaskQuery(PageQuery):
@@ -40,9 +38,9 @@ class OnceTaskBody(StrictSerializer):
     executor = Text(max_length=names.MOST_CHARACTERS)
     template = Text(max_length=templates.MOST_NAME, required=False, allow_null=True, default=None)
     params = JsonObject(required=False, default=dict)
-    start_at = Instant(required=False, help_text="Now, when absent.")
+    start_at = Instant(required=False, help_text="A new task starts now when it is absent.")
     end_at = Instant(required=False, allow_null=True, default=None)
-    mode = Choice(choices=OnceTask.Mode.values, required=False, default=OnceTask.Mode.SINGLE.value)
+    mode = Choice(choices=OnceTask.Mode.choices, required=False, default=OnceTask.Mode.SINGLE.value)
     dispatch_times = Integer(
         min_value=DISPATCH_TIMES[0],
         max_value=DISPATCH_TIMES[1],
@@ -56,10 +54,10 @@ class OnceTaskBody(StrictSerializer):
         min_value=LEASE_SECONDS[0], max_value=LEASE_SECONDS[1], required=False, default=3600
     )
     on_failure = Choice(
-        choices=OnceTask.OnFailure.values, required=False, default=OnceTask.OnFailure.FINISH.value
+        choices=OnceTask.OnFailure.choices, required=False, default=OnceTask.OnFailure.FINISH.value
     )
     on_expiry = Choice(
-        choices=OnceTask.OnExpiry.values, required=False, default=OnceTask.OnExpiry.GIVE_BACK.value
+        choices=OnceTask.OnExpiry.choices, required=False, default=OnceTask.OnExpiry.GIVE_BACK.value
     )
     max_rounds = Integer(min_value=ROUNDS[0], max_value=ROUNDS[1], required=False, default=3)
     status = Choice(choices=STANDING, required=False, default=OnceTask.Status.ACTIVE.value)

@@ -21,9 +21,17 @@ from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatc
 from apps.dispatch.models import Executor
 from apps.dispatch.services import callback, pull
 
-RETRY_AFTER = OpenApiParameter(
-    "Retry-After", int, OpenApiParameter.HEADER, response=[204], description="Seconds to wait."
-)
+
+def retry_after(status: int, *, required: bool) -> OpenApiParameter:
+    """How OpenAPI tells of the header on that answer."""
+    return OpenApiParameter(
+        "Retry-After",
+        int,
+        OpenApiParameter.HEADER,
+        response=[status],
+        required=required,
+        description="Seconds to wait.",
+    )
 
 
 class PullBody(StrictSerializer):
@@ -66,7 +74,9 @@ class PullView(UserView):
     bodies = {"post": PullBody}
     problems = (404,)
 
-    @extend_schema(responses={200: DispatchOut, 204: None}, parameters=[RETRY_AFTER])
+    @extend_schema(
+        responses={200: DispatchOut, 204: None}, parameters=[retry_after(204, required=True)]
+    )
     def post(self, request: Request) -> Response:
         body = self.read_body()
         taken = pull.take_next(self.user(request, body["uid"]))
@@ -82,7 +92,7 @@ class CallbackView(UserView):
     queries = {"post": CallbackQuery}
     problems = (404, 409, 422)
 
-    @extend_schema(responses={200: CallbackOut})
+    @extend_schema(responses={200: CallbackOut}, parameters=[retry_after(200, required=False)])
     def post(self, request: Request) -> Response:
         body = self.read_body()
         user = self.user(request, body.pop("uid"))

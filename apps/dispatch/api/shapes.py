@@ -7,7 +7,13 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.common.serializers import wire_time
-from apps.dispatch.models import Dispatch, Executor, OnceTask, Template
+from apps.dispatch.models import Dispatch, Executor, OnceTask, Source, Template
+from apps.dispatch.services import callback
+
+# The states of a task that the API tells and takes; a deleted one is no longer known.
+STANDING = [
+    choice for choice in OnceTask.Status.choices if choice[0] != OnceTask.Status.DELETED.value
+]
 
 
 def dispatch_shape(dispatch: Dispatch) -> dict[str, Any]:
@@ -93,7 +99,7 @@ def once_task_shape(task: OnceTask, *, handed: int) -> dict[str, Any]:
     }
 
 
-class _TemplateName(serializers.Serializer[Any]):
+class TemplateVersionOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     version = serializers.IntegerField()
 
@@ -101,12 +107,12 @@ class _TemplateName(serializers.Serializer[Any]):
 class DispatchOut(serializers.Serializer[Any]):
     number = serializers.CharField(help_text="The log number, a decimal string.")
     redo = serializers.IntegerField(help_text="How often it was pulled again while open.")
-    source = serializers.ChoiceField(choices=["once", "rotate"])  # type: ignore[assignment]
+    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
     task = serializers.IntegerField()
     occurrence_at = serializers.DateTimeField()
     title = serializers.CharField()
     params = serializers.DictField()
-    template = _TemplateName(allow_null=True)
+    template = TemplateVersionOut(allow_null=True)
     dispatched_at = serializers.DateTimeField()
     deadline_at = serializers.DateTimeField()
 
@@ -122,7 +128,7 @@ class DispatchDetailOut(DispatchOut):
 
 class CallbackOut(serializers.Serializer[Any]):
     number = serializers.CharField()
-    state = serializers.ChoiceField(choices=["succeeded", "failed"])
+    state = serializers.ChoiceField(choices=callback.OUTCOMES)
     finished_at = serializers.DateTimeField()
     next = DispatchOut(allow_null=True)
 
@@ -169,7 +175,7 @@ class OnceTaskOut(serializers.Serializer[Any]):
     on_failure = serializers.ChoiceField(choices=OnceTask.OnFailure.choices)
     on_expiry = serializers.ChoiceField(choices=OnceTask.OnExpiry.choices)
     max_rounds = serializers.IntegerField()
-    status = serializers.ChoiceField(choices=["active", "paused"])
+    status = serializers.ChoiceField(choices=STANDING)
     handed = serializers.IntegerField()
     remaining = serializers.IntegerField(allow_null=True)
     version = serializers.IntegerField()

@@ -144,7 +144,7 @@ def test_body_tells_the_bounds_that_are_checked(document: dict[str, Any]) -> Non
     assert told["title"]["pattern"] == r"\S"
     assert "pattern" not in told["memo"]
     assert (told["count"]["minimum"], told["count"]["maximum"]) == (1, 100)
-    assert told["number"]["pattern"] == "^[0-9]{1,18}$"
+    assert told["number"]["pattern"] == "^[0-9]{1,19}$"
     assert told["params"]["type"] == "object"
     assert told["members"]["maxItems"] == 7
     assert "requestBody" not in operation(document, "post", "/api/v1/things/{name}/")
