@@ -22,12 +22,13 @@ def window(
 ) -> Window:
     """The window at `now`.
 
-    `latest_done` is the occurrence_at of the executor's latest dispatch that succeeded or failed.
-    The lower end follows it, but stays at least `hours` back, so that work created late, joined
-    late or given back is not lost, and at most `lookback`, so that a long-idle executor slides
-    forward. The upper end looks `hours` ahead.
+    `latest_done` is the occurrence_at of the executor's latest dispatch that succeeded or failed,
+    None when there is none. The lower end follows it, but stays at least `hours` back, so that
+    work created late, joined late or given back is not lost, and at most `lookback`, so that a
+    long-idle executor slides forward; a newcomer starts there. The upper end looks `hours` ahead.
     """
     ahead = timedelta(hours=hours)
-    near = now - ahead
-    lower = near if latest_done is None else min(latest_done, near)
-    return Window(max(now - lookback, lower), now + ahead)
+    earliest = now - lookback
+    if latest_done is not None:
+        earliest = max(earliest, min(latest_done, now - ahead))
+    return Window(earliest, now + ahead)

@@ -144,6 +144,12 @@ class TestWhen:
         task = factories.once_task(alice)
         assert taken(alice).task == task.pk
 
+    def test_newcomer_gets_what_has_waited_for_days(self, frozen_clock: Any) -> None:
+        """S0.15: who has finished nothing yet is served from the whole lookback."""
+        alice = factories.user()
+        task = factories.once_task(alice, start_at=frozen_clock.instant - timedelta(days=6))
+        assert taken(alice).task == task.pk
+
     def test_work_older_than_the_lookback_is_left_alone(self, frozen_clock: Any) -> None:
         alice = factories.user()
         factories.once_task(alice, start_at=frozen_clock.instant - timedelta(days=8))

@@ -18,7 +18,7 @@ def ago(**fields: float) -> datetime:
 @pytest.mark.parametrize(
     ("latest_done", "lower"),
     [
-        (None, ago(hours=6)),
+        (None, ago(days=7)),
         (ago(minutes=1), ago(hours=6)),
         (ago(hours=6), ago(hours=6)),
         (ago(hours=20), ago(hours=20)),
@@ -35,8 +35,13 @@ def test_lower_end_follows_the_latest_done_within_bounds(
     assert frame.upper == NOW + timedelta(hours=6)
 
 
+def test_lookback_shorter_than_the_hours_wins() -> None:
+    frame = window(now=NOW, latest_done=NOW, hours=6, lookback=timedelta(hours=1))
+    assert frame.lower == ago(hours=1)
+
+
 def test_window_holds_its_lower_but_not_its_upper_end() -> None:
-    frame = window(now=NOW, latest_done=None, hours=6, lookback=timedelta(days=7))
+    frame = window(now=NOW, latest_done=NOW, hours=6, lookback=timedelta(days=7))
     assert frame.lower in frame
     assert frame.lower - timedelta(microseconds=1) not in frame
     assert frame.upper - timedelta(microseconds=1) in frame
