@@ -1,4 +1,4 @@
-"""People in the admin: accounts, roles, and who was locked out."""
+"""What only the whole can say in the admin: people, their roles, and how far they see."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
@@ -19,7 +20,9 @@ from apps.common.admin.theme import (
     UserChangeForm,
     UserCreationForm,
 )
-from apps.dispatch.models import OperatorScope
+from apps.dispatch.models import Executor, OperatorScope
+from apps.journal.admin import JournalEntryAdmin
+from apps.journal.models import JournalEntry
 
 
 class OperatorScopeInline(TabularInline):
@@ -55,6 +58,17 @@ class GroupAdmin(DjangoGroupAdmin, PlatformModelAdmin):
     """Roles: viewer, operator and configurer are remade by every migrate."""
 
 
+class OperatorsJournalAdmin(JournalEntryAdmin):
+    """The journal as far as an operator with limits may see it: entries about those executors."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
+        entries: QuerySet[JournalEntry] = super().get_queryset(request)
+        bound = OperatorScope.names_of(request.user)
+        if bound is None:
+            return entries
+        return entries.filter(executor__in=Executor.objects.within(bound).values("name"))
+
+
 class AccessAttemptAdmin(MachineRowAdmin):
     """Names and addresses with wrong passwords; deleting a row unlocks it."""
 
@@ -76,6 +90,8 @@ class AccessLogAdmin(MachineRowAdmin):
     search_help_text = _("Name, in full")
 
 
+admin.site.unregister(JournalEntry)
+admin.site.register(JournalEntry, OperatorsJournalAdmin)
 admin.site.unregister(User)
 admin.site.unregister(Group)
 admin.site.register(User, UserAdmin)

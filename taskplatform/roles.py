@@ -51,6 +51,7 @@ _CONFIGURER = [
     "dispatch.change_operatorscope",
     "dispatch.delete_operatorscope",
     "dispatch.view_payload",
+    "journal.view_payload",
 ]
 ROLES: dict[str, list[str]] = {
     "viewer": _VIEWER,

@@ -55,6 +55,7 @@ class JournalEntry(models.Model):
     class Meta:
         verbose_name = _("journal entry")
         verbose_name_plural = _("journal entries")
+        permissions = [("view_payload", _("Can see data of journal entries"))]
         indexes = [
             # The timeline of one subject.
             models.Index(fields=["source", "subject_id", "id"], name="journal_subject"),

@@ -42,6 +42,12 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def is_valid(self) -> bool:
         return not self.is_draft and super().is_valid()
 
+    def validate_unique(self) -> None:
+        """Nothing: the service says it in words, beside the field."""
+
+    def validate_constraints(self) -> None:
+        """Nothing, as above."""
+
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if self.refusal is not None:

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils.choices import flatten_choices
 from django.utils.formats import localize
+from django.utils.text import capfirst
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -124,16 +125,21 @@ class VersionedModelAdmin(ServiceModelAdmin):
         """The fields whose typed value is not the one the row has now."""
         return [
             Difference(
-                label=str(form.fields[name].label or name),
-                yours=_shown(form.fields[name], form.cleaned_data.get(name)),
-                current=_shown(form.fields[name], getattr(row, name, None)),
+                label=capfirst(_label(form, name)),
+                yours=_shown(form.fields.get(name), value),
+                current=_shown(form.fields.get(name), getattr(row, name, None)),
             )
-            for name in form.changed_data
-            if name != "version"
+            for name, value in form.changes.items()
         ]
 
 
-def _shown(field: forms.Field, value: Any) -> str:
+def _label(form: VersionedForm, name: str) -> str:
+    if name in form.fields:
+        return str(form.fields[name].label or name)
+    return str(form.instance._meta.get_field(name).verbose_name)
+
+
+def _shown(field: forms.Field | None, value: Any) -> str:
     """A value of a form field as a person would say it."""
     if value is None:
         return ""

@@ -24,6 +24,7 @@ from apps.common.admin.display import column, shown_text, state_label, text_colu
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import TextareaWidget
 from apps.common.admin.timeline import Moment
+from apps.dispatch.admin.exchange import ExchangeMixin
 from apps.dispatch.admin.filters import MembersOf
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
@@ -97,7 +98,7 @@ class EnabledFilter(ChoiceFilter):
     options = (("True", _("yes")), ("False", _("no")))
 
 
-class ExecutorAdmin(VersionedModelAdmin):
+class ExecutorAdmin(ExchangeMixin, VersionedModelAdmin):
     form = ExecutorForm
     is_removable = True
     list_display = (

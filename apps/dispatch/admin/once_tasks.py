@@ -40,6 +40,12 @@ STATUS_COLOURS = {
     OnceTask.Status.PAUSED: "warning",
     OnceTask.Status.DELETED: "danger",
 }
+# The list has no room for what the form says of each.
+MODE_WORDS = {
+    OnceTask.Mode.SINGLE: _("single"),
+    OnceTask.Mode.MULTI: _("multi"),
+    OnceTask.Mode.BLOCKING: _("blocking"),
+}
 MOST_DISPATCHES = 10
 
 
@@ -231,7 +237,7 @@ class OnceTaskAdmin(VersionedModelAdmin):
 
     @column(_("mode"))
     def mode_word(self, task: OnceTask) -> str:
-        return task.mode
+        return str(MODE_WORDS[OnceTask.Mode(task.mode)])
 
     @column(_("handed out"))
     def quota(self, task: Any) -> SafeString:

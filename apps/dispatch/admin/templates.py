@@ -38,7 +38,7 @@ STARTING_SCHEMA = {
 
 class TemplateForm(VersionedForm):
     schema = JsonTextField(
-        rows=24,
+        rows=16,
         help_text=_(
             "JSON Schema 2020-12 of type object. Properties of type string (also date, date-time), "
             "integer, number, boolean, enum, list of strings and objects of these become form "

@@ -39,6 +39,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'journal entry',
                 'verbose_name_plural': 'journal entries',
+                'permissions': [('view_payload', 'Can see data of journal entries')],
                 'indexes': [models.Index(fields=['source', 'subject_id', 'id'], name='journal_subject')],
             },
         ),
