@@ -1,0 +1,411 @@
+"""`manage.py serve` as an operator meets it: first and second start, faults, and its end."""
+
+from __future__ import annotations
+
+import http.client
+import http.cookiejar
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVE = [sys.executable, str(ROOT / "manage.py"), "serve"]
+LAST_LINE = "Ctrl-C stops everything."
+WAIT_SECONDS = 90.0
+
+
+def await_that(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def is_mariadb() -> bool:
+    return bool(settings.DATABASES["default"]["ENGINE"].endswith("mysql"))
+
+
+class Platform:
+    """One machine's platform: a folder, a port, a database, and what the terminal shows."""
+
+    def __init__(self, var: Path, database_url: str) -> None:
+        self.var = var
+        self.port = free_port()
+        self.environment = {
+            **os.environ,
+            "VAR_DIR": str(var),
+            "PORT": str(self.port),
+            "DATABASE_URL": database_url,
+        }
+        self.shown: list[str] = []
+        self.seconds = 0.0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_up(self) -> bool:
+        return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> list[str]:
+        """Start it and wait until it says that it runs; the lines it has shown."""
+        began = time.monotonic()
+        self.shown = []
+        self._process = subprocess.Popen(
+            SERVE,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=[self._process])
+        self._reader.start()
+        await_that(lambda: LAST_LINE in self.shown or not self._reader.is_alive(), "started")
+        self.seconds = time.monotonic() - began
+        assert LAST_LINE in self.shown, self.shown
+        return list(self.shown)
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.shown.append(line.rstrip("\n"))
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send it a signal and wait for its end; its exit code. Nothing when it is down."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        with self._process as process:
+            process.wait(WAIT_SECONDS)
+            self._reader.join(WAIT_SECONDS)
+        self._process = None
+        return process.returncode
+
+    def processes(self) -> dict[int, str]:
+        """Command lines of all live processes that carry this platform's folder in their
+        environment, by process id: also of those whose parent is gone."""
+        mark = f"VAR_DIR={self.var}".encode()
+        found = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit() and int(folder.name) != os.getpid():
+                try:
+                    environment = (folder / "environ").read_bytes().split(b"\0")
+                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                except (FileNotFoundError, PermissionError, ProcessLookupError):
+                    continue
+                if mark in environment:
+                    found[int(folder.name)] = command
+        return found
+
+    def part(self, mark: str) -> int:
+        """The process id of the supervisor's child whose command line has `mark`, 0 if none."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        commands = self.processes()
+        return next((int(pid) for pid in children if mark in commands.get(int(pid), "")), 0)
+
+    def log(self, name: str) -> str:
+        path = self.var / "logs" / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def status(self, path: str) -> int:
+        """The status that a GET is answered with, 0 when nobody answers."""
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            client.request("GET", path)
+            return client.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return 0
+        finally:
+            client.close()
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    """An empty database of its own: "" for SQLite, or one in the MariaDB of this run."""
+    if not is_mariadb():
+        yield ""
+        return
+    import MySQLdb
+
+    values = settings.DATABASES["default"]
+    # Beside the test databases, where the user of the tests may make some.
+    name = f"test_taskplatform_serve_{uuid.uuid4().hex[:8]}"
+    connection = MySQLdb.connect(
+        host=values["HOST"],
+        port=int(values["PORT"]),
+        user=values["USER"],
+        password=values["PASSWORD"],
+    )
+    connection.query(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    url = urllib.parse.urlsplit(os.environ["DATABASE_URL"])
+    yield url._replace(path=f"/{name}").geturl()
+    connection.query(f"DROP DATABASE {name}")
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def installed(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str
+) -> Iterator[tuple[Platform, list[str]]]:
+    """A platform after its first start, stopped again, and what that start has shown."""
+    platform = Platform(tmp_path_factory.mktemp("serve"), database_url)
+    shown = platform.start()
+    print(f"first start: {platform.seconds:.1f} s")  # noqa: T201
+    platform.end()
+    yield platform, shown
+    platform.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def platform(installed: tuple[Platform, list[str]]) -> Platform:
+    """The platform, down."""
+    platform = installed[0]
+    platform.end()
+    return platform
+
+
+@pytest.fixture
+def running(installed: tuple[Platform, list[str]]) -> Platform:
+    """The platform after a later start; that of the test before when it left it running."""
+    platform = installed[0]
+    if not platform.is_up:
+        platform.start()
+        print(f"second start: {platform.seconds:.1f} s")  # noqa: T201
+    return platform
+
+
+def refusal(environment: dict[str, str]) -> str:
+    """The one line with which a start refuses."""
+    done = subprocess.run(
+        SERVE, env=environment, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
+    assert done.returncode == 1 and done.stdout == "", done
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+# --- What a newcomer sees -------------------------------------------------------------------------
+
+
+def test_first_start_shows_a_password_that_opens_the_admin(
+    installed: tuple[Platform, list[str]], running: Platform
+) -> None:
+    (password,) = re.findall(r"login admin, password (\S+)", "\n".join(installed[1]))
+    opener = urllib.request.build_opener(
+        urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+    )
+    with opener.open(f"{running.url}/admin/login/") as page:
+        (token,) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+    form = {"csrfmiddlewaretoken": token, "username": "admin", "password": password}
+
+    with opener.open(
+        f"{running.url}/admin/login/?next=/admin/", urllib.parse.urlencode(form).encode()
+    ) as page:
+        assert page.url == f"{running.url}/admin/"
+
+
+def test_password_and_key_are_kept_for_their_owner_alone(
+    installed: tuple[Platform, list[str]],
+) -> None:
+    platform, shown = installed
+    for name in ("admin_password", "demo_key"):
+        kept = platform.var / name
+        assert any(kept.read_text() in line for line in shown)
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_later_start_tells_where_the_password_is_and_not_what_it_is(running: Platform) -> None:
+    kept = running.var / "admin_password"
+
+    assert f"            login admin, password in {kept}" in running.shown
+    assert not any(kept.read_text() in line for line in running.shown)
+
+
+def test_pages_and_health_answer(running: Platform) -> None:
+    answers = {
+        path: running.status(path)
+        for path in ("/admin/login/", "/api/docs/", "/api/schema/", "/health/ready", "/no/such")
+    }
+
+    assert answers == {
+        "/admin/login/": 200,
+        "/api/docs/": 200,
+        "/api/schema/": 200,
+        "/health/ready": 200,
+        "/no/such": 404,
+    }
+
+
+def test_shown_commands_pull_a_task_and_call_back(running: Platform) -> None:
+    """S0.1: pasted into a shell as they stand, they hand out a task and end it."""
+    pull, call_back = (line for line in running.shown if "curl" in line)
+    (plan_a_round,) = (line for line in running.shown if line.endswith("demo --fresh"))
+    subprocess.run(
+        shlex.split(plan_a_round), env=running.environment, check=True, capture_output=True
+    )
+
+    done = subprocess.run(
+        ["sh", "-c", f"{pull}\n{call_back}"], capture_output=True, text=True, check=True
+    )
+
+    task, ending = map(json.loads, done.stdout.splitlines())
+    assert task["title"] and task["number"] == ending["number"]
+    assert ending["state"] == "succeeded"
+
+
+def test_sweeps_run_by_themselves(running: Platform) -> None:
+    """Beat, broker and worker work together: the expiry sweep ends successfully."""
+    before = running.log("sweeps").count("succeeded")
+    await_that(
+        lambda: (
+            running.log("sweeps").count("succeeded") > before
+            and "dispatch.expire" in running.log("sweeps")
+        ),
+        "a sweep succeeded",
+    )
+
+
+def test_drain_worker_waits_for_work(running: Platform) -> None:
+    before = running.log("drains").count(" ready.")
+    await_that(lambda: running.log("drains").count(" ready.") >= max(1, before), "ready")
+    assert "fast,slow" in running.processes()[running.part("drains-")]
+
+
+# --- The end --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stop_leaves_nothing_running(running: Platform, number: signal.Signals) -> None:
+    assert len(running.processes()) >= 4
+    shown = list(running.shown)
+
+    code = running.end(number)
+
+    assert code == 0
+    assert running.processes() == {}
+    assert running.shown == shown
+
+
+def test_killed_supervisor_leaves_nothing_running(running: Platform) -> None:
+    running.end(signal.SIGKILL)
+
+    await_that(lambda: running.processes() == {}, "all parts ended by themselves")
+
+
+def test_stop_during_the_set_up_leaves_nothing_running(platform: Platform) -> None:
+    process = subprocess.Popen(SERVE, env=platform.environment, stderr=subprocess.PIPE, text=True)
+    await_that(
+        lambda: (platform.var / "serve.lock").read_text().startswith(f"process {process.pid} "),
+        "the set-up has begun",
+    )
+
+    process.send_signal(signal.SIGTERM)
+
+    _, told = process.communicate(timeout=WAIT_SECONDS)
+    assert (process.returncode, told) == (0, "")
+    assert platform.processes() == {}
+
+
+# --- Faults ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", ["granian", "sweeps-", "drains-"])
+def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
+    killed = running.part(mark)
+    shown = len(running.shown)
+
+    os.kill(killed, signal.SIGKILL)
+
+    await_that(lambda: running.part(mark) not in {0, killed}, "started again")
+    await_that(lambda: running.status("/health/ready") == 200, "it answers")
+    assert any("was killed by SIGKILL and starts again in" in t for t in running.shown[shown:])
+
+
+def test_taken_port_is_told_with_the_way_out(platform: Platform) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+
+        line = refusal({**platform.environment, "PORT": str(port)})
+
+    assert line.startswith(f"Port {port} on 127.0.0.1 is taken by another program.")
+    (offered,) = re.findall(r"Use another one: PORT=(\d+) make run$", line)
+    assert int(offered) != port
+
+
+def test_second_start_with_the_same_files_is_refused(running: Platform) -> None:
+    line = refusal({**running.environment, "PORT": str(free_port())})
+
+    assert line.startswith(f"The platform runs already with the files of {running.var}: ")
+    assert f"process {running.pid} on port {running.port}" in line
+    assert running.status("/health/live") == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("PORT", "http", "PORT=http is no number from 1 to 65535"),
+        ("HTTPS", "perhaps", "HTTPS=perhaps is neither yes nor no; write HTTPS=1 or HTTPS=0"),
+        ("LOG_LEVEL", "loud", "LOG_LEVEL=LOUD is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"),
+        ("HOST", "192.0.2.1", "Choose others with HOST and PORT."),
+        ("VAR_DIR", "/proc/var", "VAR_DIR=/proc/var cannot be made"),
+    ],
+)
+def test_wrong_setting_is_told_in_one_line(
+    platform: Platform, name: str, value: str, told: str
+) -> None:
+    assert told in refusal({**platform.environment, name: value})
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"path": "/no_such_database"}, "Unknown database|Access denied"),
+        ({"netloc": "nobody:wrong@{host}"}, "Access denied"),
+    ],
+)
+def test_database_that_does_not_let_us_in_is_told_without_the_password(
+    platform: Platform, change: dict[str, str], told: str
+) -> None:
+    url = urllib.parse.urlsplit(platform.environment["DATABASE_URL"])
+    host = f"{url.hostname}:{url.port}"
+    changed = url._replace(**{key: text.format(host=host) for key, text in change.items()})
+
+    line = refusal({**platform.environment, "DATABASE_URL": changed.geturl()})
+
+    assert re.search(f"The database .* cannot be used: .*({told})", line)
+    assert "Check DATABASE_URL" in line
+    assert "wrong" not in line and str(url.password) not in line
