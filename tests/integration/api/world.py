@@ -4,14 +4,63 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import apps
 from django.db import models
 
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, Stock
+from apps.dispatch.services import pull
+from tests import factories
+
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
 OWN_APPS = ("dispatch", "journal", "access")
+
+
+@dataclass(frozen=True)
+class World:
+    """alice in the group gid_sales and bob in gid_other; each has a task in hand."""
+
+    number: str
+    task: int
+    group_task: int
+    bobs_number: str
+    bobs_task: int
+
+
+def build_world() -> World:
+    """The rows; the template is photo-check, both open dispatches have a lease of an hour."""
+    sales = factories.group("gid_sales", ["uid_alice"])
+    factories.group("gid_other", ["uid_bob"])
+    factories.template("photo-check")
+    task, number = _handed_out("uid_alice")
+    bobs_task, bobs_number = _handed_out("uid_bob")
+    return World(
+        number=number,
+        task=task,
+        group_task=factories.once_task(sales, "For the group", priority=-1).pk,
+        bobs_number=bobs_number,
+        bobs_task=bobs_task,
+    )
+
+
+def _handed_out(uid: str) -> tuple[int, str]:
+    user = factories.member(uid)
+    task = factories.once_task(user, f"For {uid}")
+    taken = pull.take_next(user)
+    assert isinstance(taken, Dispatch)
+    return task.pk, str(taken.pk)
+
+
+def erase_all_but(names: Collection[str]) -> None:
+    """Take away, as if it had never been, whatever belongs to other executors than these."""
+    Dispatch.objects.exclude(executor__name__in=names).delete()
+    OnceTask.objects.exclude(executor__name__in=names).delete()
+    Stock.objects.exclude(task__in=OnceTask.objects.values("pk")).delete()
+    Membership.objects.exclude(user__name__in=names, group__name__in=names).delete()
+    Executor.objects.exclude(name__in=names).delete()
 
 
 def checksum(*, but: Collection[type[models.Model]] = ()) -> dict[str, str]:

@@ -1,0 +1,200 @@
+"""Every method of every address, with the scope it needs and a request that succeeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import World
+
+BASE = "/api/v1/"
+SCHEMA = {"type": "object", "properties": {"shop": {"type": "string"}}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """`good` answers a key without binding or bound to one of `own`; `foreign` any other."""
+
+    method: str
+    route: str
+    scope: str
+    good: int = 200
+    foreign: int = 404
+    own: tuple[str, ...] = ("uid_alice", "gid_sales")
+    path: Callable[[World], str] = lambda world: ""
+    body: Callable[[World], dict[str, Any]] | None = None
+    is_batch: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route}"
+
+    @property
+    def is_list(self) -> bool:
+        return self.method == "GET" and self.route.count("/") == 1
+
+    def address(self, world: World) -> str:
+        return BASE + (self.path(world) or self.route)
+
+    def request(self, api: ContractClient, world: World, **options: Any) -> Any:
+        """Send the request that succeeds; options replace what they name, such as `raw`."""
+        body = self.body(world) if self.body else None
+        return api.request(
+            self.method,
+            self.address(world),
+            **{"body": body, **options},  # type: ignore[arg-type]
+        )
+
+
+def _all_see_it(**fields: Any) -> Endpoint:
+    """Of templates, which belong to no executor."""
+    own = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
+    return Endpoint(own=own, foreign=fields.get("good", 200), **fields)
+
+
+def _alice(**fields: Any) -> Callable[[World], dict[str, Any]]:
+    return lambda world: {"uid": "uid_alice", "number": world.number, **fields}
+
+
+def _task_path(world: World) -> str:
+    return f"once-tasks/{world.task}/"
+
+
+def _number_path(world: World) -> str:
+    return f"dispatches/{world.number}/"
+
+
+def _user_path(world: World) -> str:
+    return "executors/uid_alice/"
+
+
+def _members_path(world: World) -> str:
+    return "executors/gid_sales/members/"
+
+
+def _template_path(world: World) -> str:
+    return "templates/photo-check/"
+
+
+def _plan(world: World) -> dict[str, Any]:
+    return {
+        "title": "Check the shelf",
+        "executor": "uid_alice",
+        "template": "photo-check",
+        "params": {"shop": "1"},
+        "start_at": "2026-03-02T09:00:00Z",
+        "end_at": "2026-03-09T09:00:00Z",
+        "mode": "multi",
+        "dispatch_times": 2,
+        "priority": 1,
+        "lease_seconds": 60,
+        "on_failure": "retry_same",
+        "on_expiry": "keep",
+        "max_rounds": 2,
+        "status": "active",
+    }
+
+
+ENDPOINTS = [
+    Endpoint(
+        method="POST", route="dispatch/", scope="pull", body=lambda world: {"uid": "uid_alice"}
+    ),
+    Endpoint(method="POST", route="dispatch/extend/", scope="pull", body=_alice(seconds=60)),
+    Endpoint(method="POST", route="dispatch/release/", scope="pull", body=_alice(reason="No key")),
+    Endpoint(
+        method="POST",
+        route="callback/",
+        scope="pull",
+        body=_alice(outcome="succeeded", result={"photos": 3}, message="All there"),
+    ),
+    Endpoint(method="GET", route="dispatches/", scope="read", foreign=200),
+    Endpoint(method="GET", route="dispatches/<str:number>/", scope="read", path=_number_path),
+    Endpoint(
+        method="POST",
+        route="dispatches/<str:number>/cancel/",
+        scope="operate",
+        path=lambda world: f"{_number_path(world)}cancel/",
+        body=lambda world: {"reason": "Shop closed"},
+    ),
+    Endpoint(method="GET", route="executors/", scope="read", foreign=200),
+    Endpoint(
+        method="POST",
+        route="executors/",
+        scope="operate",
+        good=201,
+        own=("uid_new",),
+        foreign=400,
+        body=lambda world: {"name": "uid_new", "kind": "user", "title": "New", "enabled": True},
+    ),
+    Endpoint(method="GET", route="executors/<str:name>/", scope="read", path=_user_path),
+    Endpoint(
+        method="PUT",
+        route="executors/<str:name>/",
+        scope="operate",
+        path=_user_path,
+        body=lambda world: {"title": "Alice", "enabled": True, "version": 1},
+    ),
+    Endpoint(
+        method="PATCH",
+        route="executors/<str:name>/",
+        scope="operate",
+        path=_user_path,
+        body=lambda world: {"title": "Alice", "enabled": True, "version": 1},
+    ),
+    Endpoint(
+        method="GET",
+        route="executors/<str:name>/members/",
+        scope="read",
+        own=("gid_sales",),
+        path=_members_path,
+    ),
+    Endpoint(
+        method="POST",
+        route="executors/<str:name>/members/",
+        scope="operate",
+        own=("gid_sales",),
+        path=_members_path,
+        body=lambda world: {"add": ["uid_alice"], "remove": ["uid_nobody"]},
+        is_batch=True,
+    ),
+    _all_see_it(method="GET", route="templates/", scope="read"),
+    _all_see_it(
+        method="POST",
+        route="templates/",
+        scope="operate",
+        good=201,
+        body=lambda world: {"name": "stock-count", "schema": SCHEMA},
+    ),
+    _all_see_it(method="GET", route="templates/<path:name>/", scope="read", path=_template_path),
+    _all_see_it(
+        method="PUT",
+        route="templates/<path:name>/",
+        scope="operate",
+        path=_template_path,
+        body=lambda world: {"schema": SCHEMA},
+    ),
+    Endpoint(method="GET", route="once-tasks/", scope="read", foreign=200),
+    Endpoint(
+        method="POST", route="once-tasks/", scope="operate", good=201, foreign=400, body=_plan
+    ),
+    Endpoint(method="GET", route="once-tasks/<int:pk>/", scope="read", path=_task_path),
+    Endpoint(
+        method="PUT",
+        route="once-tasks/<int:pk>/",
+        scope="operate",
+        path=_task_path,
+        body=lambda world: {**_plan(world), "version": 1},
+    ),
+    Endpoint(
+        method="PATCH",
+        route="once-tasks/<int:pk>/",
+        scope="operate",
+        path=_task_path,
+        body=lambda world: {**_plan(world), "version": 1},
+    ),
+    Endpoint(
+        method="DELETE", route="once-tasks/<int:pk>/", scope="operate", good=204, path=_task_path
+    ),
+]
+WRITES = [endpoint for endpoint in ENDPOINTS if endpoint.body is not None]
