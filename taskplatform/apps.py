@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
 from django.db.models.signals import post_migrate
@@ -22,3 +23,9 @@ class PlatformAdminConfig(AdminConfig):
     """Django's admin with the platform's site as its default."""
 
     default_site = "taskplatform.site.PlatformAdminSite"
+
+
+class SignInConfig(AxesConfig):  # type: ignore[misc]
+    """django-axes under a name that people understand."""
+
+    verbose_name = _("Sign-in protection")

@@ -110,7 +110,7 @@ INSTALLED_APPS = [
     "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "axes",
+    "taskplatform.apps.SignInConfig",
     "apps.common",
     "apps.journal",
     "apps.access",

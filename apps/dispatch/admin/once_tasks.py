@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django import forms
@@ -13,9 +13,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import localdate
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, json_field, quota_bar, state_label, text_column
@@ -47,6 +49,7 @@ MODE_WORDS = {
     OnceTask.Mode.BLOCKING: _("blocking"),
 }
 MOST_DISPATCHES = 10
+RECENT = timedelta(days=7)
 
 
 # Another template asks for other params: that part of the page is drawn anew from what was typed.
@@ -193,7 +196,15 @@ class ModeFilter(ChoiceFilter):
 
 
 class PeriodFilter(DayFilter):
+    """By the day of the start; what started longer ago than a week is shown only when asked for."""
+
     title = _("start")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not any(self.used_parameters.get(name) for name in self.parameters):
+            since = localdate(clock.now()) - RECENT
+            self.used_parameters["from_day"] = since.isoformat()
 
     def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
         return rows.filter(**{f"start_at__{side}": instant})

@@ -24,6 +24,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import ChoiceFilter, DayFilter, KeyFilter, read_key, read_number
 from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
+from apps.journal.admin import words
 from apps.journal.models import JournalEntry, Source
 
 MOST_MOMENTS = 200
@@ -36,35 +37,6 @@ _SOURCE_COLOURS = {
     Source.ACCESS: "warning",
     Source.WORKER: "",
 }
-# How an event looks on a timeline: icon and colour. Those not named here look plain.
-_LOOKS = {
-    "handed_out": ("outbox", "info"),
-    "succeeded": ("check_circle", "success"),
-    "failed": ("error", "danger"),
-    "expired": ("timer_off", "warning"),
-    "released": ("undo", ""),
-    "cancelled": ("cancel", ""),
-    "late_result": ("schedule", "warning"),
-    "task_created": ("add_circle", "success"),
-    "task_changed": ("edit", "info"),
-    "task_deleted": ("delete", "danger"),
-    "executor_created": ("add_circle", "success"),
-    "executor_changed": ("edit", "info"),
-    "executor_deleted": ("delete", "danger"),
-    "members_changed": ("group", "info"),
-    "template_version": ("add_circle", "success"),
-    "template_status": ("toggle_on", "info"),
-    "template_deleted": ("delete", "danger"),
-    "client_created": ("add_circle", "success"),
-    "client_changed": ("edit", "info"),
-    "client_rotated": ("sync", "info"),
-    "client_revoked": ("block", "danger"),
-}
-
-
-def said(event: str) -> str:
-    """The event as people say it: `task_changed` is "Task changed"."""
-    return event.replace("_", " ").capitalize()
 
 
 def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Moment]:
@@ -79,22 +51,22 @@ def latest_moments(entries: QuerySet[JournalEntry], *, shows_payload: bool) -> l
 
 
 def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
-    icon, colour = _LOOKS.get(entry.event, ("circle", ""))
+    event = words.event_of(entry.event)
     facts: list[tuple[str, object]] = []
     if entry.attempt is not None and entry.attempt > 1:
         facts.append((gettext("attempt"), entry.attempt))
     if entry.wait_ms is not None:
-        facts.append((gettext("waited"), _duration(entry.wait_ms)))
+        facts.append((gettext("waited"), words.duration_of(entry.wait_ms)))
     if entry.run_ms is not None:
-        facts.append((gettext("took"), _duration(entry.run_ms)))
+        facts.append((gettext("took"), words.duration_of(entry.run_ms)))
     if entry.error:
         facts.append((gettext("error"), shown_text(entry.error, most=MOST_VALUE)))
     facts += _changes(entry.data or {}, shows_payload)
     return Moment(
         at=entry.at,
-        text=said(entry.event),
-        icon=icon,
-        colour=colour,
+        text=str(event.words),
+        icon=event.icon,
+        colour=event.colour,
         actor=shown_text(entry.actor),
         reason=shown_text(entry.reason),
         facts=facts,
@@ -112,10 +84,10 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
         else:
             value = old if old == new else f"{old} → {new}"
         if value not in (None, ""):
-            facts.append((name.replace("_", " "), value))
+            facts.append((words.name_of(name), value))
     others = {name: data[name] for name in data if name not in {"before", "after"}}
     facts += [
-        (name.replace("_", " "), told)
+        (words.name_of(name), told)
         for name in others
         if (told := _told(name, others, shows_payload)) not in (None, "")
     ]
@@ -131,29 +103,8 @@ def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | No
             return "" if isinstance(value, list) else "{}"
         if not shows_payload:
             return gettext("(not shown)")
-        value = json.dumps(value, ensure_ascii=False)
-    elif value is None:
-        value = "–"
-    elif isinstance(value, bool):
-        value = gettext("yes") if value else gettext("no")
-    return shown_text(str(value), most=MOST_VALUE)
-
-
-def _duration(milliseconds: int) -> str:
-    """`340 ms`, `12.5 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`."""
-    seconds = milliseconds / 1000
-    if abs(seconds) < 1:
-        return f"{milliseconds} ms"
-    if abs(seconds) < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
+        return shown_text(json.dumps(value, ensure_ascii=False), most=MOST_VALUE)
+    return shown_text(words.value_of(name, value), most=MOST_VALUE)
 
 
 class SourceFilter(ChoiceFilter):
@@ -162,10 +113,10 @@ class SourceFilter(ChoiceFilter):
     options = Source.choices
 
 
-class EventFilter(KeyFilter):
+class EventFilter(ChoiceFilter):
     title = _("event")
     parameter = "event"
-    lookup = "event"
+    options = [(name, event.words) for name, event in words.EVENTS.items()]
 
 
 class ExecutorFilter(KeyFilter):
@@ -227,21 +178,21 @@ class JournalEntryAdmin(MachineRowAdmin):
 
     @column(_("event"))
     def shown_event(self, entry: JournalEntry) -> str:
-        return said(entry.event)
+        return str(words.event_of(entry.event).words)
 
     @column(_("state"), empty="–")
     def arrow(self, entry: JournalEntry) -> str | None:
         if not entry.to_state:
             return None
-        return f"{entry.from_state or '·'} → {entry.to_state}"
+        return f"{words.state_of(entry.from_state) or '·'} → {words.state_of(entry.to_state)}"
 
     @column(_("waited"), empty="–")
     def waited(self, entry: JournalEntry) -> str | None:
-        return None if entry.wait_ms is None else _duration(entry.wait_ms)
+        return None if entry.wait_ms is None else words.duration_of(entry.wait_ms)
 
     @column(_("took"), empty="–")
     def took(self, entry: JournalEntry) -> str | None:
-        return None if entry.run_ms is None else _duration(entry.run_ms)
+        return None if entry.run_ms is None else words.duration_of(entry.run_ms)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

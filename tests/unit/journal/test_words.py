@@ -1,0 +1,60 @@
+"""What the journal keeps, as people read it."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone, translation
+
+from apps.journal.admin import words
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "english", "chinese"),
+    [
+        (0, "0 ms", "0 毫秒"),
+        (999, "999 ms", "999 毫秒"),
+        (1000, "1.0 s", "1.0 秒"),
+        (59_940, "59.9 s", "59.9 秒"),
+        (60_000, "1 min 0 s", "1 分 0 秒"),
+        (3_599_400, "59 min 59 s", "59 分 59 秒"),
+        (3_600_000, "1 h 0 min", "1 小时 0 分"),
+        (48 * 3_600_000 - 1000, "47 h 59 min", "47 小时 59 分"),
+        (51 * 3_600_000, "2 d 3 h", "2 天 3 小时"),
+        (-500, "-500 ms", "-500 毫秒"),
+    ],
+)
+def test_duration_is_said_in_two_units_at_most(
+    milliseconds: int, english: str, chinese: str
+) -> None:
+    assert words.duration_of(milliseconds) == english
+    with translation.override("zh-hans"):
+        assert words.duration_of(milliseconds) == chinese
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("status", "paused", "已暂停"),
+        ("title", "paused", "paused"),
+        ("on_failure", "give_back", "退回"),
+        ("on_failure", "of_tomorrow", "of_tomorrow"),
+        ("enabled", True, "是"),
+        ("enabled", False, "否"),
+        ("end_at", None, "–"),
+        ("priority", -5, "-5"),
+        ("start_at", "2026-03-02T09:00:00+00:00", "2026年3月2日 17:00:00"),
+        ("start_at", "2026-03-02", "2026-03-02"),
+        ("start_at", "soon", "soon"),
+    ],
+)
+def test_value_is_translated_where_its_name_says_what_it_is(
+    name: str, value: object, said: str
+) -> None:
+    with translation.override("zh-hans"), timezone.override("Asia/Shanghai"):
+        assert words.value_of(name, value) == said
+
+
+def test_what_stands_in_no_table_is_said_as_it_is_written() -> None:
+    assert words.event_of("moon_landed").words == "Moon landed"
+    assert words.name_of("moon_phase") == "moon phase"
+    assert words.state_of("waning") == "waning"

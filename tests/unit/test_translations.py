@@ -1,0 +1,247 @@
+"""Everything that pages and forms say is there in Simplified Chinese.
+
+New texts come into the catalogue by
+`manage.py makemessages -l zh_Hans --no-location --no-wrap --no-obsolete -i "tests/*" -i "var/*"`,
+and into use by `manage.py compilemessages`. What installed packages do not translate is written
+into the catalogues beside it by hand; these tests say what is missing.
+"""
+
+from __future__ import annotations
+
+import gettext
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.contrib import admin
+from django.test import RequestFactory
+from django.utils import translation
+from django.utils.functional import Promise
+from django.utils.translation import trans_real
+
+from tests.catalogue import (
+    Marks,
+    Message,
+    marks_in,
+    placeholders,
+    read_po,
+    unmarked_words,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN, OF_PACKAGES = (
+    Path(folder) / "zh_Hans/LC_MESSAGES/django.po" for folder in settings.LOCALE_PATHS
+)
+OF_SCRIPTS = OWN.with_name("djangojs.po")
+CATALOGUES = pytest.mark.parametrize(
+    "path", [OWN, OF_PACKAGES, OF_SCRIPTS], ids=["own", "of packages", "of scripts"]
+)
+# Those of the installed ones that draw pages here and are not translated as a whole.
+PACKAGES = ("unfold", "axes")
+
+
+def own_files() -> list[Path]:
+    folders = [ROOT / "apps", ROOT / "taskplatform", ROOT / "templates"]
+    found = [path for folder in folders for path in folder.rglob("*")]
+    return [p for p in found if p.suffix in (".py", ".html") and "migrations" not in p.parts]
+
+
+def package_files() -> Iterator[Path]:
+    """The sources of the installed apps of these packages, without apps within that are not."""
+    configs = [c for c in apps.get_app_configs() if c.name.partition(".")[0] in PACKAGES]
+    for config in configs:
+        folder = Path(config.path)
+        for path in folder.rglob("*"):
+            inner = path.relative_to(folder).parts
+            if path.suffix in (".py", ".html") and not {"contrib", "migrations"} & {*inner}:
+                yield path
+
+
+@pytest.fixture(scope="module")
+def own() -> Marks:
+    return marks_in(own_files())
+
+
+@pytest.fixture(scope="module")
+def of_packages() -> Marks:
+    return marks_in(package_files())
+
+
+def is_translated(message: Message) -> bool:
+    """Whether the platform, as it is put together, finds it; not Django's way back to English."""
+    catalogue: Any = trans_real.translation("zh-hans")._catalog  # type: ignore[attr-defined]
+    try:
+        return bool(catalogue[(message.key, 0)] if message.plural else catalogue[message.key])
+    except KeyError:
+        return False
+
+
+# --- the catalogues -------------------------------------------------------------------------------
+def test_every_mark_is_a_literal(own: Marks) -> None:
+    assert own.not_literal == []
+
+
+def test_every_text_of_ours_is_in_the_catalogue_and_nothing_else_is(own: Marks) -> None:
+    entries = read_po(OWN)
+
+    assert sorted(own.messages.keys() - entries.keys()) == []
+    assert sorted(entries.keys() - own.messages.keys()) == []
+
+
+@CATALOGUES
+def test_every_entry_is_translated_by_a_person(path: Path) -> None:
+    entries = read_po(path)
+
+    assert [m for m, entry in entries.items() if not all(entry.translations)] == []
+    assert [m for m, entry in entries.items() if entry.is_fuzzy] == []
+
+
+@CATALOGUES
+def test_translation_has_the_placeholders_and_the_edges_of_the_text(path: Path) -> None:
+    def edges(text: str) -> tuple[str, ...]:
+        return (text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :])
+
+    wrong = [
+        (message.text, said)
+        for message, entry in read_po(path).items()
+        for said in entry.translations
+        if message.placeholders != placeholders(said) or edges(message.text) != edges(said)
+    ]
+
+    assert wrong == []
+
+
+@CATALOGUES
+def test_translation_is_chinese_with_chinese_punctuation(path: Path) -> None:
+    said = [text for entry in read_po(path).values() for text in entry.translations]
+    names = {"HTTP Accept"}
+
+    assert [t for t in said if not re.search(r"[\u4e00-\u9fff]", t) and t not in names] == []
+    assert [
+        t for t in said if re.search(r"[\u4e00-\u9fff][,;:?!.]|[,;:?!][\u4e00-\u9fff]", t)
+    ] == []
+
+
+@CATALOGUES
+def test_compiled_catalogue_says_what_its_source_says(path: Path) -> None:
+    with path.with_suffix(".mo").open("rb") as file:
+        compiled: Any = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
+    expected: dict[Any, str] = {}
+    for message, entry in read_po(path).items():
+        for number, said in enumerate(entry.translations):
+            expected[(message.key, number) if message.plural else message.key] = said
+
+    assert {key: said for key, said in compiled.items() if key} == expected
+
+
+def test_every_text_of_the_packages_is_translated(of_packages: Marks) -> None:
+    assert len(of_packages.messages) > 100
+    assert [message for message in of_packages.messages if not is_translated(message)] == []
+
+
+def test_catalogue_of_packages_names_only_what_they_say(of_packages: Marks) -> None:
+    assert sorted(read_po(OF_PACKAGES).keys() - of_packages.messages.keys()) == []
+
+
+def test_every_text_of_the_scripts_is_translated() -> None:
+    folder = Path(apps.get_app_config("admin").path) / "static"
+    scripts = [path for path in folder.rglob("*.js") if "vendor" not in path.parts]
+    asked = marks_in(scripts).messages
+    with translation.override("zh-hans"):
+        script = admin.site.i18n_javascript(RequestFactory().get("/")).content.decode()
+    sent = re.search(r"newcatalog = (\{.*?\n  \});", script, re.DOTALL)
+    assert sent is not None
+    said = json.loads(sent[1])
+
+    assert len(asked) > 30
+    assert [message for message in asked if not said.get(message.key)] == []
+
+
+# --- texts that nobody marked ---------------------------------------------------------------------
+def shown_models() -> list[Any]:
+    """Our models that have a page, or a place on one."""
+    admins = admin.site._registry.items()
+    shown = [model for model, _ in admins] + [i.model for _, own in admins for i in own.inlines]
+    return [model for model in shown if model.__module__.startswith("apps.")]
+
+
+def test_models_fields_and_choices_are_marked() -> None:
+    unmarked = []
+    for model in shown_models():
+        meta = model._meta
+        names = {"name": meta.verbose_name, "plural": meta.verbose_name_plural}
+        for field in meta.local_fields:
+            if field.editable and not field.primary_key:
+                names[field.name] = field.verbose_name
+            names |= {f"{field.name} {value}": label for value, label in field.choices or ()}
+            names |= {f"help of {field.name}": field.help_text} if field.help_text else {}
+        unmarked += [f"{meta.label} {n}" for n, text in names.items() if not _is_marked(text)]
+
+    assert unmarked == []
+
+
+def _is_marked(text: object) -> bool:
+    # An enumeration keeps its choices as text, which follows the language as well.
+    with translation.override("en"):
+        english = str(text)
+    with translation.override("zh-hans"):
+        return isinstance(text, Promise) or str(text) != english
+
+
+def test_templates_mark_every_word_they_show() -> None:
+    unmarked = {
+        str(path.relative_to(ROOT)): words
+        for path in own_files()
+        if path.suffix == ".html" and (words := unmarked_words(path.read_text()))
+    }
+
+    assert unmarked == {}
+
+
+# --- the reading of sources -----------------------------------------------------------------------
+def test_marks_are_found_in_python_and_templates(tmp_path: Path) -> None:
+    python, page = tmp_path / "a.py", tmp_path / "b.html"
+    python.write_text(
+        'x = _("one") + gettext("two " "and a half")\n'
+        'y = ngettext("%d row", "%d rows", n) % n, pgettext("verb", "open")\n'
+        'z = _(f"{x}"), translation.gettext(x)\n'
+    )
+    page.write_text(
+        '{% translate "three" %}{% include "p" with title=_("four") %}{{ x|default:_("five") }}'
+        "{% blocktranslate count n=n %}one {{ n }}{% plural %}many {{ n }}{% endblocktranslate %}"
+        '{% translate "Light" context "theme" %}'
+    )
+
+    marks = marks_in([python, page])
+
+    assert marks.messages == {
+        Message("one"): python,
+        Message("two and a half"): python,
+        Message("%d row", "%d rows"): python,
+        Message("open", context="verb"): python,
+        Message("three"): page,
+        Message("four"): page,
+        Message("five"): page,
+        Message("one %(n)s", "many %(n)s"): page,
+        Message("Light", context="theme"): page,
+    }
+    assert len(marks.not_literal) == 2
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("<p>Hello {{ name }}</p>", ["Hello 0"]),
+        ('<a title="Go">{% translate "on" %}</a>', ["Go"]),
+        ('<a class="{% if x %}big{% endif %}" href="/x">→ {{ n }}</a>', []),
+        ("{% blocktranslate %}Hello{% endblocktranslate %}{# Hello #}", []),
+        ("{% comment %}Hello{% endcomment %}<style>p { color: red }</style>", []),
+    ],
+)
+def test_unmarked_words_of_a_template_are_found(template: str, words: list[str]) -> None:
+    assert unmarked_words(template) == words
