@@ -17,16 +17,19 @@ class StockQuerySet(models.QuerySet["Stock"]):
         return self.filter(source=source, task=task, occurrence=occurrence)
 
     def take(self, source: str, task: int, occurrence: int, *, at_most: int | None) -> bool:
-        """Count one hand-out unless `at_most` are counted already; the row is made when absent."""
+        """Count one hand-out, unless `at_most` are counted already or there is no row yet."""
         limit = {} if at_most is None else {"handed__lt": at_most}
-        mine = self.of(source, task, occurrence)
-        if mine.filter(**limit).update(handed=F("handed") + 1):
-            return True
-        if mine.exists():
-            return False
+        mine = self.of(source, task, occurrence).filter(**limit)
+        return bool(mine.update(handed=F("handed") + 1))
+
+    def ensure(self, source: str, task: int, occurrence: int) -> None:
+        """Make the row of an occurrence that has none yet.
+
+        Not within the hand-out's transaction: where one of those is rolled back, all that waited
+        for its row would insert it at once, and deadlock.
+        """
         row = {"source": source, "task": task, "occurrence": occurrence, "handed": 0}
         ensure_row(Stock, ["source", "task", "occurrence"], row)
-        return bool(mine.filter(**limit).update(handed=F("handed") + 1))
 
     def give_back(self, source: str, task: int, occurrence: int) -> bool:
         """Take one hand-out off the count; False when a person has set it to 0 meanwhile."""

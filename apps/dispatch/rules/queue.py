@@ -14,7 +14,10 @@ ROTATE = "rotate"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """One occurrence that its executor could get, if stock and policy allow it then."""
+    """One occurrence that its executor could get, if stock and policy allow it then.
+
+    `has_stock`: it has been handed out before, so its stock row exists.
+    """
 
     source: str
     task: int
@@ -22,6 +25,7 @@ class Candidate:
     occurrence_at: datetime
     end_at: datetime | None
     priority: int
+    has_stock: bool = False
 
     @property
     def order(self) -> tuple[int, datetime, str, int]:

@@ -75,6 +75,8 @@ def _take_first(executor: Executor, candidates: list[Candidate], now: datetime) 
     the same user came first."""
     try:
         for candidate in candidates:
+            if not candidate.has_stock:
+                Stock.objects.ensure(candidate.source, candidate.task, candidate.occurrence)
             taken = _take(executor, candidate, now)
             if taken is not None:
                 return taken

@@ -63,6 +63,7 @@ def build(executor: Executor, *, now: datetime) -> PersonalQueue:
                 occurrence_at=task.start_at,
                 end_at=task.end_at,
                 priority=task.priority,
+                has_stock=task.handed is not None,
             )
             for task in open_to
         ],
@@ -97,13 +98,13 @@ def _once_tasks(executor: Executor, groups: list[int], frame: Window) -> list[An
 
 def _open_to(
     executor: Executor, tasks: list[Any], now: datetime
-) -> tuple[list[OnceTask], datetime | None]:
+) -> tuple[list[Any], datetime | None]:
     """Those tasks that stock and earlier dispatches leave open to the executor, and the first
     instant at which one that is cooling down will be."""
     latest = Dispatch.objects.defer("params", "result", "message").in_bulk(
         [task.latest for task in tasks if task.latest is not None]
     )
-    open_to: list[OnceTask] = []
+    open_to: list[Any] = []
     cooling_until: datetime | None = None
     for task in tasks:
         last = latest.get(task.latest)
