@@ -1,0 +1,244 @@
+"""Bad bodies: bytes that are no JSON object, and values that no field takes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.integration.api.contract import document
+from tests.integration.api.endpoints import BASE, Endpoint
+
+SINGLE_BYTES = 262_144
+BATCH_BYTES = 8 * 1024 * 1024
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BadBody:
+    """`make` gets a good body and gives the bytes to send; a limit is that of the endpoint."""
+
+    name: str
+    make: Callable[[Body, int], bytes]
+    code: str = "malformed"
+    status: int = 400
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _bytes(body: object) -> bytes:
+    return json.dumps(body).encode()
+
+
+def _plain(raw: bytes) -> Callable[[Body, int], bytes]:
+    return lambda good, limit: raw
+
+
+def _with(extra: str) -> Callable[[Body, int], bytes]:
+    """The good body with a further member, as text."""
+    return lambda good, limit: _bytes(good)[:-1] + f', "x": {extra}}}'.encode()
+
+
+def _sent_as(content_type: str) -> BadBody:
+    return BadBody(
+        f"sent as {content_type or 'nothing'}",
+        lambda good, limit: _bytes(good),
+        "unsupported_media_type",
+        415,
+        content_type,
+    )
+
+
+def _twice(good: Body, limit: int) -> bytes:
+    name, value = next(iter(good.items()))
+    return _bytes({name: value})[:-1] + b", " + _bytes(good)[1:]
+
+
+def _padded(good: Body, limit: int) -> bytes:
+    body = _bytes(good)
+    return body + b" " * (limit + 1 - len(body))
+
+
+BODIES = [
+    BadBody("empty", _plain(b"")),
+    BadBody("blank", _plain(b" \r\n\t")),
+    BadBody("truncated", lambda good, limit: _bytes(good)[:-1]),
+    BadBody("two documents", lambda good, limit: _bytes(good) * 2),
+    BadBody("trailing comma", lambda good, limit: _bytes(good)[:-1] + b",}"),
+    BadBody("single quotes", lambda good, limit: _bytes(good).replace(b'"', b"'")),
+    BadBody("comment", lambda good, limit: b"/* */" + _bytes(good)),
+    BadBody("null", _plain(b"null")),
+    BadBody("array", lambda good, limit: _bytes([good])),
+    BadBody("string", lambda good, limit: _bytes(json.dumps(good))),
+    BadBody("number", _plain(b"5")),
+    BadBody("true", _plain(b"true")),
+    BadBody("byte order mark", lambda good, limit: b"\xef\xbb\xbf" + _bytes(good)),
+    BadBody("UTF-16", lambda good, limit: json.dumps(good).encode("utf-16")),
+    BadBody("UTF-16 without mark", lambda good, limit: json.dumps(good).encode("utf-16-le")),
+    BadBody("UTF-32", lambda good, limit: json.dumps(good).encode("utf-32")),
+    BadBody("no UTF-8", lambda good, limit: _bytes(good)[:-1] + b', "x": "\xff"}'),
+    BadBody("overlong UTF-8", lambda good, limit: _bytes(good)[:-1] + b', "x": "\xc0\xaf"}'),
+    BadBody("raw surrogate", lambda good, limit: _bytes(good)[:-1] + b', "x": "\xed\xa0\x80"}'),
+    BadBody("raw control character", _with('"\x01"')),
+    BadBody("raw NUL", _with('"\x00"')),
+    BadBody("form", _plain(b"uid=uid_alice&number=1")),
+    BadBody("xml", _plain(b"<uid>uid_alice</uid>")),
+    BadBody("NaN", _with("NaN"), "invalid"),
+    BadBody("Infinity", _with("[-Infinity]"), "invalid"),
+    BadBody("1e999", _with("-1e999"), "invalid"),
+    BadBody("65 bits", _with(str(2**63)), "invalid"),
+    BadBody("65 bits below zero", _with(str(-(2**63) - 1)), "invalid"),
+    BadBody("4301 digits", _with("9" * 4301), "invalid"),
+    BadBody("200,000 digits", _with("9" * 200_000), "invalid"),
+    BadBody("nested 25 deep", _with("[" * 24 + "]" * 24), "too_deep"),
+    BadBody("nested 25 deep in objects", _with('{"a":' * 24 + "1" + "}" * 24), "too_deep"),
+    BadBody("nested 5,000 deep", _with("[" * 5000 + "]" * 5000), "too_deep"),
+    BadBody("nested 100,000 deep and cut", _with("[" * 100_000), "too_deep"),
+    BadBody("same key twice", _twice, "duplicate_key"),
+    BadBody("same key twice inside", _with('{"a": [{"b": 1, "b": 1}]}'), "duplicate_key"),
+    BadBody("escaped key twice", _with('{"a": 1, "\\u0061": 2}'), "duplicate_key"),
+    BadBody("1,001 keys", _with(json.dumps({str(n): n for n in range(1001)})), "limit_reached"),
+    BadBody("escaped NUL", _with('"\\u0000"'), "bad_text"),
+    BadBody("lone surrogate", _with('["\\ud800"]'), "bad_text"),
+    BadBody("lone surrogate in a key", _with('{"\\udfff": 1}'), "bad_text"),
+    BadBody("surrogates in wrong order", _with('"\\udc00\\ud800"'), "bad_text"),
+    BadBody("unknown field", _with("1"), "unknown_field"),
+    BadBody(
+        "known name in other case",
+        lambda good, limit: _bytes({**good, next(iter(good)).upper(): 1}),
+        "unknown_field",
+    ),
+    BadBody("longer than the limit", _padded, "too_large", 413),
+    BadBody(
+        "declared longer than the limit",
+        lambda good, limit: _bytes(good),
+        "too_large",
+        413,
+        headers={"Content-Length": str(BATCH_BYTES + 1)},
+    ),
+    BadBody(
+        "declared longer than any number",
+        lambda good, limit: _bytes(good),
+        "too_large",
+        413,
+        headers={"Content-Length": "9" * 5000},
+    ),
+    BadBody(
+        "declared by no number",
+        lambda good, limit: _bytes(good),
+        headers={"Content-Length": "five"},
+    ),
+    BadBody(
+        "gzip",
+        lambda good, limit: gzip.compress(_bytes(good)),
+        "unsupported_media_type",
+        415,
+        headers={"Content-Encoding": "gzip"},
+    ),
+    _sent_as(""),
+    _sent_as("text/plain"),
+    _sent_as("text/html"),
+    _sent_as("application/xml"),
+    _sent_as("application/x-www-form-urlencoded"),
+    _sent_as("multipart/form-data"),
+    _sent_as("multipart/form-data; boundary=x"),
+    _sent_as("application/json; charset=utf-16"),
+    _sent_as("application/json; charset=nonsense"),
+    _sent_as("application/json; charset=utf-7"),
+    _sent_as("application/jsonx"),
+    _sent_as("application/problem+json"),
+    _sent_as("*/*"),
+]
+
+# What no field takes, whatever its kind.
+_ODD: list[Any] = [[[]], [{}], {"$ne": None}, 5.5, "\u0000", "\ud800"]
+_NO_NUMBER = ["5", " 5 ", "٥", "", "abc", True, False, 5.0, 1e3, [], [5], {}, -(2**63), 2**63]
+_NO_TEXT = [True, 0, 5, [], ["a"], {}, {"a": "b"}]
+_NO_INSTANT = [
+    *_NO_TEXT,
+    1_772_442_000,
+    "",
+    "now",
+    "2026-03-02",
+    "09:00:00Z",
+    "2026-03-02T09:00:00",
+    "2026-03-02T09:00Z",
+    "2026-03-02 09:00:00Z",
+    "2026-02-30T09:00:00Z",
+    "2026-13-01T09:00:00Z",
+    "2026-03-02T24:00:00Z",
+    "2026-12-31T23:59:60Z",
+    "2026-03-02T09:00:00+24:00",
+    "2026-03-02T09:00:00 +01:00",
+    "0000-01-01T00:00:00Z",
+    "1969-12-31T23:59:59Z",
+    "9999-12-31T23:59:59-00:01",
+    "10000-01-01T00:00:00Z",
+    "٢٠٢٦-03-02T09:00:00Z",
+    "P999999999D",
+]
+_NO_DECIMAL = [
+    *_NO_TEXT,
+    "",
+    "abc",
+    "5.0",
+    "-1",
+    "+1",
+    " 5",
+    "5\n",
+    "0x5",
+    "1e3",
+    "５",
+    str(2**63),
+    "9" * 20,
+    "9" * 5000,
+]
+_NO_NAMES = [True, 5, "uid_a", {}, [5], [None], [[]], [""], ["a b"], ["á"], ["a", "a"], ["a\n"]]
+
+
+def wrong_values(told: Mapping[str, Any]) -> Iterator[Any]:
+    """What a field must refuse that OpenAPI tells of so."""
+    told = _resolved(told)
+    if not told.get("nullable"):
+        yield None
+    yield from _ODD if told.get("type") != "object" else [[], [[]], "{}", 5, True, "\ud800"]
+    if "enum" in told:
+        first = told["enum"][0]
+        yield from [*_NO_TEXT, "", "nonsense", first.upper(), f"{first} ", f" {first}"]
+    elif told["type"] == "integer":
+        yield from [*_NO_NUMBER, told["minimum"] - 1, told["maximum"] + 1]
+    elif told["type"] == "boolean":
+        yield from [0, 1, "true", "false", "", "on", [], {}]
+    elif told["type"] == "array":
+        yield from [*_NO_NAMES, [f"uid_{n}" for n in range(told["maxItems"] + 1)]]
+    elif told.get("format") == "date-time":
+        yield from _NO_INSTANT
+    elif told.get("pattern", "").startswith("^[0-9]"):
+        yield from _NO_DECIMAL
+    elif told["type"] == "string":
+        yield from [*_NO_TEXT, "x" * (told["maxLength"] + 1)]
+        if "pattern" in told:
+            yield from ["", " ", "\t\n", "\u3000"]
+
+
+def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
+    """The fields of its body as OpenAPI tells them, and the names of those without default."""
+    path = BASE + endpoint.route
+    for kind in ("str", "path", "int"):
+        path = path.replace(f"<{kind}:", "{")
+    operation = document()["paths"][path.replace(">", "}").replace("{pk}", "{id}")]
+    body = operation[endpoint.method.lower()]["requestBody"]["content"]["application/json"]
+    schema = _resolved(body["schema"])
+    return schema["properties"], schema.get("required", [])
+
+
+def _resolved(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema itself, where a reference stands for it."""
+    for part in [told, *told.get("allOf", [])]:
+        if "$ref" in part:
+            name = part["$ref"].rpartition("/")[2]
+            return {**document()["components"]["schemas"][name], **told}
+    return dict(told)

@@ -1,0 +1,140 @@
+"""No body that is wrong in any way changes a row or brings an answer of another form. S0.29."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.api import corpus
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.corpus import BODIES
+from tests.integration.api.endpoints import WRITES, Endpoint
+from tests.integration.api.world import World, build_world, checksum
+
+pytestmark = pytest.mark.django_db
+
+EVERY_WRITE = pytest.mark.parametrize("endpoint", WRITES, ids=str)
+
+
+@pytest.fixture
+def world(frozen_clock: Any) -> World:
+    return build_world()
+
+
+@EVERY_WRITE
+def test_good_body_succeeds(endpoint: Endpoint, world: World, api: ContractClient) -> None:
+    """What the bad bodies below are made from is good, and so is another way to write it."""
+    body = endpoint.body(world) if endpoint.body else {}
+    raw = json.dumps(body, indent=4, ensure_ascii=False).encode()
+
+    answer = endpoint.request(api, world, raw=raw, content_type='application/json;charset="UTF-8"')
+
+    assert answer.status_code == endpoint.good, answer.content
+
+
+@EVERY_WRITE
+def test_bytes_that_are_no_good_object_are_refused(
+    endpoint: Endpoint, world: World, api: ContractClient
+) -> None:
+    """S0.29: the status and code of the catalogue, and zero rows changed."""
+    assert endpoint.body
+    good = endpoint.body(world)
+    limit = corpus.BATCH_BYTES if endpoint.is_batch else corpus.SINGLE_BYTES
+    before = checksum()
+    otherwise = []
+
+    for bad in BODIES:
+        answer = endpoint.request(
+            api,
+            world,
+            raw=bad.make(good, limit),
+            content_type=bad.content_type,
+            headers=bad.headers,
+        )
+        told = (answer.status_code, answer.json().get("code"))
+        if told != (bad.status, bad.code) or checksum() != before:
+            otherwise.append((bad.name, told, answer.content[:200]))
+
+    assert not otherwise
+
+
+@EVERY_WRITE
+def test_value_that_its_field_does_not_take_is_refused(
+    endpoint: Endpoint, world: World, api: ContractClient
+) -> None:
+    """S0.7, S0.29: every field with every wrong value, named in the answer; zero rows changed."""
+    assert endpoint.body
+    good = endpoint.body(world)
+    fields, _ = corpus.fields_of(endpoint)
+    assert set(fields) >= set(good)
+    before = checksum()
+    accepted = []
+
+    for name, told in fields.items():
+        for value in corpus.wrong_values(told):
+            answer = endpoint.request(api, world, body={**good, name: value})
+            problem = answer.json()
+            named = {error["field"].partition("[")[0] for error in problem.get("errors", [])}
+            if answer.status_code != 400 or not named <= {name, ""} or checksum() != before:
+                accepted.append((name, value, answer.status_code, answer.content[:200]))
+
+    assert not accepted
+
+
+@EVERY_WRITE
+def test_missing_field_is_named(endpoint: Endpoint, world: World, api: ContractClient) -> None:
+    """S0.29: what OpenAPI calls required; and nothing at all names all of them."""
+    assert endpoint.body
+    good = endpoint.body(world)
+    _, required = corpus.fields_of(endpoint)
+    before = checksum()
+
+    for name in required:
+        body = {key: value for key, value in good.items() if key != name}
+        answer = endpoint.request(api, world, body=body)
+        assert answer.status_code == 400
+        assert [error["field"] for error in answer.json()["errors"]] == [name]
+    if required:
+        answer = endpoint.request(api, world, body={})
+        assert sorted(error["field"] for error in answer.json()["errors"]) == sorted(required)
+    assert checksum() == before
+
+
+@EVERY_WRITE
+def test_query_parameter_is_refused(endpoint: Endpoint, world: World, api: ContractClient) -> None:
+    """S0.29: a body's field in the address is none."""
+    before = checksum()
+
+    answer = endpoint.request(api, world, query={"uid": "uid_alice"})
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
+    assert checksum() == before
+
+
+@pytest.mark.parametrize("depth", [20, 21])
+def test_nesting_up_to_20_is_read(world: World, api: ContractClient, depth: int) -> None:
+    """S0.29: the body itself is the first level."""
+    lists: Any = []
+    for _ in range(depth - 3):
+        lists = [lists]
+    body = {"uid": "uid_alice", "number": world.number, "outcome": "succeeded"}
+
+    answer = api.post("/api/v1/callback/", {**body, "result": {"a": lists}})
+
+    assert answer.status_code == (200 if depth == 20 else 400)
+    if depth == 21:
+        assert answer.json()["code"] == "too_deep"
+
+
+def test_body_of_exactly_256_kilobytes_is_read(world: World, api: ContractClient) -> None:
+    """S0.29: a result of a megabyte is not."""
+    body = {"uid": "uid_alice", "number": world.number, "outcome": "succeeded"}
+    room = corpus.SINGLE_BYTES - len(json.dumps({**body, "result": {"a": ""}}))
+
+    too_large = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * 1_000_000}})
+    by_one = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * (room + 1)}})
+    fits = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * room}})
+
+    assert [too_large.status_code, by_one.status_code, fits.status_code] == [413, 413, 200]
