@@ -12,8 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from taskplatform.bootstrap import CannotGoOn, run, say, terminate, tool
+from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
 PYTEST = [sys.executable, "-m", "pytest", "-n", "2"]
@@ -29,8 +31,8 @@ CHECKS: list[tuple[str, list[str]]] = [
 
 
 def isolated(folder: str) -> dict[str, str]:
-    """An environment that never names the database or the files of a running platform."""
-    return {**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder}
+    """An environment without anything of the shell or of a running platform."""
+    return {**os.environ, **neutral(Path(folder)), "DATABASE_URL": "", "REDIS_URL": ""}
 
 
 def check() -> int:

@@ -18,30 +18,18 @@ import time
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.environment import neutral
+from tests.processes import ROOT, eventually, free_port
+
 SERVE = [sys.executable, str(ROOT / "manage.py"), "serve"]
 LAST_LINE = "Ctrl-C stops everything."
 WAIT_SECONDS = 90.0
-
-
-def await_that(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.05)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def is_mariadb() -> bool:
@@ -56,7 +44,7 @@ class Platform:
         self.port = free_port()
         self.environment = {
             **os.environ,
-            "VAR_DIR": str(var),
+            **neutral(var),
             "PORT": str(self.port),
             "DATABASE_URL": database_url,
         }
@@ -91,7 +79,9 @@ class Platform:
         )
         self._reader = threading.Thread(target=self._read, args=[self._process])
         self._reader.start()
-        await_that(lambda: LAST_LINE in self.shown or not self._reader.is_alive(), "started")
+        eventually(
+            lambda: LAST_LINE in self.shown or not self._reader.is_alive(), seconds=WAIT_SECONDS
+        )
         self.seconds = time.monotonic() - began
         assert LAST_LINE in self.shown, self.shown
         return list(self.shown)
@@ -287,18 +277,17 @@ def test_shown_commands_pull_a_task_and_call_back(running: Platform) -> None:
 def test_sweeps_run_by_themselves(running: Platform) -> None:
     """Beat, broker and worker work together: the expiry sweep ends successfully."""
     before = running.log("sweeps").count("succeeded")
-    await_that(
+    eventually(
         lambda: (
             running.log("sweeps").count("succeeded") > before
             and "dispatch.expire" in running.log("sweeps")
         ),
-        "a sweep succeeded",
+        seconds=WAIT_SECONDS,
     )
 
 
 def test_drain_worker_waits_for_work(running: Platform) -> None:
-    before = running.log("drains").count(" ready.")
-    await_that(lambda: running.log("drains").count(" ready.") >= max(1, before), "ready")
+    eventually(lambda: " ready." in running.log("drains"), seconds=WAIT_SECONDS)
     assert "fast,slow" in running.processes()[running.part("drains-")]
 
 
@@ -320,14 +309,14 @@ def test_stop_leaves_nothing_running(running: Platform, number: signal.Signals) 
 def test_killed_supervisor_leaves_nothing_running(running: Platform) -> None:
     running.end(signal.SIGKILL)
 
-    await_that(lambda: running.processes() == {}, "all parts ended by themselves")
+    eventually(lambda: running.processes() == {}, seconds=WAIT_SECONDS)
 
 
 def test_stop_during_the_set_up_leaves_nothing_running(platform: Platform) -> None:
     process = subprocess.Popen(SERVE, env=platform.environment, stderr=subprocess.PIPE, text=True)
-    await_that(
+    eventually(
         lambda: (platform.var / "serve.lock").read_text().startswith(f"process {process.pid} "),
-        "the set-up has begun",
+        seconds=WAIT_SECONDS,
     )
 
     process.send_signal(signal.SIGTERM)
@@ -347,8 +336,8 @@ def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
 
     os.kill(killed, signal.SIGKILL)
 
-    await_that(lambda: running.part(mark) not in {0, killed}, "started again")
-    await_that(lambda: running.status("/health/ready") == 200, "it answers")
+    eventually(lambda: running.part(mark) not in {0, killed}, seconds=WAIT_SECONDS)
+    eventually(lambda: running.status("/health/ready") == 200, seconds=WAIT_SECONDS)
     assert any("was killed by SIGKILL and starts again in" in t for t in running.shown[shown:])
 
 

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import ROOT, eventually
+
 WAIT_SECONDS = 20.0
 
 PROGRAM = """
@@ -59,13 +59,6 @@ pathlib.Path("ready").touch()
 while True:
     signal.pause()
 """
-
-
-def await_that(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS} s: {what}"
-        time.sleep(0.02)
 
 
 def is_alive(pid: int) -> bool:
@@ -127,7 +120,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def test_leading_part_is_up_before_the_others_and_down_before_they_are_told(run: Run) -> None:
     process = run.start(part("worker", POLITE), part("web", POLITE, leads=True))
-    await_that(lambda: len(run.lines_of("events")) == 2, "both up")
+    eventually(lambda: len(run.lines_of("events")) == 2)
 
     process.send_signal(signal.SIGTERM)
 
@@ -138,36 +131,36 @@ def test_leading_part_is_up_before_the_others_and_down_before_they_are_told(run:
 
 def test_part_that_does_not_stop_is_killed_with_all_it_started(run: Run) -> None:
     process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=0.5, HEAD_START_SECONDS=0.2)
-    await_that(lambda: len(run.pids()) == 2, "the part and its own process are up")
+    eventually(lambda: len(run.pids()) == 2)
 
     process.send_signal(signal.SIGINT)
 
     code, told = run.end()
     assert code == 0
     assert told[-1] == "web did not stop by itself and is killed."
-    await_that(lambda: not any(map(is_alive, run.pids())), "both ended")
+    eventually(lambda: not any(map(is_alive, run.pids())))
 
 
 def test_second_ctrl_c_waits_no_longer(run: Run) -> None:
     process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=3600)
-    await_that(lambda: len(run.pids()) == 2, "up")
+    eventually(lambda: len(run.pids()) == 2)
 
     process.send_signal(signal.SIGINT)
-    await_that((run.folder / "refused").exists, "told to stop")
+    eventually((run.folder / "refused").exists)
     process.send_signal(signal.SIGINT)
 
     assert run.end()[0] == 0
-    await_that(lambda: not any(map(is_alive, run.pids())), "both ended")
+    eventually(lambda: not any(map(is_alive, run.pids())))
 
 
 def test_killed_supervisor_leaves_nothing_running(run: Run) -> None:
     """kill -9 cannot be caught; its parts are told by the kernel."""
     process = run.start(part("web", POLITE, leads=True), part("worker", POLITE))
-    await_that(lambda: len(run.lines_of("events")) == 2, "both up")
+    eventually(lambda: len(run.lines_of("events")) == 2)
 
     process.kill()
 
-    await_that(lambda: len(run.lines_of("events")) == 4, "both down")
+    eventually(lambda: len(run.lines_of("events")) == 4)
 
 
 def test_part_that_cannot_be_kept_running_stops_everything(run: Run) -> None:
@@ -218,8 +211,8 @@ def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run)
     error = json.dumps({"level": "ERROR", "message": "the disk is on fire"})
     talking = f"print({error!r})\nprint('chatter')\nprint({error!r}, flush=True)\n" + POLITE
     process = run.start(part("web", talking, leads=True))
-    await_that(lambda: run.lines_of("events") == ["web up"], "up")
-    await_that(lambda: len(run.lines_of("web.log")) == 3, "logged")
+    eventually(lambda: run.lines_of("events") == ["web up"])
+    eventually(lambda: len(run.lines_of("web.log")) == 3)
 
     process.send_signal(signal.SIGTERM)
 

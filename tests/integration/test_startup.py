@@ -1,0 +1,266 @@
+"""Each step of a start: what it does the first time, and that it does it once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, connection, connections
+
+from apps.access import services
+from apps.access.models import ApiClient
+from apps.access.services import find
+from apps.dispatch.models import OnceTask
+from taskplatform import startup
+from taskplatform.startup import CannotStart
+
+# --- The database -------------------------------------------------------------------------------
+
+
+class Server:
+    """A database server that answers as told: an error for each look, then it lets in."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: tuple[int, str]) -> None:
+        self.errors = list(errors)
+        self.now = 0.0
+        monkeypatch.setattr(connection, "ensure_connection", self._connect)
+        monkeypatch.setattr(startup.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(startup.time, "sleep", self._sleep)
+
+    def _connect(self) -> None:
+        if self.errors:
+            raise OperationalError(*self.errors.pop(0))
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_database_that_is_still_starting_is_waited_for_and_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Server(monkeypatch, (2002, "no socket"), (2013, "lost"), (1040, "too many"))
+    told: list[str] = []
+
+    startup.await_database(told.append)
+
+    assert told == [f"Waiting for the database {startup.database_address()} to answer."]
+
+
+@pytest.mark.parametrize(
+    "error", [(1045, "Access denied for user 'u'@'h'"), (1049, "Unknown database 'x'")]
+)
+def test_database_that_refuses_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, error: tuple[int, str]
+) -> None:
+    server = Server(monkeypatch, error)
+
+    with pytest.raises(CannotStart) as stop:
+        startup.await_database(lambda line: None)
+
+    assert str(stop.value) == (
+        f"The database {startup.database_address()} cannot be used: {error[1]}. Check "
+        "DATABASE_URL; the database and its user must exist."
+    )
+    assert server.now == 0
+
+
+def test_database_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch, *[(2002, "Connection refused")] * 1000)
+
+    with pytest.raises(CannotStart, match="cannot be used: Connection refused"):
+        startup.await_database(lambda line: None)
+
+    assert server.now == pytest.approx(startup.DATABASE_SECONDS, abs=1)
+
+
+def test_address_of_the_database_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"USER": "u", "PASSWORD": "secret", "HOST": "db", "PORT": "", "NAME": "x"}
+    monkeypatch.setitem(settings.DATABASES, "default", values)
+    monkeypatch.setattr(connection, "vendor", "mysql")
+
+    assert startup.database_address() == "u@db:3306/x"
+
+
+@pytest.mark.mariadb
+@pytest.mark.django_db
+def test_second_machine_waits_while_the_first_sets_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(startup, "_SETUP_LOCK_SECONDS", 0)
+    mine, other = connection, connections.create_connection("default")
+    try:
+        with startup.alone():
+            monkeypatch.setattr(startup, "connection", other)
+            with pytest.raises(CannotStart, match="Another machine"), startup.alone():
+                pytest.fail("both set up at once")
+            monkeypatch.setattr(startup, "connection", mine)
+        monkeypatch.setattr(startup, "connection", other)
+        with startup.alone():
+            pass
+    finally:
+        other.close()
+
+
+# --- Redis --------------------------------------------------------------------------------------
+
+
+def test_redis_that_does_not_answer_is_told_without_its_password(settings: Any) -> None:
+    settings.REDIS_URL = "redis://:secret@127.0.0.1:1/0"
+
+    problem = startup.redis_problem()
+
+    assert problem == "Redis at 127.0.0.1:1 does not answer (Connection refused)"
+
+
+def test_no_redis_is_no_problem(settings: Any) -> None:
+    settings.REDIS_URL = ""
+
+    assert startup.redis_problem() == ""
+
+
+def test_redis_address_that_is_none_stops_the_start(settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:here/0"
+
+    with pytest.raises(CannotStart, match="REDIS_URL names no address"):
+        startup.redis_problem()
+
+
+# --- Static files -------------------------------------------------------------------------------
+
+
+class Static:
+    """A source folder of one file, and a count of the collections from it."""
+
+    def __init__(self, folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.var = folder / "var"
+        self.root = self.var / "static"
+        self.root.mkdir(parents=True)
+        self.source = folder / "source" / "a.css"
+        self.source.parent.mkdir()
+        self.source.write_text("a{}")
+        self.collected = 0
+        settings.STATICFILES_DIRS = [self.source.parent]
+        settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
+        settings.STATIC_ROOT = self.root
+        monkeypatch.setattr(startup, "call_command", self._collect)
+
+    def _collect(self, *_: Any, **__: Any) -> None:
+        self.collected += 1
+        (self.root / "staticfiles.json").touch()
+
+
+@pytest.fixture
+def static(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Static:
+    return Static(tmp_path, settings, monkeypatch)
+
+
+def test_unchanged_static_files_are_collected_once(static: Static) -> None:
+    startup.collect_static(static.var)
+    startup.collect_static(static.var)
+
+    assert static.collected == 1
+
+
+def test_changed_static_file_is_collected_again(static: Static) -> None:
+    startup.collect_static(static.var)
+    static.source.write_text("a{color:red}")
+    startup.collect_static(static.var)
+
+    assert static.collected == 2
+
+
+def test_lost_static_folder_is_collected_again(static: Static) -> None:
+    startup.collect_static(static.var)
+    (static.root / "staticfiles.json").unlink()
+    startup.collect_static(static.var)
+
+    assert static.collected == 2
+
+
+def test_collection_that_broke_off_is_repeated(
+    static: Static, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    startup.collect_static(static.var)
+    before = static.source.stat()
+    static.source.write_text("b{}")
+
+    def breaks_off(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr(startup, "call_command", breaks_off)
+        with pytest.raises(OSError, match="No space left"):
+            startup.collect_static(static.var)
+    static.source.write_text("a{}")
+    os.utime(static.source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    startup.collect_static(static.var)
+
+    assert static.collected == 2
+
+
+# --- Login and key ------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_admin_is_made_once_with_a_password_that_is_kept(tmp_path: Path) -> None:
+    password = startup.ensure_admin(tmp_path)
+    again = startup.ensure_admin(tmp_path)
+
+    user = get_user_model().objects.get(username="admin")
+    assert user.check_password(password) and user.is_superuser
+    assert (tmp_path / "admin_password").read_text() == password
+    assert len(password) >= 16 and again == ""
+
+
+@pytest.mark.django_db
+def test_admin_of_an_older_database_keeps_its_password(tmp_path: Path) -> None:
+    """A second machine, or a lost folder: nothing is reset and nothing is pretended."""
+    get_user_model().objects.create_superuser(username="admin", password="chosen")
+
+    assert startup.ensure_admin(tmp_path) == ""
+    assert not (tmp_path / "admin_password").exists()
+
+
+@pytest.mark.django_db
+def test_demo_key_and_data_are_made_once(tmp_path: Path) -> None:
+    key = startup.ensure_demo(tmp_path)
+    tasks = OnceTask.objects.count()
+    again = startup.ensure_demo(tmp_path)
+
+    client = find(key.partition(".")[0])
+    assert client.scopes == list(startup.DEMO_SCOPES)
+    assert key == again and tasks == OnceTask.objects.count() > 0
+    assert ApiClient.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_demo_key_of_a_lost_database_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "demo_key").write_text("demo-abcdef.secret")
+
+    key = startup.ensure_demo(tmp_path)
+
+    assert key != "demo-abcdef.secret"
+    assert (tmp_path / "demo_key").read_text() == key
+
+
+@pytest.mark.django_db
+def test_revoked_demo_key_stays_revoked_and_is_not_shown(tmp_path: Path) -> None:
+    """I60: an operator's revocation outlives a restart."""
+    key = startup.ensure_demo(tmp_path)
+    services.revoke(find(key.partition(".")[0]), actor="operator")
+
+    assert startup.ensure_demo(tmp_path) == ""
+    assert ApiClient.objects.count() == 1
+
+
+def test_secret_file_is_its_owners_alone_even_where_a_public_one_lay(tmp_path: Path) -> None:
+    path = tmp_path / "demo_key"
+    path.touch(0o644)
+
+    startup.keep_secret(path, "secret")
+
+    assert path.read_text() == "secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
