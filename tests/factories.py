@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.dispatch.models import Executor, OnceTask, Template
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import executors, tasks, templates
 
 OPERATOR = "admin:olga"
@@ -41,4 +41,9 @@ def template(name: str = "photo-check", schema: dict[str, Any] | None = None) ->
 
 
 def once_task(executor: Executor, title: str = "Check the shelf", **fields: Any) -> OnceTask:
-    return tasks.create_once_task(actor=OPERATOR, title=title, executor=executor, **fields)
+    return tasks.create_task(OnceTask, actor=OPERATOR, title=title, executor=executor, **fields)
+
+
+def rotation(executor: Executor, title: str = "Check the till", **fields: Any) -> RotateTask:
+    fields = {"rule": {"every_minutes": 30}, **fields}
+    return tasks.create_task(RotateTask, actor=OPERATOR, title=title, executor=executor, **fields)

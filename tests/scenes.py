@@ -116,14 +116,14 @@ def _work(
 def _edit_plan() -> None:
     """One task paused, one raised, and a template with a second version."""
     paused = OnceTask.objects.get(title="Shelf prices, Harbour Street")
-    tasks.update_once_task(
+    tasks.update_task(
         task=paused,
         changes={"status": OnceTask.Status.PAUSED},
         actor=OPERATOR,
         reason="New prices arrive at noon",
     )
     raised = OnceTask.objects.get(title="Pallet count, Harbour Street")
-    tasks.update_once_task(
+    tasks.update_task(
         task=raised, changes={"priority": 5, "dispatch_times": 24}, actor=OPERATOR, reason=""
     )
     schema = TEMPLATES["photo-check"]

@@ -109,6 +109,9 @@ class Conf:
         least=1,
         most=23,
     )
+    ROTATIONS_PER_EXECUTOR = integer(
+        100, "Most active rotations of one user or group.", least=1, most=10_000
+    )
     EXPIRY_SWEEP_SECONDS = integer(
         5, "Period of the sweep that closes dispatches past their deadline.", least=1, most=10
     )

@@ -123,7 +123,8 @@ def _plan_round() -> list[OnceTask]:
 
 
 def _plan(inspection: Inspection, shop: str, *, later: timedelta = timedelta(0)) -> OnceTask:
-    return tasks.create_once_task(
+    return tasks.create_task(
+        OnceTask,
         actor=ACTOR,
         title=f"{inspection.title}, {shop}",
         executor=executors.find(inspection.executor),

@@ -293,13 +293,15 @@ class OnceTaskAdmin(VersionedModelAdmin):
         return self._has_own_permission(request, "delete_oncetask")
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> OnceTask:
-        fields = {n: value for n, value in form.cleaned_data.items() if n in tasks.EDITABLE}
-        return tasks.create_once_task(**{**fields, "params": form.params_form.params}, actor=actor)
+        fields = {n: value for n, value in form.cleaned_data.items() if n in OnceTask.editable}
+        return tasks.create_task(
+            OnceTask, **{**fields, "params": form.params_form.params}, actor=actor
+        )
 
     def update(
         self, request: HttpRequest, row: OnceTask, form: Any, *, version: int, actor: str
     ) -> OnceTask:
-        return tasks.update_once_task(task=row, changes=form.changes, version=version, actor=actor)
+        return tasks.update_task(task=row, changes=form.changes, version=version, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
     def panels(self, request: HttpRequest, row: OnceTask) -> list[Panel]:
@@ -389,13 +391,13 @@ class OnceTaskAdmin(VersionedModelAdmin):
         offered=lambda task: task.status != OnceTask.Status.DELETED,
     )
     def delete_task(self, row: OnceTask, *, reason: str, actor: str) -> bool:
-        return tasks.delete_once_task(task=row, actor=actor, reason=reason)
+        return tasks.delete_task(task=row, actor=actor, reason=reason)
 
 
 def _set_status(row: OnceTask, status: str, *, reason: str, actor: str) -> bool:
     if row.status == status:
         return False
-    tasks.update_once_task(task=row, changes={"status": status}, actor=actor, reason=reason)
+    tasks.update_task(task=row, changes={"status": status}, actor=actor, reason=reason)
     return True
 
 

@@ -93,7 +93,7 @@ class OnceTasksView(ApiView):
     @extend_schema(responses={201: OnceTaskOut})
     def post(self, request: Request) -> Response:
         body = _resolved(self.read_body(), bound_of(request))
-        task = tasks.create_once_task(**body, actor=actor_of(request))
+        task = tasks.create_task(OnceTask, **body, actor=actor_of(request))
         return Response(once_task_shape(task, handed=0), status=201)
 
 
@@ -105,7 +105,7 @@ class OnceTaskView(ApiView):
     problems = (404, 409)
 
     def _find(self, request: Request, pk: int) -> OnceTask:
-        return tasks.find_once_task(pk, bound=bound_of(request))
+        return tasks.find_task(OnceTask, pk, bound=bound_of(request))
 
     @extend_schema(responses={200: OnceTaskOut})
     def get(self, request: Request, pk: int) -> Response:
@@ -122,14 +122,12 @@ class OnceTaskView(ApiView):
         version = body.pop("version", None)
         changes = _resolved(body, bound_of(request))
         return _answer(
-            tasks.update_once_task(
-                task=task, changes=changes, actor=actor_of(request), version=version
-            )
+            tasks.update_task(task=task, changes=changes, actor=actor_of(request), version=version)
         )
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        tasks.delete_once_task(task=self._find(request, pk), actor=actor_of(request))
+        tasks.delete_task(task=self._find(request, pk), actor=actor_of(request))
         return Response(status=204)
 
 

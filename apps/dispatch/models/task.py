@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
+from functools import cached_property
 from typing import ClassVar, TypeVar
+from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
@@ -14,6 +18,8 @@ from apps.common.fields import KeyField
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import policy, queue
+from apps.dispatch.rules import recurrence as rules
+from apps.dispatch.rules.recurrence import Due, Recurrence
 from apps.dispatch.rules.task import (
     DISPATCH_TIMES,
     LEASE_SECONDS,
@@ -74,6 +80,23 @@ class Task(models.Model):
         DELETED = "deleted", _("deleted")  # kept for its history only
 
     source: ClassVar[str]
+    # What an edit may change; all else is the platform's.
+    editable: ClassVar[tuple[str, ...]] = (
+        "title",
+        "executor",
+        "template",
+        "params",
+        "start_at",
+        "end_at",
+        "mode",
+        "dispatch_times",
+        "priority",
+        "lease_seconds",
+        "on_failure",
+        "on_expiry",
+        "max_rounds",
+        "status",
+    )
 
     title = models.CharField(_("title"), max_length=MOST_TITLE)
     executor = models.ForeignKey(
@@ -149,6 +172,10 @@ class Task(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    def due_instant(self, occurrence: int, now: datetime) -> datetime | None:
+        """When the occurrence was due, if it is one that may be handed out at `now`."""
+        raise NotImplementedError(f"{type(self).__name__} must say when it is due")
+
     @property
     def policy(self) -> policy.Policy:
         return policy.Policy(
@@ -180,3 +207,78 @@ class OnceTask(Task):
             # The candidates of one executor: equality before range, though time selects more.
             models.Index(fields=["executor", "status", "start_at"], name="oncetask_candidates"),
         ]
+
+    def due_instant(self, occurrence: int, now: datetime) -> datetime | None:
+        return self.start_at if occurrence == self.occurrence and self.start_at <= now else None
+
+
+def default_time_zone() -> str:
+    return str(settings.TIME_ZONE)
+
+
+class RotateTask(Task):
+    """A task that is due again and again by its rule; an occurrence is named by its UTC second.
+
+    `effective_from` is start_at at first, then the instant of the last edit of the rule or of the
+    last resume: occurrences before it do not exist, so an edit never makes a new past.
+    """
+
+    class Misfire(models.TextChoices):
+        SKIP = rules.SKIP, _("skip: only the current occurrence")
+        ONCE = rules.ONCE, _("once: the newest missed one, too")
+        ALL = rules.ALL, _("all: the newest missed ones up to the limit, too")
+
+    source = Source.ROTATE
+    # An edit of these means another series.
+    rule_fields = ("rule", "time_zone", "start_at")
+    editable = (*Task.editable, "rule", "time_zone", "misfire", "misfire_limit")
+
+    start_at = models.DateTimeField(_("start"))
+    end_at = models.DateTimeField(_("end"), null=True, blank=True)
+    rule = models.JSONField(_("rule"))
+    time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)
+    misfire = KeyField(
+        _("missed ones"), max_length=8, choices=Misfire.choices, default=Misfire.SKIP
+    )
+    misfire_limit = models.PositiveSmallIntegerField(
+        _("limit of missed ones"), default=10, help_text=_("Of use when all missed ones count.")
+    )
+    effective_from = models.DateTimeField(editable=False)
+
+    objects: ClassVar[TaskQuerySet[RotateTask]] = TaskQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta(Task.Meta):
+        abstract = False
+        verbose_name = _("rotate task")
+        verbose_name_plural = _("rotate tasks")
+        indexes = [
+            # The rotations of one executor, and how many of them are active.
+            models.Index(fields=["executor", "status"], name="rotatetask_candidates"),
+        ]
+
+    @cached_property
+    def recurrence(self) -> Recurrence:
+        """The rule with its zone and limits; Invalid when it cannot be read."""
+        return Recurrence(
+            rule=rules.parse_rule(self.rule),
+            zone=ZoneInfo(self.time_zone),
+            start_at=self.start_at,
+            end_at=self.end_at,
+            effective_from=self.effective_from,
+        )
+
+    def due(self, now: datetime) -> Due:
+        """The occurrences that may be handed out at `now`, and the next instant."""
+        return rules.due_and_next(
+            self.recurrence, now, misfire=self.misfire, misfire_limit=self.misfire_limit
+        )
+
+    def due_instant(self, occurrence: int, now: datetime) -> datetime | None:
+        instant = rules.instant_of(occurrence)
+        return instant if instant in self.due(now).occurrences else None
+
+
+TASK_MODELS: dict[str, type[OnceTask] | type[RotateTask]] = {
+    OnceTask.source: OnceTask,
+    RotateTask.source: RotateTask,
+}

@@ -13,6 +13,7 @@ PRIORITIES = (-100, 100)
 LEASE_SECONDS = (1, 2_592_000)
 DISPATCH_TIMES = (1, 2_147_483_647)
 ROUNDS = (1, 1000)
+MISFIRES = (1, 1000)
 
 
 def check_task(
@@ -62,6 +63,15 @@ def check_task(
     )
     if errors:
         raise Invalid(errors[0].message, errors=errors)
+
+
+def check_misfire_limit(limit: int) -> None:
+    """Invalid when the number of missed occurrences to make up for is out of range."""
+    low, high = MISFIRES
+    if not low <= limit <= high:
+        raise Invalid.field(
+            "misfire_limit", f"{limit} is out of range: misfire_limit is {low} to {high}."
+        )
 
 
 def _range(

@@ -9,15 +9,13 @@ from typing import Any
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Closed, NotFound
-from apps.dispatch.models import Dispatch, OnceTask, Source, Stock
+from apps.dispatch.models import TASK_MODELS, Dispatch, Stock
 from apps.dispatch.rules import policy
 from apps.journal import services as journal
 from apps.journal.models import Source as JournalSource
 
 State = Dispatch.State
 _MS = timedelta(milliseconds=1)
-
-_TASKS = {Source.ONCE: OnceTask}
 
 
 @transactional
@@ -55,7 +53,7 @@ def end(
 
 
 def _policy_of(dispatch: Dispatch) -> policy.Policy:
-    return _TASKS[Source(dispatch.source)].objects.get(pk=dispatch.task).policy
+    return TASK_MODELS[dispatch.source].objects.get(pk=dispatch.task).policy
 
 
 def _entry(dispatch: Dispatch, now: datetime, *, actor: str, reason: str) -> journal.Entry:

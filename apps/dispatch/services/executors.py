@@ -12,7 +12,7 @@ from django.db import IntegrityError
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.services.audit import edit_entry, record_edit, take_version
 from apps.journal import services as journal
@@ -168,6 +168,7 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
     """Delete an executor that nothing refers to; Conflict says what does."""
     refers = (
         (OnceTask.objects.filter(executor=executor), "tasks are addressed to it"),
+        (RotateTask.objects.filter(executor=executor), "rotations are addressed to it"),
         (Dispatch.objects.filter(executor=executor), "dispatches were made to it"),
         (Membership.objects.filter(group=executor), "users are its members"),
     )

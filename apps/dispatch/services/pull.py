@@ -15,7 +15,15 @@ from django.db.models import F
 from apps.common import clock, ids
 from apps.common.db import shared_lock, transactional
 from apps.common.errors import Invalid, Unavailable
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, Stock, Template
+from apps.dispatch.models import (
+    TASK_MODELS,
+    Dispatch,
+    Executor,
+    Membership,
+    Stock,
+    Task,
+    Template,
+)
 from apps.dispatch.rules import names, policy
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services import executors, queue
@@ -115,7 +123,8 @@ def _take(executor: Executor, candidate: Candidate, now: datetime) -> Dispatch |
     when the user has got another dispatch meanwhile.
     """
     task = _locked_task(executor, candidate, now)
-    if task is None:
+    due_at = None if task is None else task.due_instant(candidate.occurrence, now)
+    if due_at is None:
         return None
     last = (
         Dispatch.objects.of(candidate.source, candidate.task, candidate.occurrence)
@@ -136,24 +145,25 @@ def _take(executor: Executor, candidate: Candidate, now: datetime) -> Dispatch |
     ):
         return None
     rounds = 0 if last is None else last.round + 1
-    return _insert(executor, candidate, task, rounds=rounds, now=now)
+    return _insert(executor, candidate, task, due_at=due_at, rounds=rounds, now=now)
 
 
 def _locked_task(executor: Executor, candidate: Candidate, now: datetime) -> Any:
     """The task with its template's name, if it may be handed to the executor now; else None."""
+    model = TASK_MODELS[candidate.source]
     quote = connection.ops.quote_name
     task, people, belongs, template = (
-        quote(model._meta.db_table) for model in (OnceTask, Executor, Membership, Template)
+        quote(table._meta.db_table) for table in (model, Executor, Membership, Template)
     )
-    found = OnceTask.objects.raw(
+    found = model.objects.raw(
         f"SELECT t.*, p.name AS template_name, p.version AS template_version FROM {task} t "  # noqa: S608
         f"JOIN {people} u ON u.id = %s JOIN {people} e ON e.id = t.executor_id "
         f"LEFT JOIN {belongs} m ON m.group_id = e.id AND m.user_id = u.id "
         f"LEFT JOIN {template} p ON p.id = t.template_id "
         "WHERE t.id = %s AND t.status = %s AND u.enabled AND e.enabled "
         "AND (e.id = u.id OR m.id IS NOT NULL) "
-        f"AND t.start_at <= %s AND (t.end_at IS NULL OR t.end_at > %s){shared_lock()}",
-        [executor.pk, candidate.task, OnceTask.Status.ACTIVE, _plain(now), _plain(now)],
+        f"AND (t.end_at IS NULL OR t.end_at > %s){shared_lock()}",
+        [executor.pk, candidate.task, Task.Status.ACTIVE, _plain(now)],
     )
     return next(iter(found), None)
 
@@ -164,7 +174,13 @@ def _plain(instant: datetime) -> Any:
 
 
 def _insert(
-    executor: Executor, candidate: Candidate, task: Any, *, rounds: int, now: datetime
+    executor: Executor,
+    candidate: Candidate,
+    task: Any,
+    *,
+    due_at: datetime,
+    rounds: int,
+    now: datetime,
 ) -> Dispatch:
     dispatch = Dispatch(
         id=ids.next_id(),
@@ -173,7 +189,7 @@ def _insert(
         source=candidate.source,
         task=task.pk,
         occurrence=candidate.occurrence,
-        occurrence_at=task.start_at,
+        occurrence_at=due_at,
         title=task.title,
         params=task.params,
         template_name=task.template_name or "",
@@ -195,7 +211,7 @@ def _insert(
                 type_or_task=dispatch.task_label,
                 executor=executor.name,
                 actor=executor.name,
-                wait_ms=(now - task.start_at) // _MS,
+                wait_ms=(now - due_at) // _MS,
             )
         ]
     )

@@ -1,68 +1,64 @@
-"""Planning: once tasks. Every edit is one transaction with one journal entry, and raises the plan
-version of the old and the new executor."""
+"""Planning: once tasks and rotations. Every edit is one transaction with one journal entry, and
+raises the plan version of the old and the new executor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from apps.common import clock
+from apps.common.conf import conf
 from apps.common.db import transactional
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, FieldError, Invalid, LimitReached, NotFound
 from apps.common.json_rules import check_json
-from apps.dispatch.models import Executor, OnceTask, Stock, Template
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
 from apps.dispatch.rules.params import check_params
-from apps.dispatch.rules.task import check_task
+from apps.dispatch.rules.recurrence import occurrence_of, parse_rule
+from apps.dispatch.rules.task import check_misfire_limit, check_task
+from apps.dispatch.rules.zones import parse_zone
 from apps.dispatch.services.audit import record_edit, take_version
 from apps.dispatch.services.templates import check_usable
 
-# What an edit may change; all else is the platform's.
-EDITABLE = (
-    "title",
-    "executor",
-    "template",
-    "params",
-    "start_at",
-    "end_at",
-    "mode",
-    "dispatch_times",
-    "priority",
-    "lease_seconds",
-    "on_failure",
-    "on_expiry",
-    "max_rounds",
-    "status",
-)
+TaskT = TypeVar("TaskT", OnceTask, RotateTask)
 
 _CHOICES = {
-    "mode": OnceTask.Mode,
-    "on_failure": OnceTask.OnFailure,
-    "on_expiry": OnceTask.OnExpiry,
-    "status": OnceTask.Status,
+    "mode": Task.Mode,
+    "on_failure": Task.OnFailure,
+    "on_expiry": Task.OnExpiry,
+    "status": Task.Status,
 }
+ACTIVE, PAUSED, DELETED = Task.Status.ACTIVE, Task.Status.PAUSED, Task.Status.DELETED
 
 
 @transactional
-def create_once_task(*, actor: str, title: str, executor: Executor, **fields: Any) -> OnceTask:
-    """Plan a once task; fields as in OnceTask, `start_at` defaults to now.
+def create_task(
+    model: type[TaskT], *, actor: str, title: str, executor: Executor, **fields: Any
+) -> TaskT:
+    """Plan a task of the model; fields as the model has them, `start_at` defaults to now.
 
-    Invalid with every wrong field, params against the template's schema included.
+    Invalid with every wrong field, params against the template's schema included. LimitReached
+    when the executor has as many active rotations as it may have.
     """
     now = clock.now()
-    _check_names(fields)
-    task = OnceTask(
+    _check_names(model, fields)
+    start_at = fields.pop("start_at", None) or now
+    task = model(
         title=title,
         executor=executor,
+        start_at=start_at,
         created_at=now,
         created_by=actor,
         updated_at=now,
         updated_by=actor,
-        **{**fields, "start_at": fields.get("start_at") or now},
+        **fields,
     )
-    if task.status == OnceTask.Status.DELETED:
+    if task.status == DELETED:
         raise Invalid.field("status", "A new task is active or paused.")
+    if isinstance(task, RotateTask):
+        task.effective_from = start_at
     _check(task, template_is_new=True)
+    _demand_room(task, was_counted=False)
     task.save(force_insert=True)
     _use_template(task.template, now)
     Executor.objects.filter(pk=executor.pk).raise_plan_version()
@@ -71,37 +67,45 @@ def create_once_task(*, actor: str, title: str, executor: Executor, **fields: An
 
 
 @transactional
-def update_once_task(
+def update_task(
     *,
-    task: OnceTask,
+    task: TaskT,
     changes: dict[str, Any],
     actor: str,
     version: int | None = None,
     reason: str = "",
-) -> OnceTask:
+) -> TaskT:
     """Change the named fields and nothing else; open dispatches stay as they are.
 
-    Conflict when `version` is given and no longer current, or the task is deleted.
+    A rotation whose rule, zone or start changed, or that was resumed, has no occurrences before
+    this moment. Conflict when `version` is given and no longer current, or the task is deleted.
     """
-    _check_names(changes)
-    current = take_version(OnceTask, task.pk, version)
-    if current.status == OnceTask.Status.DELETED:
+    model = type(task)
+    _check_names(model, changes)
+    current = take_version(model, task.pk, version)
+    if current.status == DELETED:
         raise Conflict(f"Task {task.pk} is deleted; plan a new one.")
-    if changes.get("status") == OnceTask.Status.DELETED:
+    if changes.get("status") == DELETED:
         raise Invalid.field("status", "Delete the task instead of setting this status.")
     before = _shown(current)
     old_executor, old_template = current.executor_id, current.template_id
     for name, value in changes.items():
         setattr(current, name, value)
     after = _shown(current)
-    changed = [name for name in EDITABLE if before[name] != after[name]]
+    changed: list[str] = [name for name in model.editable if before[name] != after[name]]
     if not changed:
         return current
     _check(current, template_is_new=current.template_id != old_template)
+    was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
+    _demand_room(current, was_counted=was_counted)
     now = clock.now()
+    written = [*changed, "version", "updated_at", "updated_by"]
+    if isinstance(current, RotateTask) and _is_another_series(current, changed):
+        current.effective_from = now
+        written.append("effective_from")
     current.version += 1
     current.updated_at, current.updated_by = now, actor
-    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
+    current.save(update_fields=written)
     _use_template(current.template, now)
     Executor.objects.filter(pk__in={old_executor, current.executor_id}).raise_plan_version()
     record_edit(
@@ -116,20 +120,23 @@ def update_once_task(
     return current
 
 
+def _is_another_series(task: RotateTask, changed: list[str]) -> bool:
+    resumed = "status" in changed and task.status == ACTIVE
+    return resumed or not set(changed).isdisjoint(RotateTask.rule_fields)
+
+
 @transactional
-def delete_once_task(
-    *, task: OnceTask, actor: str, version: int | None = None, reason: str = ""
-) -> bool:
+def delete_task(*, task: TaskT, actor: str, version: int | None = None, reason: str = "") -> bool:
     """Mark the task deleted: from now on nobody is handed it; False when it was already.
 
     Waits for hand-outs in flight, because they hold the task's row; open dispatches go on.
     """
-    current = take_version(OnceTask, task.pk, version)
-    if current.status == OnceTask.Status.DELETED:
+    current = take_version(type(task), task.pk, version)
+    if current.status == DELETED:
         return False
     now = clock.now()
     before = current.status
-    current.status = OnceTask.Status.DELETED
+    current.status = DELETED
     current.version += 1
     current.updated_at, current.updated_by = now, actor
     current.save(update_fields=["status", "version", "updated_at", "updated_by"])
@@ -146,34 +153,69 @@ def delete_once_task(
     return True
 
 
-def find_once_task(pk: int, *, bound: Iterable[str] | None = None) -> OnceTask:
+def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
     """The task, unless deleted; NotFound also when outside the executors in `bound`."""
-    tasks = OnceTask.objects.standing().select_related("executor", "template")
+    tasks = model.objects.standing().select_related("executor", "template")
     if bound is not None:
         tasks = tasks.within(bound)
     task = tasks.filter(pk=pk).first() if pk < 2**63 else None
     if task is None:
-        raise NotFound(f"There is no once task {str(pk)[:40]}.")
+        raise NotFound(f"There is no {model.source} task {str(pk)[:40]}.")
     return task
 
 
-def handed_of(tasks: list[OnceTask]) -> dict[int, int]:
-    """How often each of the tasks counts as handed out, by task id."""
-    counts = Stock.objects.filter(
-        source=OnceTask.source, task__in=[task.pk for task in tasks], occurrence=OnceTask.occurrence
+def handed_of(tasks: list[TaskT]) -> dict[int, int]:
+    """How often each task's present occurrence counts as handed out, by task id."""
+    now = clock.now()
+    present: dict[int, int] = {task.pk: _present(task, now) for task in tasks}
+    found = Stock.objects.filter(
+        source__in={task.source for task in tasks},
+        task__in=present,
+        occurrence__in={*present.values()},
     )
-    return {**{task.pk: 0 for task in tasks}, **dict(counts.values_list("task", "handed"))}
+    handed = dict.fromkeys(present, 0)
+    for task, occurrence, count in found.values_list("task", "occurrence", "handed"):
+        if present[task] == occurrence:
+            handed[task] = count
+    return handed
 
 
-def _check_names(fields: dict[str, Any]) -> None:
-    unknown = sorted(set(fields) - set(EDITABLE))
+def _present(task: Task, now: datetime) -> int:
+    """The occurrence whose stock is of interest: a rotation's current one, -1 before its first."""
+    if not isinstance(task, RotateTask):
+        return OnceTask.occurrence
+    current = next(task.recurrence.before(now), None)
+    return -1 if current is None else occurrence_of(current)
+
+
+def _demand_room(task: Task, *, was_counted: bool) -> None:
+    """LimitReached when an active rotation would be one too many for its executor."""
+    if not isinstance(task, RotateTask) or task.status != ACTIVE or was_counted:
+        return
+    most = conf.ROTATIONS_PER_EXECUTOR
+    # The lock makes two creators at the limit see each other.
+    executor = Executor.objects.select_for_update().get(pk=task.executor_id)
+    active = RotateTask.objects.filter(executor=executor, status=ACTIVE).exclude(pk=task.pk)
+    if active.count() >= most:
+        message = (
+            f"{executor.name} has {most} active rotations, and more are not allowed; pause or "
+            "delete one, or raise ROTATIONS_PER_EXECUTOR."
+        )
+        raise LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
+
+
+def _check_names(model: type[Task], fields: dict[str, Any]) -> None:
+    unknown = sorted(set(fields) - set(model.editable))
     if unknown:
         raise Invalid.field(unknown[0], f"A task has no field {unknown[0]} that can be set.")
 
 
-def _check(task: OnceTask, *, template_is_new: bool) -> None:
-    for name, choices in _CHOICES.items():
-        allowed = choices.values
+def _check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
+    choices = (
+        {**_CHOICES, "misfire": RotateTask.Misfire} if isinstance(task, RotateTask) else _CHOICES
+    )
+    for name, words in choices.items():
+        allowed = words.values
         if getattr(task, name) not in allowed:
             raise Invalid.field(
                 name, f"{getattr(task, name)!r} is no {name}; choose one of {', '.join(allowed)}."
@@ -188,6 +230,10 @@ def _check(task: OnceTask, *, template_is_new: bool) -> None:
         start_at=task.start_at,
         end_at=task.end_at,
     )
+    if isinstance(task, RotateTask):
+        parse_rule(task.rule)
+        parse_zone(task.time_zone)
+        check_misfire_limit(task.misfire_limit)
     check_json(task.params, field="params")
     if task.template is not None:
         if template_is_new:
@@ -200,9 +246,9 @@ def _use_template(template: Template | None, now: datetime) -> None:
         Template.objects.filter(pk=template.pk, first_used_at=None).update(first_used_at=now)
 
 
-def _shown(task: OnceTask) -> dict[str, Any]:
+def _shown(task: Task) -> dict[str, Any]:
     """The editable fields as the journal keeps them."""
-    shown = {name: getattr(task, name) for name in EDITABLE}
+    shown = {name: getattr(task, name) for name in task.editable}
     shown["executor"] = task.executor.name
     shown["template"] = None if task.template is None else str(task.template)
     for name in ("start_at", "end_at"):

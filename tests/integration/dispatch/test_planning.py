@@ -161,13 +161,13 @@ class TestTemplates:
         task.refresh_from_db()
         assert task.template is not None
         assert (task.template.version, task.params) == (1, {"shop": "A"})
-        tasks.update_once_task(task=task, changes={"title": "Other"}, actor=OLGA)
+        tasks.update_task(task=task, changes={"title": "Other"}, actor=OLGA)
 
     def test_used_template_cannot_be_deleted(self) -> None:
         """S0.2, I52: kept for the tasks and dispatches that name it, even deleted ones."""
         template = factories.template("photo")
         task = factories.once_task(factories.user(), template=template, params={"shop": "A"})
-        tasks.update_once_task(task=task, changes={"template": None}, actor=OLGA)
+        tasks.update_task(task=task, changes={"template": None}, actor=OLGA)
         with pytest.raises(Conflict, match="photo v1 has been used"):
             templates.remove_template(template=template, actor=OLGA)
 
@@ -181,7 +181,7 @@ class TestTemplates:
         task = factories.once_task(factories.user(), template=template, params={"shop": "A"})
         assert templates.set_status(template=template, status="retired", actor=OLGA)
         assert not templates.set_status(template=template, status="retired", actor=OLGA)
-        tasks.update_once_task(task=task, changes={"params": {"shop": "B"}}, actor=OLGA)
+        tasks.update_task(task=task, changes={"params": {"shop": "B"}}, actor=OLGA)
         with pytest.raises(Invalid, match="photo v1 is retired"):
             factories.once_task(task.executor, template=template, params={"shop": "A"})
         with pytest.raises(Invalid, match="retired"):
@@ -238,14 +238,14 @@ class TestOnceTasks:
         old, new = factories.user("uid_a"), factories.user("uid_b")
         task = factories.once_task(old)
         before = plan_version("uid_a"), plan_version("uid_b")
-        tasks.update_once_task(task=task, changes={"executor": new}, actor=OLGA)
+        tasks.update_task(task=task, changes={"executor": new}, actor=OLGA)
         assert (plan_version("uid_a"), plan_version("uid_b")) == (before[0] + 1, before[1] + 1)
 
     def test_edit_writes_only_what_changed(self) -> None:
         """I57: a column that the form did not change keeps what another edit wrote."""
         task = factories.once_task(factories.user())
-        tasks.update_once_task(task=task, changes={"priority": 5}, actor="admin:pete")
-        changed = tasks.update_once_task(task=task, changes={"title": "New"}, actor=OLGA)
+        tasks.update_task(task=task, changes={"priority": 5}, actor="admin:pete")
+        changed = tasks.update_task(task=task, changes={"title": "New"}, actor=OLGA)
         assert (changed.priority, changed.title, changed.version) == (5, "New", 3)
         assert last_entry().data == {
             "before": {"title": "Check the shelf"},
@@ -255,16 +255,16 @@ class TestOnceTasks:
     def test_edit_without_a_difference_changes_nothing(self) -> None:
         task = factories.once_task(factories.user())
         entries = JournalEntry.objects.count()
-        tasks.update_once_task(task=task, changes={"title": task.title}, actor=OLGA)
+        tasks.update_task(task=task, changes={"title": task.title}, actor=OLGA)
         assert JournalEntry.objects.count() == entries
         assert OnceTask.objects.get(pk=task.pk).version == 1
 
     def test_stale_edit_is_a_conflict(self) -> None:
         """I57."""
         task = factories.once_task(factories.user())
-        tasks.update_once_task(task=task, changes={"priority": 5}, actor=OLGA, version=1)
+        tasks.update_task(task=task, changes={"priority": 5}, actor=OLGA, version=1)
         with pytest.raises(Conflict, match=r"version 1, now 2"):
-            tasks.update_once_task(task=task, changes={"priority": 6}, actor=OLGA, version=1)
+            tasks.update_task(task=task, changes={"priority": 6}, actor=OLGA, version=1)
         assert OnceTask.objects.get(pk=task.pk).priority == 5
 
     def test_started_task_shifted_keeps_its_stock(self, frozen_clock: Any) -> None:
@@ -272,18 +272,18 @@ class TestOnceTasks:
         group = factories.group("gid_all", ["uid_a", "uid_b"])
         task = factories.once_task(group, mode="multi", dispatch_times=1)
         take_next(factories.member("uid_a"))
-        tasks.update_once_task(task=task, changes={"start_at": frozen_clock.instant}, actor=OLGA)
+        tasks.update_task(task=task, changes={"start_at": frozen_clock.instant}, actor=OLGA)
         assert not hasattr(take_next(factories.member("uid_b")), "pk")
 
     def test_deleted_task_is_gone_for_everybody(self) -> None:
         task = factories.once_task(factories.user())
-        assert tasks.delete_once_task(task=task, actor=OLGA, reason="planned twice")
-        assert not tasks.delete_once_task(task=task, actor=OLGA)
+        assert tasks.delete_task(task=task, actor=OLGA, reason="planned twice")
+        assert not tasks.delete_task(task=task, actor=OLGA)
         assert last_entry().reason == "planned twice"
         with pytest.raises(NotFound):
-            tasks.find_once_task(task.pk)
+            tasks.find_task(OnceTask, task.pk)
         with pytest.raises(Conflict, match="is deleted"):
-            tasks.update_once_task(task=task, changes={"title": "x"}, actor=OLGA)
+            tasks.update_task(task=task, changes={"title": "x"}, actor=OLGA)
         assert OnceTask.objects.get(pk=task.pk).status == "deleted"
 
 

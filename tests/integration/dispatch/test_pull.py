@@ -125,14 +125,14 @@ class TestWhen:
         alice = factories.user()
         task = factories.once_task(alice, status="paused")
         assert isinstance(take_next(alice), Nothing)
-        tasks.update_once_task(task=task, changes={"status": "active"}, actor="admin:olga")
+        tasks.update_task(task=task, changes={"status": "active"}, actor="admin:olga")
         assert taken(alice).task == task.pk
 
     def test_deleted_task_is_never_handed_out(self) -> None:
         """I7: not after a delete has been answered."""
         alice = factories.user()
         task = factories.once_task(alice)
-        assert tasks.delete_once_task(task=task, actor="admin:olga")
+        assert tasks.delete_task(task=task, actor="admin:olga")
         assert isinstance(take_next(alice), Nothing)
 
     def test_long_idle_user_is_not_stuck(self, frozen_clock: Any) -> None:
@@ -195,8 +195,8 @@ class TestOneInFlight:
         alice = factories.user()
         task = factories.once_task(alice, params={"v": 1})
         number = taken(alice).pk
-        changed = tasks.update_once_task(task=task, changes={"params": {"v": 2}}, actor="admin:o")
-        tasks.delete_once_task(task=changed, actor="admin:olga")
+        changed = tasks.update_task(task=task, changes={"params": {"v": 2}}, actor="admin:o")
+        tasks.delete_task(task=changed, actor="admin:olga")
         again = taken(alice)
         assert (again.pk, again.params) == (number, {"v": 1})
         assert callback.call_back(executor=alice, number=number, outcome="succeeded").pk == number
@@ -262,7 +262,7 @@ class TestQuota:
         task = factories.once_task(group, mode="multi", dispatch_times=3)
         for name in ("uid_a", "uid_b"):
             taken(factories.member(name))
-        tasks.update_once_task(task=task, changes={"dispatch_times": 1}, actor="admin:olga")
+        tasks.update_task(task=task, changes={"dispatch_times": 1}, actor="admin:olga")
         assert isinstance(take_next(factories.member("uid_c")), Nothing)
         assert handed(task) == 2
 

@@ -86,7 +86,7 @@ def test_after_a_delete_has_been_answered_nobody_gets_it(racers: Any) -> None:
             late.append(name)
 
     def delete() -> None:
-        tasks.delete_once_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:olga")
+        tasks.delete_task(task=OnceTask.objects.get(pk=task.pk), actor="admin:olga")
         deleted.set()
 
     racers([*(lambda name=name: pull(name) for name in names), delete])
@@ -105,7 +105,7 @@ def test_edit_waits_for_the_hand_out_that_has_begun(edit: str) -> None:
     task = factories.once_task(group)
     edited = threading.Event()
     edits = {
-        "delete": lambda: tasks.delete_once_task(task=task, actor="admin:olga"),
+        "delete": lambda: tasks.delete_task(task=task, actor="admin:olga"),
         "leave": lambda: executors.change_members(group=group, remove=["uid_a"], actor="admin:o"),
         "disable": lambda: executors.update_executor(
             executor=group, changes={"enabled": False}, actor="admin:olga"
