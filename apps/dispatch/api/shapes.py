@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from rest_framework import serializers
 
+from apps.common import clock
 from apps.common.serializers import wire_time
-from apps.dispatch.models import Dispatch, Executor, OnceTask, Source, Template
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Template
 from apps.dispatch.services import callback
 
 # The states of a task that the API tells and takes; a deleted one is no longer known.
+# How many coming instants a rotation tells.
+NEXT_DUE = 10
 STANDING = [
     choice for choice in OnceTask.Status.choices if choice[0] != OnceTask.Status.DELETED.value
 ]
@@ -71,8 +75,9 @@ def template_shape(template: Template) -> dict[str, Any]:
     }
 
 
-def once_task_shape(task: OnceTask, *, handed: int) -> dict[str, Any]:
-    """A once task; `remaining` None when unlimited, never below 0."""
+def task_shape(task: OnceTask | RotateTask, *, handed: int) -> dict[str, Any]:
+    """A task; `remaining` None when unlimited, never below 0. Of a rotation, `handed` and
+    `remaining` are the present occurrence's."""
     remaining = None if task.dispatch_times is None else max(0, task.dispatch_times - handed)
     return {
         "id": task.pk,
@@ -96,6 +101,19 @@ def once_task_shape(task: OnceTask, *, handed: int) -> dict[str, Any]:
         "version": task.version,
         "created_at": wire_time(task.created_at),
         "updated_at": wire_time(task.updated_at),
+        **(_rotation_shape(task) if isinstance(task, RotateTask) else {}),
+    }
+
+
+def _rotation_shape(task: RotateTask) -> dict[str, Any]:
+    due = islice(task.recurrence.after(clock.now()), NEXT_DUE)
+    return {
+        "rule": task.rule,
+        "time_zone": task.time_zone,
+        "misfire": task.misfire,
+        "misfire_limit": task.misfire_limit,
+        "next_due": [wire_time(instant) for instant in due],
+        "summary": task.summary.text(),
     }
 
 
@@ -181,3 +199,21 @@ class OnceTaskOut(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
+
+
+class RuleOut(serializers.Serializer[Any]):
+    every_minutes = serializers.IntegerField(required=False)
+    every_days = serializers.IntegerField(required=False)
+    at = serializers.CharField(required=False)
+    cron = serializers.CharField(required=False)
+
+
+class RotateTaskOut(OnceTaskOut):
+    rule = RuleOut()
+    time_zone = serializers.CharField()
+    misfire = serializers.ChoiceField(choices=RotateTask.Misfire.choices)
+    misfire_limit = serializers.IntegerField()
+    next_due = serializers.ListField(
+        child=serializers.DateTimeField(), help_text="The next ten instants, from now on."
+    )
+    summary = serializers.CharField(help_text="The rule in plain words.")

@@ -2,8 +2,8 @@ from django.urls import path
 
 from apps.dispatch.api.dispatches import CancelView, DispatchesView, DispatchView
 from apps.dispatch.api.executors import ExecutorsView, ExecutorView, MembersView
-from apps.dispatch.api.once_tasks import OnceTasksView, OnceTaskView
 from apps.dispatch.api.pull import CallbackView, ExtendView, PullView, ReleaseView
+from apps.dispatch.api.tasks import OnceTasksView, OnceTaskView, RotateTasksView, RotateTaskView
 from apps.dispatch.api.templates import TemplatesView, TemplateView
 
 urlpatterns = [
@@ -21,4 +21,6 @@ urlpatterns = [
     path("templates/<path:name>/", TemplateView.as_view()),
     path("once-tasks/", OnceTasksView.as_view()),
     path("once-tasks/<int:pk>/", OnceTaskView.as_view()),
+    path("rotate-tasks/", RotateTasksView.as_view()),
+    path("rotate-tasks/<int:pk>/", RotateTaskView.as_view()),
 ]

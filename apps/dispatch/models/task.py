@@ -20,6 +20,7 @@ from apps.dispatch.models.template import Template
 from apps.dispatch.rules import policy, queue
 from apps.dispatch.rules import recurrence as rules
 from apps.dispatch.rules.recurrence import Due, Recurrence
+from apps.dispatch.rules.summary import Phrase, summary
 from apps.dispatch.rules.task import (
     DISPATCH_TIMES,
     LEASE_SECONDS,
@@ -266,6 +267,11 @@ class RotateTask(Task):
             end_at=self.end_at,
             effective_from=self.effective_from,
         )
+
+    @property
+    def summary(self) -> Phrase:
+        """The rule in plain words, in whatever language its reader chose."""
+        return summary(self.recurrence.rule, self.time_zone)
 
     def due(self, now: datetime) -> Due:
         """The occurrences that may be handed out at `now`, and the next instant."""

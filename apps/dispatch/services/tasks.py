@@ -20,7 +20,7 @@ from apps.dispatch.rules.zones import parse_zone
 from apps.dispatch.services.audit import record_edit, take_version
 from apps.dispatch.services.templates import check_usable
 
-TaskT = TypeVar("TaskT", OnceTask, RotateTask)
+TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
 _CHOICES = {
     "mode": Task.Mode,
