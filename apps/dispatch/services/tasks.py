@@ -155,10 +155,10 @@ def delete_task(*, task: TaskT, actor: str, version: int | None = None, reason: 
 
 def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
     """The task, unless deleted; NotFound also when outside the executors in `bound`."""
-    tasks = model.objects.standing().select_related("executor", "template")
+    tasks: Any = model.objects.standing().select_related("executor", "template")
     if bound is not None:
         tasks = tasks.within(bound)
-    task = tasks.filter(pk=pk).first() if pk < 2**63 else None
+    task: TaskT | None = tasks.filter(pk=pk).first() if pk < 2**63 else None
     if task is None:
         raise NotFound(f"There is no {model.source} task {str(pk)[:40]}.")
     return task
