@@ -51,6 +51,7 @@ def test_every_operation_tells_how_it_fails_and_what_it_needs() -> None:
         assert set(operation["responses"]) >= expected, (method, path)
         assert operation["security"] == [{"bearerKey": []}, {"basicKey": []}]
         assert operation["description"]
+        assert operation.get("requestBody", {"required": True})["required"]
 
 
 def test_no_schema_speaks_of_the_code() -> None:
