@@ -237,7 +237,8 @@ class ExchangeMixin(PlatformModelAdmin):
         """The form; sent, a trial run of every row; sent again as it came, the import itself."""
         if not self.has_import_permission(request):
             raise PermissionDenied
-        form = ImportForm(request.POST or None, request.FILES or None)
+        is_sent = request.method == "POST"
+        form = ImportForm(request.POST, request.FILES) if is_sent else ImportForm()
         request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),
