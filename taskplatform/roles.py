@@ -24,6 +24,7 @@ _VIEWER = [
     "dispatch.view_operatorscope",
     "dispatch.view_template",
     "dispatch.view_oncetask",
+    "dispatch.view_rotatetask",
     "dispatch.view_stock",
     "dispatch.view_dispatch",
 ]
@@ -37,6 +38,9 @@ _OPERATOR = [
     "dispatch.add_oncetask",
     "dispatch.change_oncetask",
     "dispatch.delete_oncetask",
+    "dispatch.add_rotatetask",
+    "dispatch.change_rotatetask",
+    "dispatch.delete_rotatetask",
     "dispatch.operate_dispatch",
 ]
 _CONFIGURER = [

@@ -39,6 +39,7 @@ BOXES = (
 # The order inside a box, and the icons; models not named here come last, by name.
 ICONS = {
     "dispatch.oncetask": "task_alt",
+    "dispatch.rotatetask": "autorenew",
     "dispatch.dispatch": "outbox",
     "dispatch.executor": "badge",
     "dispatch.template": "schema",

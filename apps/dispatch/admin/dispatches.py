@@ -22,7 +22,7 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import ChoiceFilter, DayFilter, read_key, read_number
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter
-from apps.dispatch.models import Dispatch, Source
+from apps.dispatch.models import Dispatch
 from apps.dispatch.services import ending
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry
@@ -97,9 +97,7 @@ class DispatchAdmin(MachineRowAdmin):
 
     @column(_("task"))
     def task_link(self, dispatch: Dispatch) -> SafeString:
-        if dispatch.source != Source.ONCE:
-            return format_html("{}", dispatch.task_label)
-        url = reverse("admin:dispatch_oncetask_change", args=[dispatch.task])
+        url = reverse(f"admin:dispatch_{dispatch.source}task_change", args=[dispatch.task])
         return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.task_label)
 
     @column(_("template"), empty="–")

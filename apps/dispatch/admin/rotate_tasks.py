@@ -1,0 +1,161 @@
+"""Rotations in the admin: a once task's form with a rule in place of the one start."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.base import Panel
+from apps.common.admin.display import column, shown_time
+from apps.common.admin.theme import IntegerWidget, TextWidget
+from apps.common.conf import conf
+from apps.dispatch.admin.filters import TasksFor
+from apps.dispatch.admin.once_tasks import ModeFilter, OnceTaskAdmin, OnceTaskForm, StatusFilter
+from apps.dispatch.models import RotateTask
+from apps.dispatch.rules.recurrence import DAYS, MINUTES
+from apps.dispatch.services import tasks
+
+RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
+NEXT_DUE = 10
+
+
+class RotateTaskForm(OnceTaskForm):
+    """The rule as one field a part; which kind it is, the filled parts say."""
+
+    class Meta(OnceTaskForm.Meta):
+        model = RotateTask
+        fields = (*OnceTaskForm.Meta.fields, "time_zone", "misfire", "misfire_limit")
+
+    every_minutes = forms.IntegerField(
+        label=_("Every … minutes"),
+        required=False,
+        min_value=MINUTES[0],
+        max_value=MINUTES[1],
+        widget=IntegerWidget,
+        help_text=_("Counted from the start. Fill in this, or days with a time, or cron."),
+    )
+    every_days = forms.IntegerField(
+        label=_("Every … days"),
+        required=False,
+        min_value=DAYS[0],
+        max_value=DAYS[1],
+        widget=IntegerWidget,
+    )
+    at = forms.CharField(
+        label=_("at"), required=False, widget=TextWidget, help_text=_("Local time, like 09:30.")
+    )
+    cron = forms.CharField(
+        label=_("Cron"),
+        required=False,
+        max_length=100,
+        widget=TextWidget,
+        help_text=_("Minute, hour, day, month, weekday: 0 9 * * 1-5"),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for part, value in (self.instance.rule or {}).items():
+            self.initial.setdefault(part, value)
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean() or {}
+        parts = {part: cleaned.pop(part, None) for part in RULE_PARTS}
+        cleaned["rule"] = {part: value for part, value in parts.items() if value not in (None, "")}
+        return cleaned
+
+    def field_of(self, path: str) -> str | None:
+        part = path.removeprefix("rule.")
+        if part in RULE_PARTS:
+            return part
+        return RULE_PARTS[0] if path == "rule" else super().field_of(path)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        cleaned = {**self.cleaned_data, **dict.fromkeys(RULE_PARTS)}
+        self.cleaned_data, kept = cleaned, self.cleaned_data
+        try:
+            changes = super().changes
+        finally:
+            self.cleaned_data = kept
+        touched = [changes.pop(part, part) is None for part in RULE_PARTS]
+        return {**changes, "rule": kept["rule"]} if any(touched) else changes
+
+
+class RotateTaskAdmin(OnceTaskAdmin):
+    form = RotateTaskForm
+    list_display = (
+        "shown_title",
+        "executor_link",
+        "shown_status",
+        "shown_rule",
+        "next_due",
+        "mode_word",
+        "quota",
+        "priority",
+    )
+    list_filter = (TasksFor, StatusFilter, ModeFilter)
+
+    # --- the list ---------------------------------------------------------------------------------
+    @column(_("rule"))
+    def shown_rule(self, task: RotateTask) -> str:
+        return task.summary.text(gettext)
+
+    @column(_("next due"))
+    def next_due(self, task: RotateTask) -> SafeString | str:
+        coming = next(task.recurrence.after(clock.now()), None)
+        return (
+            "-" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
+        )
+
+    # --- the form ---------------------------------------------------------------------------------
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = list(super().get_fieldsets(request, obj))
+        when = [*RULE_PARTS, "time_zone", "start_at", "end_at", "misfire", "misfire_limit"]
+        if obj is not None and not self.has_change_permission(request, obj):
+            when = ["shown_rule", *when[len(RULE_PARTS) :]]
+        fieldsets[1] = (_("When"), {"fields": when})
+        return fieldsets
+
+    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
+        return self._has_own_permission(request, "delete_rotatetask")
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
+        fields = {n: value for n, value in form.cleaned_data.items() if n in RotateTask.editable}
+        fields["params"] = form.params_form.params
+        return tasks.create_task(RotateTask, **fields, actor=actor)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        return [Panel(_("Due"), self._due(row)), *super().panels(request, row)]
+
+    @staticmethod
+    def _due(task: RotateTask) -> SafeString:
+        """The rule in words, the next instants, and how many rotations the executor has."""
+        coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
+        active: QuerySet[RotateTask] = RotateTask.objects.filter(
+            executor=task.executor_id, status=RotateTask.Status.ACTIVE
+        )
+        return format_html(
+            '<p>{}</p><ol class="plain-list">{}</ol><p>{}</p>',
+            task.summary.text(gettext),
+            format_html_join("", "<li>{}</li>", ((shown_time(instant),) for instant in coming)),
+            gettext("%(executor)s has %(count)s of at most %(most)s active rotations.")
+            % {
+                "executor": task.executor.name,
+                "count": active.count(),
+                "most": conf.ROTATIONS_PER_EXECUTOR,
+            },
+        )
+
+
+admin.site.register(RotateTask, RotateTaskAdmin)
