@@ -1,0 +1,182 @@
+"""Cron expressions with five fields, understood as Debian's cron does.
+
+cronsim reads them and knows which days match. It does not walk from one instant to the next here:
+its steps lose minutes after a shift of half an hour and differ by direction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from calendar import monthrange
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache, partial
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, steady, wall_at
+
+MOST_CHARACTERS = 100
+NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+}
+
+_EPOCH_DAY = EPOCH.toordinal()
+# Leap years and common ones that begin on each day of the week.
+_EVERY_KIND_OF_YEAR = range(2000, 2028)
+
+
+class Fields:
+    """What an expression names: minutes, hours, days of the month, months and days of the week.
+
+    Days are as cronsim has them: beside numbers `CronSim.LAST` and `CronSim.LAST_WEEKDAY` of the
+    month, and pairs of a weekday (0 and 7 are Sunday) and its number in the month. `needs_both`:
+    a day must match both its fields, else one of them is enough.
+    """
+
+    def __init__(self, expression: str) -> None:
+        parsed = CronSim(expression, datetime(2000, 1, 1))
+        self.minutes = sorted(parsed.minutes)
+        self.hours = sorted(parsed.hours)
+        self.days = parsed.days
+        self.months = parsed.months
+        self.weekdays = parsed.weekdays
+        self.needs_both = parsed.day_and
+        minute, hour, *_ = expression.split()
+        self.names_times = not (minute.startswith("*") or hour.startswith("*"))
+        # Seconds after the local midnight.
+        self.times = [3600 * hour + 60 * minute for hour in self.hours for minute in self.minutes]
+        self._matches = parsed.match_day
+        self._days_by_shape: dict[tuple[int, int], list[int]] = {}
+
+    def days_of(self, year: int, month: int) -> list[int]:
+        """The matching days of that month, ascending."""
+        if month not in self.months:
+            return []
+        # Nothing but these two tells one January from another.
+        shape = monthrange(year, month)
+        days = self._days_by_shape.get(shape)
+        if days is None:
+            every = range(1, shape[1] + 1)
+            days = [day for day in every if self._matches(date(year, month, day))]
+            self._days_by_shape[shape] = days
+        return days
+
+
+@lru_cache(maxsize=4096)
+def fields_of(expression: str) -> Fields:
+    """The fields of an expression; CronSimError when it is none."""
+    return Fields(expression)
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Due when the clock of the zone shows what the expression says.
+
+    An expression that names its hours and minutes is due once for each of them: in a gap at the
+    first valid moment after it, in a fold at the first pass. One whose hour or minute begins with
+    `*` follows the clock: nothing in a gap, both passes of a fold.
+    """
+
+    expression: str
+
+    def instants(
+        self, zone: ZoneInfo, start: int, low: int, high: int, *, reverse: bool
+    ) -> Iterator[int]:
+        """The due instants in [low, high), ascending or in reverse; `start` does not matter."""
+        if fields_of(self.expression).names_times:
+            return first_passes(zone, partial(self._walls, reverse=reverse), low, high)
+        return self._every_pass(zone, low, high, reverse=reverse)
+
+    def _every_pass(self, zone: ZoneInfo, low: int, high: int, *, reverse: bool) -> Iterator[int]:
+        while low < high:
+            start, end = steady(zone, low, high, reverse=reverse)
+            offset = wall_at(zone, start) - start
+            wall = None
+            for wall in self._walls(start + offset, end + offset, reverse=reverse):
+                yield wall - offset
+            if reverse:
+                high = start
+            else:
+                low = end
+            if wall is None:
+                low, high = self._without_idle_days(low, high, reverse=reverse)
+
+    def _without_idle_days(self, low: int, high: int, *, reverse: bool) -> tuple[int, int]:
+        """[low, high) from near the first, or to near the last, date that matches."""
+        # A local date lasts from at most a day before its date in UTC to a day after.
+        days = self._days(low // DAY - 1, high // DAY + 1, reverse=reverse)
+        day = next(days, None)
+        if day is None:
+            return high, high
+        return (low, min(high, (day + 2) * DAY)) if reverse else (max(low, (day - 1) * DAY), high)
+
+    def _walls(self, low: int, high: int, *, reverse: bool) -> Iterator[int]:
+        """The matching walls in [low, high)."""
+        times = fields_of(self.expression).times
+        for day in self._days(low // DAY, (high - 1) // DAY, reverse=reverse):
+            midnight = day * DAY
+            inside = times[bisect_left(times, low - midnight) : bisect_left(times, high - midnight)]
+            for time in reversed(inside) if reverse else inside:
+                yield midnight + time
+
+    def _days(self, low: int, high: int, *, reverse: bool) -> Iterator[int]:
+        """The matching dates from `low` to `high`, both included, in days since 1970-01-01."""
+        fields = fields_of(self.expression)
+        months = range(_month(low), _month(high) + 1)
+        for month in reversed(months) if reverse else months:
+            year, index = divmod(month, 12)
+            days = fields.days_of(year, index + 1)
+            if not days:
+                continue
+            before = date(year, index + 1, 1).toordinal() - 1 - _EPOCH_DAY
+            for day in reversed(days) if reverse else days:
+                if low <= before + day <= high:
+                    yield before + day
+
+
+def _month(day: int) -> int:
+    """Months since the year 0 of a date that is given in days since 1970-01-01."""
+    moment = date.fromordinal(day + _EPOCH_DAY)
+    return moment.year * 12 + moment.month - 1
+
+
+def parse_cron(text: object, *, field: str) -> Cron:
+    """The rule of an expression; Invalid when it is none or names no day that ever comes."""
+    if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
+        raise Invalid.field(
+            field,
+            f"A cron expression is a text of at most {MOST_CHARACTERS} characters, for example "
+            f"0 9 * * 1-5; this is {text!r:.60}.",
+        )
+    parts = NAMED.get(text.strip().lower(), text).upper().split()
+    expression = " ".join(parts)
+    if len(parts) != 5:
+        raise Invalid.field(
+            field,
+            f"{text!r} has {len(parts)} fields; write minute, hour, day of month, month and day of "
+            f"week, or one of {', '.join(NAMED)}.",
+        )
+    try:
+        fields = fields_of(expression)
+    except CronSimError as error:
+        raise Invalid.field(
+            field,
+            f"{text!r} is no cron expression, or its day never comes: {error}. Write minute "
+            "(0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7, 0 and 7 "
+            "are Sunday).",
+        ) from error
+    if not any(
+        fields.days_of(year, month) for year in _EVERY_KIND_OF_YEAR for month in fields.months
+    ):
+        raise Invalid.field(
+            field, f"The day of {text!r} never comes: no year has it. Change the day or the month."
+        )
+    return Cron(expression)

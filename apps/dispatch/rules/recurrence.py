@@ -1,0 +1,214 @@
+"""When a rotation is due: every N minutes, every K days at a local time, or by cron.
+
+Occurrences are values worked out from the rule alone, never from when or where that is done, so
+whoever works them out finds the same ones. All instants are aware, in UTC and on whole seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.cron import Cron, parse_cron
+from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, wall_at
+
+MINUTES = (1, 527_040)
+DAYS = (1, 366)
+
+SKIP = "skip"
+ONCE = "once"
+ALL = "all"
+
+_TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?")
+_SECOND = timedelta(seconds=1)
+# Local dates near the ends of the calendar cannot be reckoned with in every zone.
+_EARLIEST = (datetime(2, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
+_LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class EveryMinutes:
+    """Due at the start and every so many elapsed minutes after it, whatever the clocks do."""
+
+    minutes: int
+
+    def instants(
+        self, zone: ZoneInfo, start: int, low: int, high: int, *, reverse: bool
+    ) -> Iterable[int]:
+        """The due instants in [low, high), ascending or in reverse; the zone does not matter."""
+        return _grid(start, self.minutes * 60, low, high, reverse=reverse)
+
+
+@dataclass(frozen=True, slots=True)
+class EveryDays:
+    """Due at one local time every so many dates, counted from the local date of the start.
+
+    In a gap it is due at the first valid moment after it, in a fold at the first pass; a date that
+    the zone skips as a whole has no instant.
+    """
+
+    days: int
+    at: time
+
+    def instants(
+        self, zone: ZoneInfo, start: int, low: int, high: int, *, reverse: bool
+    ) -> Iterable[int]:
+        """The due instants in [low, high), ascending or in reverse."""
+        first_date = wall_at(zone, start) // DAY
+        at = self.at.hour * 3600 + self.at.minute * 60 + self.at.second
+        walls = partial(_grid, first_date * DAY + at, self.days * DAY, reverse=reverse)
+        return first_passes(zone, walls, low, high)
+
+
+def _grid(base: int, step: int, low: int, high: int, *, reverse: bool) -> range:
+    """base + k · step, for k from 0, as far as it lies in [low, high)."""
+    skipped = max(0, -((base - low) // step))
+    grid = range(base + skipped * step, high, step)
+    return grid[::-1] if reverse else grid
+
+
+Rule: TypeAlias = EveryMinutes | EveryDays | Cron
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recurrence:
+    """A rule with its zone and its limits: instants from start_at to before end_at.
+
+    Instants before `effective_from` do not exist: a rule that was edited or resumed then says
+    nothing about the past. Fractions of a second of the three count as the next whole one.
+    """
+
+    rule: Rule
+    zone: ZoneInfo
+    start_at: datetime
+    end_at: datetime | None = None
+    effective_from: datetime | None = None
+
+    def after(self, instant: datetime) -> Iterator[datetime]:
+        """The due instants from `instant` on, itself included, ascending; lazily, they are many."""
+        return self._instants(_ceil(instant), _LATEST, reverse=False)
+
+    def before(self, instant: datetime) -> Iterator[datetime]:
+        """The due instants up to `instant`, itself included, the newest first; lazily."""
+        return self._instants(_EARLIEST, _floor(instant) + 1, reverse=True)
+
+    def _instants(self, low: int, high: int, *, reverse: bool) -> Iterator[datetime]:
+        start = max(_EARLIEST, _ceil(self.start_at))
+        low = max(low, start)
+        if self.effective_from is not None:
+            low = max(low, _ceil(self.effective_from))
+        high = min(high, _LATEST)
+        if self.end_at is not None:
+            high = min(high, _ceil(self.end_at))
+        if low < high:
+            for second in self.rule.instants(self.zone, start, low, high, reverse=reverse):
+                yield instant_of(second)
+
+
+class Due(NamedTuple):
+    """The occurrences to be had at one moment, oldest first, and when the next is due."""
+
+    occurrences: list[datetime]
+    next_at: datetime | None
+
+
+def due_and_next(recurrence: Recurrence, now: datetime, *, misfire: str, misfire_limit: int) -> Due:
+    """What is due at `now`, and the first instant after it; nothing at all once it has ended.
+
+    An occurrence is current until the next is due. With misfire `skip` it is the only one, with
+    `once` the newest one before it is due as well, with `all` the newest `misfire_limit` ones.
+    """
+    if recurrence.end_at is not None and recurrence.end_at <= now:
+        return Due([], None)
+    missed = {SKIP: 0, ONCE: 1, ALL: misfire_limit}[misfire]
+    newest_first = list(islice(recurrence.before(now), 1 + missed))
+    next_at = next((instant for instant in recurrence.after(now) if instant > now), None)
+    return Due(newest_first[::-1], next_at)
+
+
+def occurrence_of(instant: datetime) -> int:
+    """The identity of the occurrence that is due then: the second since 1970, UTC."""
+    return _floor(instant)
+
+
+def instant_of(occurrence: int) -> datetime:
+    """When the occurrence of that identity is due."""
+    return EPOCH + timedelta(seconds=occurrence)
+
+
+def _floor(instant: datetime) -> int:
+    return (instant - EPOCH) // _SECOND
+
+
+def _ceil(instant: datetime) -> int:
+    return -((EPOCH - instant) // _SECOND)
+
+
+def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
+    """The rule of its wire form; Invalid names the part that is wrong.
+
+    `{"every_minutes": 30}`, `{"every_days": 2, "at": "09:30"}` or `{"cron": "0 9 * * 1-5"}`.
+    """
+    kinds = {
+        "every_minutes": ["every_minutes"],
+        "every_days": ["every_days", "at"],
+        "cron": ["cron"],
+    }
+    named = [kind for kind in kinds if isinstance(wire, Mapping) and kind in wire]
+    if len(named) != 1:
+        raise Invalid.field(
+            field,
+            f"{wire!r:.80} names {' and '.join(named) or 'no kind of rule'}; name exactly one: "
+            "every_minutes, every_days with at, or cron.",
+        )
+    kind = named[0]
+    for name in wire:
+        if name not in kinds[kind]:
+            takes = " and ".join(kinds[kind])
+            raise Invalid.field(
+                f"{field}.{name:.60}",
+                f"A rule of {kind} has no {name!r:.60}; it takes {takes} alone.",
+                code="unknown_field",
+            )
+    if kind == "every_minutes":
+        return EveryMinutes(_whole(wire[kind], MINUTES, field=f"{field}.{kind}"))
+    if kind == "every_days":
+        days = _whole(wire[kind], DAYS, field=f"{field}.{kind}")
+        return EveryDays(days, _time(wire.get("at"), field=f"{field}.at"))
+    return parse_cron(wire[kind], field=f"{field}.{kind}")
+
+
+def _whole(value: Any, bounds: tuple[int, int], *, field: str) -> int:
+    low, high = bounds
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise Invalid.field(field, f"{value!r:.60} is not a whole number from {low} to {high}.")
+    return value
+
+
+def _time(text: Any, *, field: str) -> time:
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        raise Invalid.field(
+            field, f"{text!r:.60} is not a time of day; write 00:00 to 23:59, or with seconds."
+        )
+    return time.fromisoformat(text)
+
+
+def to_wire(rule: Rule) -> dict[str, Any]:
+    """The form that `parse_rule` reads."""
+    if isinstance(rule, EveryMinutes):
+        return {"every_minutes": rule.minutes}
+    if isinstance(rule, EveryDays):
+        return {"every_days": rule.days, "at": clock(rule.at)}
+    return {"cron": rule.expression}
+
+
+def clock(at: time) -> str:
+    """`09:30`, or `09:30:15` when it has seconds."""
+    return at.isoformat("seconds" if at.second else "minutes")

@@ -1,0 +1,132 @@
+"""Time zones, and what a clock on the wall of one shows.
+
+An instant is counted in seconds since 1970-01-01 00:00 UTC. A *wall* is what the clock shows,
+counted in seconds since the wall showed 1970-01-01 00:00, so `wall // DAY` is the local date and
+`wall - instant` the offset. Going forward the offset jumps up at a gap, where walls are left out,
+and down at a fold, where walls are shown twice.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from apps.common.errors import Invalid
+
+# Offsets are smaller than this, and no zone has ever changed its offset twice within it.
+DAY = 86_400
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# What the system or the tz database calls "unset" is no place on earth.
+_NOT_PLACES = {"localtime", "Factory"}
+_NEAREST = 3
+
+
+def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
+    """The zone of that IANA name; Invalid tells the nearest names when there is none."""
+    if not isinstance(name, str):
+        raise Invalid.field(
+            field, f"{name!r:.60} is not the name of a time zone; write for example Asia/Shanghai."
+        )
+    if name not in _names():
+        raise Invalid.field(field, f"There is no time zone {name!r:.60}; {_hint(name)}")
+    return ZoneInfo(name)
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones() - _NOT_PLACES)
+
+
+def _hint(name: str) -> str:
+    """People misspell names, forget capitals, or know the city alone."""
+    wanted = name[:64].lower().replace(" ", "_")
+    known = {full.lower(): full for full in sorted(_names())}
+    cities = [lower for lower in known if wanted in (lower, lower.rpartition("/")[2])]
+    near = cities or difflib.get_close_matches(wanted, known, _NEAREST)
+    if not near:
+        return "write a name of the IANA list, for example Asia/Shanghai or UTC."
+    return f"did you mean {' or '.join(known[lower] for lower in near[:_NEAREST])}?"
+
+
+def wall_at(zone: ZoneInfo, instant: int) -> int:
+    """The wall at an instant."""
+    return _whole(datetime.fromtimestamp(instant, zone).replace(tzinfo=UTC) - EPOCH)
+
+
+def first_pass(zone: ZoneInfo, wall: int) -> int | None:
+    """The first instant at which the clock shows that wall, or a later one when a gap skips it.
+
+    None when the gap skips the whole local date: that date has no instant.
+    """
+    shown = (EPOCH + timedelta(seconds=wall)).replace(tzinfo=zone)
+    by_old_offset, by_new_offset = shown - EPOCH, shown.replace(fold=1) - EPOCH
+    if by_old_offset <= by_new_offset:
+        return _whole(by_old_offset)
+    jump = _change(zone, _whole(by_new_offset), _whole(by_old_offset))
+    midnight = wall - wall % DAY
+    skips_date = wall_at(zone, jump - 1) < midnight and wall_at(zone, jump) >= midnight + DAY
+    return None if skips_date else jump
+
+
+def first_passes(
+    zone: ZoneInfo,
+    walls: Callable[[int, int], Iterable[int]],
+    low: int,
+    high: int,
+) -> Iterator[int]:
+    """The instants in [low, high) at which walls come round, each once, in the walls' order.
+
+    `walls(least, most)` gives those in [least, most), ascending or descending. Walls that one gap
+    skips share an instant.
+    """
+    last = None
+    for wall in walls(wall_at(zone, low - 1) + 1, _highest_wall(zone, high - 1) + 1):
+        instant = first_pass(zone, wall)
+        if instant is not None and instant != last and low <= instant < high:
+            last = instant
+            yield instant
+
+
+def steady(zone: ZoneInfo, low: int, high: int, *, reverse: bool) -> tuple[int, int]:
+    """A part [start, end) of [low, high) in which the offset stays: the first, or the last one.
+
+    It is at most a day long, and never empty.
+    """
+    if reverse:
+        start, end = max(low, high - DAY), high
+    else:
+        start, end = low, min(high, low + DAY)
+    if _offset(zone, start) == _offset(zone, end - 1):
+        return start, end
+    jump = _change(zone, start, end - 1)
+    return (jump, end) if reverse else (start, jump)
+
+
+def _highest_wall(zone: ZoneInfo, instant: int) -> int:
+    """No wall above it was shown up to an instant; in a fold's second pass some may be missing."""
+    moment = datetime.fromtimestamp(instant, zone)
+    seconds_since_first_pass = instant - _whole(moment.replace(fold=0) - EPOCH)
+    return wall_at(zone, instant) + seconds_since_first_pass
+
+
+def _change(zone: ZoneInfo, low: int, high: int) -> int:
+    """The instant of (low, high] from which on the offset is that at `high`."""
+    offset = _offset(zone, high)
+    return low + bisect_left(
+        range(low, high), True, key=lambda instant: _offset(zone, instant) == offset
+    )
+
+
+def _offset(zone: ZoneInfo, instant: int) -> int:
+    return wall_at(zone, instant) - instant
+
+
+def _whole(seconds: timedelta) -> int:
+    # Several times faster than dividing by a second.
+    return seconds.days * DAY + seconds.seconds
