@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import selectors
 import signal
 import socket
@@ -151,13 +152,14 @@ class Child:
                 self._repeat(problem)
 
     def _repeat(self, problem: str) -> None:
-        """Once a minute is enough for the same problem."""
+        """Once a minute is enough for a problem that differs from an earlier one by a count."""
         now = time.monotonic()
-        if now - self._told_at.get(problem, -_REPEAT_SECONDS) >= _REPEAT_SECONDS:
-            self._told_at = {
-                text: at for text, at in self._told_at.items() if now - at < _REPEAT_SECONDS
-            }
-            self._told_at[problem] = now
+        self._told_at = {
+            kind: at for kind, at in self._told_at.items() if now - at < _REPEAT_SECONDS
+        }
+        kind = re.sub(r"\d+", "0", problem)
+        if kind not in self._told_at:
+            self._told_at[kind] = now
             self._tell(f"{self.part.name}: {problem}")
 
     def has_ended(self) -> int | None:

@@ -33,7 +33,10 @@ CHECKS: list[tuple[str, list[str]]] = [
 
 def isolated(folder: str) -> dict[str, str]:
     """An environment without anything of the shell or of a running platform."""
-    return {**os.environ, **neutral(Path(folder)), "DATABASE_URL": "", "REDIS_URL": ""}
+    environment = {**os.environ, **neutral(Path(folder)), "DATABASE_URL": "", "REDIS_URL": ""}
+    # The Celery application sets it on import, and pytest is to begin from nothing.
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+    return environment
 
 
 def check() -> int:

@@ -81,6 +81,9 @@ class ProblemSchema(AutoSchema):
     ) -> dict[str, Any] | None:
         operation = super().get_operation(path, path_regex, path_prefix, method, registry)
         if operation is not None:
+            if "requestBody" in operation:
+                # An empty one is refused even where {} would do.
+                operation["requestBody"]["required"] = True
             for status in self._problem_statuses(operation):
                 operation["responses"].setdefault(str(status), self._problem(status))
         return operation

@@ -75,6 +75,8 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Who asks comes first: nobody else learns what is wrong with a query."""
         super().initial(request, *args, **kwargs)
+        if request.method not in self.allowed_methods:
+            self.http_method_not_allowed(request)
         method = "get" if request.method == "HEAD" else str(request.method).lower()
         self.query = self.queries.get(method, NoParameters).check_query(request.query_params)
 

@@ -208,13 +208,16 @@ def test_nothing_ready_in_time_stops_everything(run: Run) -> None:
 
 
 def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run) -> None:
-    error = json.dumps({"level": "ERROR", "message": "the disk is on fire"})
-    talking = f"print({error!r})\nprint('chatter')\nprint({error!r}, flush=True)\n" + POLITE
+    first, again = (
+        json.dumps({"level": "ERROR", "message": f"the disk is on fire, try {number} of 100"})
+        for number in (1, 2)
+    )
+    talking = f"print({first!r})\nprint('chatter')\nprint({again!r}, flush=True)\n" + POLITE
     process = run.start(part("web", talking, leads=True))
     eventually(lambda: run.lines_of("events") == ["web up"])
     eventually(lambda: len(run.lines_of("web.log")) == 3)
 
     process.send_signal(signal.SIGTERM)
 
-    assert run.end() == (0, ["web: the disk is on fire", "READY"])
-    assert run.lines_of("web.log") == [error, "chatter", error]
+    assert run.end() == (0, ["web: the disk is on fire, try 1 of 100", "READY"])
+    assert run.lines_of("web.log") == [first, "chatter", again]

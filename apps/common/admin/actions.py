@@ -26,6 +26,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.display import shown_text
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
+from apps.common.json_rules import INTEGERS
 
 MOST_ROWS = 1000
 MOST_REASON = 500
@@ -168,12 +169,20 @@ def _allows(admin: Any, request: HttpRequest, spec: ReasonAction) -> bool:
     return bool(getattr(admin, f"has_{spec.permission}_permission")(request))
 
 
+def read_pk(admin: Any, text: str) -> Any:
+    """The primary key that the text names; ValidationError when no row could have it."""
+    pk = admin.opts.pk.to_python(text)
+    if isinstance(pk, int) and not INTEGERS[0] <= pk <= INTEGERS[1]:
+        raise ValidationError("beyond 64 bits")
+    return pk
+
+
 def _read_pks(admin: Any, text: str) -> list[Any]:
     """The keys in `text`, ascending and each once; ValidationError when one cannot be a key."""
     texts = {part for part in text.split(",") if part}
     if not texts:
         raise ValidationError("no keys")
-    return sorted(admin.opts.pk.to_python(part) for part in texts)
+    return sorted(read_pk(admin, part) for part in texts)
 
 
 def _local(url: str, admin: Any, pks: Sequence[Any]) -> str:

@@ -123,7 +123,7 @@ class PlatformModelAdmin(ModelAdmin):
             return None
         try:
             for pk in selected:
-                self.opts.pk.to_python(pk)
+                actions.read_pk(self, pk)
         except ValidationError:
             text = gettext("What was selected are not rows of this list. Nothing was changed.")
             self.message_user(request, text, messages.WARNING)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -67,6 +70,31 @@ def text_column(
         return shown_text(getattr(row, field), most=most)
 
     return shown
+
+
+def time_column(
+    field: str, description: str | Promise, *, ordering: str | None = None
+) -> Callable[[Any, Any], SafeString | None]:
+    """A column of instants, as shown_time shows them."""
+
+    @column(description, ordering=ordering)
+    def shown(_admin: Any, row: Any) -> SafeString | None:
+        instant = getattr(row, field)
+        return None if instant is None else shown_time(instant)
+
+    return shown
+
+
+def shown_time(instant: datetime) -> SafeString:
+    """The instant in the time zone of the page; a line ends after the date at most."""
+    local = localtime(instant)
+    return format_html(
+        '<time datetime="{}"><span class="unbroken">{}</span> '
+        '<span class="unbroken">{}</span></time>',
+        local.isoformat(),
+        date_format(local, "SHORT_DATE_FORMAT"),
+        date_format(local, "TIME_FORMAT"),
+    )
 
 
 def state_label(

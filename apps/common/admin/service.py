@@ -42,11 +42,12 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def is_valid(self) -> bool:
         return not self.is_draft and super().is_valid()
 
-    def validate_unique(self) -> None:
-        """Nothing: the service says it in words, beside the field."""
+    def _get_validation_exclusions(self) -> set[str]:
+        """Every column: the service judges the row, in words and beside the field.
 
-    def validate_constraints(self) -> None:
-        """Nothing, as above."""
+        Django would name the constraints of the database instead.
+        """
+        return {field.name for field in self.instance._meta.fields}
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()

@@ -12,7 +12,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, reason_action
-from apps.common.admin.display import column, json_field, state_label, text_column
+from apps.common.admin.display import (
+    column,
+    json_field,
+    state_label,
+    text_column,
+    time_column,
+)
 from apps.common.admin.filters import ChoiceFilter, DayFilter, read_key, read_number
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter
@@ -51,10 +57,9 @@ class DispatchAdmin(MachineRowAdmin):
         "executor_link",
         "shown_title",
         "task_link",
-        "occurrence_at",
-        "dispatched_at",
-        "deadline_at",
-        "finished_at",
+        "shown_dispatched_at",
+        "shown_deadline_at",
+        "shown_finished_at",
     )
     list_select_related = ("executor",)
     list_filter = (DispatchesOf, StateFilter, SourceFilter, TaskFilter, HandedOutFilter)
@@ -78,6 +83,9 @@ class DispatchAdmin(MachineRowAdmin):
 
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_title = text_column("title", _("title"))
+    shown_dispatched_at = time_column("dispatched_at", _("handed out"))
+    shown_deadline_at = time_column("deadline_at", _("deadline"))
+    shown_finished_at = time_column("finished_at", _("finished"))
     shown_params = json_field("params", _("params"))
     shown_result = json_field("result", _("result"))
     shown_message = text_column("message", _("message"), most=4000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,9 +25,12 @@ from import_export.results import Result, RowResult
 
 from apps.common.admin import PlatformModelAdmin, actor_of
 from apps.common.admin.theme import FileWidget, TextareaWidget
-from apps.common.errors import Invalid
+from apps.common.errors import Invalid, PlatformError
 from apps.dispatch.models import Executor
+from apps.dispatch.rules import names
 from apps.dispatch.services import executors
+
+logger = logging.getLogger(__name__)
 
 MOST_ROWS = 1000
 MOST_BYTES = 1_048_576
@@ -141,6 +145,9 @@ class ExecutorResource(resources.ModelResource):  # type: ignore[misc]
         super().__init__(**kwargs)
         self.actor = actor
         self.visible = Executor.objects.all() if visible is None else visible
+        self._groups: dict[str, Executor] = {}
+        self._members: dict[str, set[str]] = {}
+        self._joining: dict[str, list[str]] = {}
 
     # --- in ---------------------------------------------------------------------------------------
     def import_instance(self, instance: Executor, row: Mapping[str, str], **kwargs: Any) -> None:
@@ -160,7 +167,8 @@ class ExecutorResource(resources.ModelResource):  # type: ignore[misc]
                 executor=executor, changes=given, version=version, actor=self.actor
             )
             self._is_changed = executor.version != version
-        self._join(executor, re.findall(r"[^\s,;|]+", row.get("groups") or ""))
+        for group in re.findall(r"[^\s,;|]+", row.get("groups") or ""):
+            self._note_joining(executor, group)
         instance.__dict__.update(executor.__dict__)
 
     def before_import_row(self, row: Mapping[str, str], **kwargs: Any) -> None:
@@ -172,12 +180,23 @@ class ExecutorResource(resources.ModelResource):  # type: ignore[misc]
         if not self._is_changed:
             row_result.import_type = RowResult.IMPORT_TYPE_SKIP
 
-    def _join(self, executor: Executor, names: list[str]) -> None:
-        for name in names:
+    def _note_joining(self, executor: Executor, name: str) -> None:
+        """Remember that the user joins the group, which `after_import` does for all at once."""
+        names.demand_user(executor.name, field="name")
+        if name not in self._groups:
             group = self._seen(name)
-            if not group.members.filter(user=executor).exists():
-                executors.change_members(group=group, add=[executor.name], actor=self.actor)
-                self._is_changed = True
+            if not group.is_group:
+                raise Invalid.field("groups", gettext("%s is a user, not a group.") % name)
+            self._groups[name] = group
+            self._members[name] = set(executors.member_names(group))
+        if executor.name not in self._members[name]:
+            self._members[name].add(executor.name)
+            self._joining.setdefault(name, []).append(executor.name)
+            self._is_changed = True
+
+    def after_import(self, dataset: tablib.Dataset, result: Result, **kwargs: Any) -> None:
+        for name, joining in sorted(self._joining.items()):
+            executors.change_members(group=self._groups[name], add=joining, actor=self.actor)
 
     def _seen(self, name: str) -> Executor:
         """The executor of that name, as far as the operator may see it."""
@@ -207,10 +226,18 @@ def _own_values(row: Mapping[str, str]) -> dict[str, Any]:
 def trouble(result: Result) -> list[tuple[int, str, str]]:
     """The rows that were refused: line in the file, name, why."""
     refused = [
-        (line + 1, errors[0].row.get("name", ""), str(errors[0].error))
+        (line + 1, errors[0].row.get("name", ""), _told(errors[0].error))
         for line, errors in result.row_errors()
     ]
-    return [*((1, "", str(error.error)) for error in result.base_errors), *refused]
+    return [*((1, "", _told(error.error)) for error in result.base_errors), *refused]
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, PlatformError):
+        return error.detail
+    # The importer catches whatever a row raises; what is no mistake of the file is for the log.
+    logger.error("import of executors failed", exc_info=error)
+    return gettext("The database did not take this row; try again.")
 
 
 class ExchangeMixin(PlatformModelAdmin):
@@ -237,7 +264,8 @@ class ExchangeMixin(PlatformModelAdmin):
         """The form; sent, a trial run of every row; sent again as it came, the import itself."""
         if not self.has_import_permission(request):
             raise PermissionDenied
-        form = ImportForm(request.POST or None, request.FILES or None)
+        is_sent = request.method == "POST"
+        form = ImportForm(request.POST, request.FILES) if is_sent else ImportForm()
         request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),

@@ -33,6 +33,8 @@ from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
+# The list of tasks starts a week ago unless told otherwise.
+FIRST_DAY = "1970-01-01"
 MOST_SUGGESTIONS = 20
 MOST_LISTED = 200
 
@@ -147,9 +149,10 @@ class ExecutorAdmin(ExchangeMixin, VersionedModelAdmin):
             return "–"
         url = reverse("admin:dispatch_oncetask_changelist")
         return format_html(
-            '<a class="text-link" href="{}?executor={}&amp;status=active">{}</a>',
+            '<a class="text-link" href="{}?executor={}&amp;status=active&amp;from_day={}">{}</a>',
             url,
             executor.name,
+            FIRST_DAY,
             executor.task_count,
         )
 

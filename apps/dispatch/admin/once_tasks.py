@@ -13,14 +13,23 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.timezone import localdate
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, json_field, quota_bar, state_label, text_column
+from apps.common.admin.display import (
+    column,
+    json_field,
+    quota_bar,
+    shown_time,
+    state_label,
+    text_column,
+    time_column,
+)
 from apps.common.admin.filters import ChoiceFilter, DayFilter
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import SchemaForm, covered
@@ -219,8 +228,8 @@ class OnceTaskAdmin(VersionedModelAdmin):
         "mode_word",
         "quota",
         "priority",
-        "start_at",
-        "end_at",
+        "shown_start_at",
+        "shown_end_at",
     )
     list_select_related = ("executor",)
     list_filter = (TasksFor, StatusFilter, ModeFilter, PeriodFilter)
@@ -233,6 +242,8 @@ class OnceTaskAdmin(VersionedModelAdmin):
 
     shown_status = state_label("status", STATUS_COLOURS, _("status"))
     shown_title = text_column("title", _("title"), ordering="title")
+    shown_start_at = time_column("start_at", _("start"), ordering="start_at")
+    shown_end_at = time_column("end_at", _("end"), ordering="end_at")
     shown_params = json_field("params", _("params"))
 
     # --- the list ---------------------------------------------------------------------------------
@@ -250,7 +261,7 @@ class OnceTaskAdmin(VersionedModelAdmin):
     def mode_word(self, task: OnceTask) -> str:
         return str(MODE_WORDS[OnceTask.Mode(task.mode)])
 
-    @column(_("handed out"))
+    @column(pgettext_lazy("how many", "handed out"))
     def quota(self, task: Any) -> SafeString:
         return quota_bar(task.handed, task.dispatch_times)
 
@@ -325,7 +336,7 @@ class OnceTaskAdmin(VersionedModelAdmin):
                     dispatch.pk,
                     dispatch.executor.name,
                     label(None, dispatch),
-                    f"{dispatch.dispatched_at:%Y-%m-%d %H:%M:%S}",
+                    shown_time(dispatch.dispatched_at),
                 )
                 for dispatch in latest
             ),
@@ -344,7 +355,7 @@ class OnceTaskAdmin(VersionedModelAdmin):
             _("Number"),
             _("Executor"),
             _("State"),
-            _("Handed out"),
+            capfirst(gettext("handed out")),
             rows,
             reverse("admin:dispatch_dispatch_changelist"),
             task.source,

@@ -9,8 +9,10 @@ from django.contrib import admin
 from django.db.models import Count, Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -38,6 +40,7 @@ STARTING_SCHEMA = {
 
 class TemplateForm(VersionedForm):
     schema = JsonTextField(
+        label=_("Schema"),
         rows=16,
         help_text=_(
             "JSON Schema 2020-12 of type object. Properties of type string (also date, date-time), "
@@ -113,7 +116,8 @@ class TemplateAdmin(VersionedModelAdmin):
     @column(_("created"), ordering="created_at")
     def created(self, template: Template) -> str:
         by = template.created_by or gettext("the platform")
-        return gettext("%(at)s by %(by)s") % {"at": f"{template.created_at:%Y-%m-%d}", "by": by}
+        day = date_format(localtime(template.created_at), "SHORT_DATE_FORMAT")
+        return gettext("%(at)s by %(by)s") % {"at": day, "by": by}
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -29,8 +29,15 @@ class ExecutorChanges(StrictSerializer):
     version = Integer(min_value=1, max_value=2**31 - 1, required=False)
 
 
+@extend_schema_field(
+    {"type": "string", "pattern": f"^{names.PATTERN}$", "maxLength": names.MOST_CHARACTERS}
+)
+class NewName(Text):
+    """The name of an executor to be; the rules of names check it."""
+
+
 class ExecutorBody(StrictSerializer):
-    name = Text(max_length=names.MOST_CHARACTERS)
+    name = NewName(max_length=names.MOST_CHARACTERS)
     kind = Choice(choices=Executor.Kind.choices, required=False)
     title = Text(max_length=executors.MOST_TITLE, allow_blank=True, required=False, default="")
     enabled = Boolean(required=False, default=True)

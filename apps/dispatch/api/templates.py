@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import JsonObject, StrictSerializer, Text
+from apps.common.serializers import JsonObject, Name, StrictSerializer
 from apps.common.views import ApiView
 from apps.dispatch.api.bindings import actor_of
 from apps.dispatch.api.executors import READ_AND_PLAN
@@ -21,7 +21,7 @@ class SchemaBody(StrictSerializer):
 
 
 class TemplateBody(SchemaBody):
-    name = Text(max_length=templates.MOST_NAME)
+    name = Name(max_length=templates.MOST_NAME)
 
 
 class TemplatesView(ApiView):

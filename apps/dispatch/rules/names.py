@@ -10,7 +10,9 @@ USER = "user"
 GROUP = "group"
 MOST_CHARACTERS = 128
 
-_NAME = re.compile(r"(?:uid|gid)_[A-Za-z0-9_.@-]+")
+PATTERN = r"(?:uid|gid)_[A-Za-z0-9_.@-]+"
+
+_NAME = re.compile(PATTERN)
 
 
 def is_name(name: str) -> bool:

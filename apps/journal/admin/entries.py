@@ -20,6 +20,7 @@ from apps.common.admin.display import (
     masked,
     shown_text,
     text_column,
+    time_column,
 )
 from apps.common.admin.filters import ChoiceFilter, DayFilter, KeyFilter, read_key, read_number
 from apps.common.admin.theme import label
@@ -129,17 +130,16 @@ class JournalEntryAdmin(MachineRowAdmin):
     """Every state change; the search compares whole numbers of subjects, or names of executors."""
 
     list_display = (
-        "at",
+        "shown_at",
         "shown_source",
         "shown_event",
         "subject_id",
         "type_or_task",
         "executor",
-        "arrow",
         "actor",
         "shown_reason",
     )
-    list_display_links = ("at",)
+    list_display_links = ("shown_at",)
     list_filter = (SourceFilter, EventFilter, ExecutorFilter, DayFilter)
     list_defer = ("data", "error")
     search_help_text = _("Subject number or executor")
@@ -168,6 +168,7 @@ class JournalEntryAdmin(MachineRowAdmin):
         (_("Data"), {"fields": ("shown_data",)}),
     )
 
+    shown_at = time_column("at", _("at"))
     shown_data = json_field("data", _("data"))
     shown_reason = text_column("reason", _("reason"), most=200)
     shown_error = text_column("error", _("error"), most=4000)

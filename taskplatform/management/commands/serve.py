@@ -7,6 +7,7 @@ import fcntl
 import http.client
 import logging
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -190,10 +191,23 @@ class Command(BaseCommand):
         """The address by which this machine reaches its own web process."""
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
 
+    @property
+    def _allowed_host(self) -> str:
+        """A name of this platform that ALLOWED_HOSTS lets in, its own address if possible."""
+        host = self._reachable_host
+        host = f"[{host}]" if ":" in host else host
+        names = [name.lstrip(".") for name in settings.ALLOWED_HOSTS]
+        return host if "*" in names or host in names or not names else names[0]
+
+    @property
+    def url(self) -> str:
+        """Where browsers and clients find the platform; with HTTPS that is the proxy in front."""
+        host = self._allowed_host
+        return f"https://{host}" if settings.HTTPS else f"http://{host}:{self.port}"
+
     def _answers(self) -> bool:
         """Whether the web process answers; it does so before it is ready for everything."""
-        allowed = [name.lstrip(".") for name in settings.ALLOWED_HOSTS if name != "*"]
-        headers = {"Host": allowed[0] if allowed else "localhost"}
+        headers = {"Host": self._allowed_host}
         if settings.HTTPS:
             headers["X-Forwarded-Proto"] = "https"
         client = http.client.HTTPConnection(self._reachable_host, self.port, timeout=2.0)
@@ -206,8 +220,7 @@ class Command(BaseCommand):
             client.close()
 
     def _greet(self, password: str, key: str) -> None:
-        host = self._reachable_host
-        url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        url = self.url
         kept = self.var / "admin_password"
         login = f"password {password}  (kept in {kept})"
         if not password:
@@ -239,6 +252,6 @@ class Command(BaseCommand):
             f"""TASK=$({curl} {url}/api/v1/dispatch/ -d '{{"uid":"{ANN}"}}'); echo "$TASK\"""",
             f'{curl} {url}/api/v1/callback/ -d "{body}"',
             "",
-            "An empty answer means that all is handed out; this plans another round:",
-            f"{sys.executable} {settings.BASE_DIR / 'manage.py'} demo --fresh",
+            "Nothing comes when all is handed out; in the same environment, this plans more:",
+            shlex.join([sys.executable, str(settings.BASE_DIR / "manage.py"), "demo", "--fresh"]),
         ]

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from drf_spectacular.generators import SchemaGenerator
 from jsonschema import Draft202012Validator, FormatChecker
@@ -81,7 +80,7 @@ class Contract:
     def check(self, method: str, path: str, answer: Any) -> None:
         """AssertionError when status, headers or body are not what is told of this operation."""
         if answer.status_code >= 400:
-            check_problem(answer, path=path, has_body=method != "HEAD")
+            check_problem(answer, has_body=method != "HEAD")
         operation = self._operation("GET" if method == "HEAD" else method, path)
         if operation is None:
             told = {404} if not self._methods(path) else {401, 403, 405}
@@ -130,7 +129,7 @@ class Contract:
         return resolved
 
 
-def check_problem(answer: Any, *, path: str, has_body: bool = True) -> None:
+def check_problem(answer: Any, *, has_body: bool = True) -> None:
     """AssertionError unless the answer is a whole problem of reliability's form."""
     assert answer.headers["Content-Type"] == "application/problem+json", answer.content[:300]
     assert "no-store" in answer.headers["Cache-Control"]
@@ -149,7 +148,7 @@ def check_problem(answer: Any, *, path: str, has_body: bool = True) -> None:
     assert problem["type"] == f"urn:taskplatform:problem:{problem['code']}"
     assert problem["title"]
     assert problem["detail"]
-    assert problem["instance"] == unquote(path)
+    assert problem["instance"] == answer.wsgi_request.path
     assert problem["request_id"]
     assert problem["request_id"] == answer.headers["X-Request-Id"]
     for error in problem["errors"]:

@@ -1,0 +1,164 @@
+"""A real server answers whatever its own OpenAPI document lets generate, and much that it does not.
+
+schemathesis makes the requests: the limits of every field, then random values, good and bad, with
+names and numbers of the demo among them so that they get beyond the first look-up.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import RunningProcess, eventually, free_port
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., RunningProcess]
+
+BEN = "uid_ben"
+BASE = "/api/v1/"
+EXAMPLES = 15
+LEAST_REQUESTS = 1000
+SECONDS = 60
+
+CONFIGURATION = """
+headers = {{ Authorization = "Bearer {key}" }}
+continue-on-failure = true
+
+# What a document cannot tell: which names are taken, known and fit together.
+[checks]
+positive_data_acceptance.enabled = false
+
+[dictionaries]
+users.values = ["uid_ben", "uid_ben", "uid_nobody"]
+executors.values = {executors}
+templates.values = ["photo-check", "stock-count", "fuzz/a"]
+numbers.values = {numbers}
+tasks.values = {tasks}
+
+[parameters]
+"path.number" = {{ dictionary = "numbers", probability = 0.8 }}
+"path.id" = {{ dictionary = "tasks", probability = 0.8 }}
+"path.name" = {{ dictionary = "executors", probability = 0.8 }}
+"query.executor" = {{ dictionary = "users", probability = 0.5 }}
+"body.uid" = {{ dictionary = "users", probability = 0.8 }}
+"body.number" = {{ dictionary = "numbers", probability = 0.8 }}
+"body.executor" = {{ dictionary = "executors", probability = 0.8 }}
+"body.template" = {{ dictionary = "templates", probability = 0.5 }}
+
+[[operations]]
+include-path = "/api/v1/templates/{{name}}/"
+parameters = {{ "path.name" = {{ dictionary = "templates", probability = 0.8 }} }}
+"""
+
+
+@pytest.fixture
+def key(manage: Manage) -> str:
+    for command in (["migrate", "--verbosity", "0"], ["demo", "--verbosity", "0"]):
+        done = manage(*command)
+        assert done.returncode == 0, done.stderr
+    scopes = ("--scope", "pull", "--scope", "read", "--scope", "operate")
+    return manage("apiclient", "create", "Fuzz", *scopes).stdout.strip()
+
+
+@pytest.fixture
+def port(start: Start, key: str) -> Iterator[int]:
+    """Of a web process that counts no wrong keys, for many are tried; it must log no failure."""
+    port = free_port()
+    options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 4 --no-ws"
+    web = start(
+        *(sys.executable, "-m", "granian", *options.split(), "--log-level", "error"),
+        "taskplatform.wsgi:application",
+        FAILED_KEY_LIMIT="10000",
+    )
+
+    def answers() -> bool:
+        assert web.process.poll() is None, web.output
+        try:
+            return call(port, "GET", "/health/ready")[0] == 200
+        except OSError:
+            return False
+
+    eventually(answers, seconds=60)
+    yield port
+    assert '"level": "ERROR"' not in web.output, web.output[-5000:]
+    assert "Traceback" not in web.output, web.output[-5000:]
+
+
+def call(port: int, method: str, path: str, key: str = "", body: object = None) -> tuple[int, Any]:
+    """The status and the JSON of one answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    connection.request(method, path, json.dumps(body), headers if key else {})
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    return answer.status, json.loads(text) if text else None
+
+
+def pulled(port: int, key: str, end: str) -> str:
+    """The number of a dispatch of ben, ended by a cancel, by a callback, or left open."""
+    number: str = call(port, "POST", f"{BASE}dispatch/", key, {"uid": BEN})[1]["number"]
+    if end == "cancel":
+        body: dict[str, str] = {"reason": "Not needed"}
+        assert call(port, "POST", f"{BASE}dispatches/{number}/cancel/", key, body)[0] == 200
+    elif end == "callback":
+        body = {"uid": BEN, "number": number, "outcome": "succeeded"}
+        assert call(port, "POST", f"{BASE}callback/", key, body)[0] == 200
+    return number
+
+
+def configured(folder: Path, port: int, key: str) -> Path:
+    """A configuration that knows dispatches in three states, the tasks and the people."""
+    cancelled, done, opened = (pulled(port, key, end) for end in ("cancel", "callback", ""))
+    people, tasks = (
+        call(port, "GET", f"{BASE}{name}/?limit=100", key)[1]["results"]
+        for name in ("executors", "once-tasks")
+    )
+    file = folder / "schemathesis.toml"
+    file.write_text(
+        CONFIGURATION.format(
+            key=key,
+            executors=json.dumps([row["name"] for row in people] + ["uid_new", "gid_nobody"]),
+            numbers=json.dumps([cancelled, done, opened, "7"]),
+            tasks=json.dumps([row["id"] for row in tasks] + [999_999]),
+        )
+    )
+    return file
+
+
+def test_generated_requests_find_nothing(
+    port: int, key: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """S0.1, S0.29: no 5xx, no status, header or shape that is not told of, no bad value taken, and
+    no answer without the key."""
+    seed = request.config.getoption("randomly_seed", None) or 1
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file"]
+    address = f"http://127.0.0.1:{port}"
+    command += [str(configured(tmp_path, port, key)), "run", f"{address}/api/schema/"]
+    command += ["--url", address, "--phases", "coverage,fuzzing", "--seed", str(seed)]
+    command += ["--max-examples", str(EXAMPLES), "--no-color"]
+
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=3 * SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
+    counted = re.search(r"(\d+) generated, (\d+) passed", done.stdout)
+    assert counted, done.stdout
+    assert counted[1] == counted[2]
+    assert int(counted[1]) > LEAST_REQUESTS

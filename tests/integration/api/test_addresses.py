@@ -1,0 +1,138 @@
+"""Addresses that do not exist and methods they do not know answer as problems too. S0.29."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.endpoints import ENDPOINTS, Endpoint
+from tests.integration.api.world import World, build_world, checksum
+
+pytestmark = pytest.mark.django_db
+
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"}
+
+
+@pytest.fixture
+def world(frozen_clock: Any) -> World:
+    return build_world()
+
+
+def known_methods(route: str) -> set[str]:
+    """The methods of an address, as Allow names them."""
+    methods = {endpoint.method for endpoint in ENDPOINTS if endpoint.route == route}
+    return methods | {"HEAD"} if "GET" in methods else methods
+
+
+EVERY_ROUTE = pytest.mark.parametrize(
+    "endpoint", {endpoint.route: endpoint for endpoint in ENDPOINTS}.values(), ids=str
+)
+
+
+@EVERY_ROUTE
+def test_unknown_method_is_405_with_the_known_ones(
+    endpoint: Endpoint, world: World, api: ContractClient
+) -> None:
+    """S0.29: Allow lists exactly what works; nothing is changed."""
+    known = known_methods(endpoint.route)
+    before = checksum()
+
+    for method in METHODS - known:
+        # Before the query is looked at: there is nothing that it could be for.
+        path = f"{endpoint.address(world)}?limit=x"
+        answer = api.request(method, path, {"uid": "uid_alice"})
+        assert answer.status_code == 405, method
+        assert set(answer.headers["Allow"].split(", ")) == known
+        if method != "HEAD":
+            assert answer.json()["code"] == "method_not_allowed"
+    assert checksum() == before
+
+
+@EVERY_ROUTE
+def test_method_is_not_told_to_strangers(endpoint: Endpoint, world: World, api_with: Any) -> None:
+    """S0.29: without a key every method answers 401."""
+    for method in METHODS:
+        answer = api_with(None).request(method, endpoint.address(world))
+        assert answer.status_code == 401
+
+
+@EVERY_ROUTE
+def test_head_is_get_without_body(endpoint: Endpoint, world: World, api: ContractClient) -> None:
+    """S0.29: same status and headers."""
+    if "HEAD" not in known_methods(endpoint.route):
+        assert api.request("HEAD", endpoint.address(world)).status_code == 405
+        return
+    got = api.request("GET", endpoint.address(world))
+
+    answer = api.request("HEAD", endpoint.address(world))
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    for name in ("Content-Type", "Content-Length", "Cache-Control", "Allow"):
+        assert answer.headers.get(name) == got.headers.get(name)
+
+
+@EVERY_ROUTE
+def test_address_without_its_slash_is_not_found(
+    endpoint: Endpoint, world: World, api: ContractClient
+) -> None:
+    """S0.29: no redirect, which would turn a POST into a GET; the detail tells of the slash."""
+    before = checksum()
+
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        answer = api.request(method, endpoint.address(world).rstrip("/"), {"uid": "uid_alice"})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "slash" in answer.json()["detail"]
+    assert checksum() == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/",
+        "/api/",
+        "/api/v2/dispatch/",
+        "/api/v1/Dispatch/",
+        "/api/v1/dispatch//",
+        "/api/v1//dispatch/",
+        "/api/v1/dispatch/x/",
+        "/api/v1/dispatch/;x=1/",
+        "/api/v1/jobs/",
+        "/api/v1/executors/uid_a/b/",
+        "/api/v1/executors//members/",
+        "/api/v1/dispatches/1/2/",
+        "/api/v1/once-tasks/1;drop/",
+        "/api/v1/once-tasks/1%2F/",
+        "/api/v1/once-tasks/%00/",
+        "/api/v1/once-tasks/%ff/",
+        "/api/v1/executors/%00/",
+        "/api/v1/executors/%ff%fe/",
+        "/api/v1/executors/%ED%A0%80/",
+        "/api/v1/executors/..%2f..%2fetc/",
+        "/api/v1/executors/uid_%0d%0aX-Evil:1/",
+        "/api/v1/templates/%ff/",
+        "/api/v1/templates/%F0%9F%98%80/",
+        "/api/v1/templates//",
+        "/api/v1/templates/" + "x" * 8000 + "/",
+        "/api/v1/" + "x/" * 4000,
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_unknown_address_is_not_found(
+    method: str, path: str, world: World, api: ContractClient
+) -> None:
+    """S0.29: 404 as a problem, nothing of the address but its text comes back."""
+    before = checksum()
+    is_template = path.startswith("/api/v1/templates/") and not path.endswith("//")
+
+    answer = api.request(method, path, {"schema": {"type": "object"}} if is_template else {})
+
+    told = (answer.status_code, answer.json()["code"])
+    if method == "PUT" and is_template:
+        # It would make the template, were this a name.
+        assert told == (400, "invalid")
+    else:
+        assert told == (404, "not_found")
+    assert "X-Evil" not in answer.headers
+    assert checksum() == before

@@ -1,0 +1,200 @@
+"""Headers of requests and answers: keys, rates, ids, and the database away. I60, S0.25."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.endpoints import ENDPOINTS, Endpoint
+from tests.integration.api.world import World, build_world
+
+pytestmark = pytest.mark.django_db
+
+EVERY_ENDPOINT = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=str)
+EXECUTORS = "/api/v1/executors/"
+
+
+@pytest.fixture
+def world(frozen_clock: Any) -> World:
+    return build_world()
+
+
+@EVERY_ENDPOINT
+def test_answers_are_not_stored_and_carry_their_id(
+    endpoint: Endpoint, world: World, api: ContractClient
+) -> None:
+    """S0.26: the caller's id when it is one, in good answers as in problems."""
+    answer = endpoint.request(api, world, headers={"X-Request-Id": "till-7.3"})
+
+    assert answer.headers["X-Request-Id"] == "till-7.3"
+    assert "no-store" in answer.headers["Cache-Control"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Set-Cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "ä", "a\nb", "<script>"])
+def test_request_id_that_is_none_is_replaced(world: World, api: ContractClient, given: str) -> None:
+    """S0.26: nothing of the caller's own is written into logs as it is."""
+    answer = api.request("GET", f"{EXECUTORS}nobody/", headers={"X-Request-Id": given})
+
+    assert answer.status_code == 404
+    assert answer.json()["request_id"] != given
+
+
+class TestKeys:
+    def test_bearer_and_basic_open_alike(
+        self, world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+    ) -> None:
+        """I60: either form of the header."""
+        client_id, _, secret = make_key().partition(".")
+        pair = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+
+        for header in (
+            f"Bearer {client_id}.{secret}",
+            f"bearer {client_id}.{secret}",
+            f"Basic {pair}",
+        ):
+            answer = api_with(None).request("GET", EXECUTORS, headers={"Authorization": header})
+            assert answer.status_code == 200, header
+
+    def test_anything_else_is_refused(
+        self, world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+    ) -> None:
+        """I60: never logged raw, never a failure of the server."""
+        key = make_key()
+        other = make_key()
+        headers = [
+            "",
+            "Bearer",
+            "Bearer ",
+            key,
+            f"Token {key}",
+            f"Bearer {key}, Bearer {other}",
+            f"Bearer {key} {other}",
+            f"Bearer {key}.{other}",
+            "Bearer " + "x" * 10_240,
+            "Bearer " + key + "x" * 10_240,
+            "Bearer k\xe9y.s\xe9cret",
+            f"Bearer {key}\x00",
+            "Bearer .",
+            "Basic !!!",
+            "Basic " + base64.b64encode(b"\xff\xfe:\xff").decode(),
+            "Basic " + base64.b64encode(key.encode()).decode(),
+        ]
+        for header in headers:
+            assert_refused(api_with, header)
+
+    def test_key_in_the_address_is_none(
+        self, world: World, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+    ) -> None:
+        """I60: 401 without the header, an unknown parameter beside it."""
+        key = make_key()
+
+        for name in ("key", "api_key", "token", "authorization"):
+            without = api_with(None).get(EXECUTORS, **{name: key})
+            beside = api_with(key).get(EXECUTORS, **{name: key})
+            assert (without.status_code, beside.status_code) == (401, 400)
+            assert key not in without.content.decode() + beside.content.decode()
+
+    def test_failures_are_counted_by_the_real_address(
+        self, world: World, api_with: Callable[..., ContractClient]
+    ) -> None:
+        """I60: claims of a proxy change nothing; 429 tells how long to wait."""
+        client = api_with("nobody-222222." + "x" * 43)
+        statuses = []
+        for number in range(22):
+            forged = {"X-Forwarded-For": f"10.0.0.{number}", "X-Real-Ip": f"10.0.0.{number}"}
+            answer = client.request("GET", EXECUTORS, headers=forged)
+            statuses.append(answer.status_code)
+
+        assert statuses == [401] * 20 + [429] * 2
+        assert 1 <= int(answer.headers["Retry-After"]) <= 60
+        assert answer.json()["code"] == "throttled"
+
+
+def assert_refused(api_with: Callable[..., ContractClient], header: str) -> None:
+    answer = api_with(None).request("GET", EXECUTORS, headers={"Authorization": header})
+    assert (answer.status_code, answer.json()["code"]) == (401, "not_authenticated"), header
+    assert len(answer.content) < 1000
+
+
+@EVERY_ENDPOINT
+def test_key_over_its_rate_is_answered_429(
+    endpoint: Endpoint,
+    world: World,
+    make_key: Callable[..., str],
+    api_with: Callable[..., ContractClient],
+) -> None:
+    """S0.25: with the seconds left of its minute, on whichever address."""
+    client = api_with(make_key(rate="1/m"))
+    client.get(EXECUTORS)
+
+    answer = endpoint.request(client, world)
+
+    assert (answer.status_code, answer.json()["code"]) == (429, "throttled")
+    assert answer.headers["Retry-After"] == "60"
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/html", "application/xml", "*/*", "application/json;q=0", "", "x" * 9000]
+)
+def test_accept_is_not_asked(world: World, api: ContractClient, accept: str) -> None:
+    """S0.29: there is one form, for good answers and problems."""
+    good = api.request("GET", EXECUTORS, headers={"Accept": accept})
+    problem = api.request("GET", f"{EXECUTORS}nobody/", headers={"Accept": accept})
+
+    assert (good.status_code, problem.status_code) == (200, 404)
+    assert good.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("language", ["zh-hans", "zh-CN,zh;q=0.9", "ar"])
+def test_language_is_english(world: World, api: ContractClient, language: str) -> None:
+    """S0.29: programs read the same sentences everywhere."""
+    body = {"title": "", "executor": "uid_alice"}
+    plain = api.post("/api/v1/once-tasks/", body).json()["detail"]
+
+    answer = api.post("/api/v1/once-tasks/", body, headers={"Accept-Language": language})
+
+    assert answer.json()["detail"] == plain
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:8000@evil", "a" * 300, "\xff"])
+def test_foreign_host_is_refused(world: World, api: ContractClient, host: str) -> None:
+    """S0.29: as a problem like any other."""
+    answer = api.request("GET", EXECUTORS, headers={"Host": host})
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid")
+
+
+@EVERY_ENDPOINT
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError(2006, "Server has gone away"),
+        OperationalError(2013, "Lost connection to server during query"),
+        OperationalError("database is locked"),
+        InterfaceError(0, "connection already closed"),
+    ],
+    ids=str,
+)
+def test_database_away_is_answered_503(
+    endpoint: Endpoint, error: DatabaseError, world: World, api: ContractClient
+) -> None:
+    """S0.25, S0.27: when to ask again, and nothing of the inside."""
+
+    def fail(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "dispatch_" in sql:
+            raise error
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(fail):
+        answer = endpoint.request(api, world)
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert 1 <= int(answer.headers["Retry-After"]) <= 5
+    assert "away" in answer.json()["detail"] or "busy" in answer.json()["detail"]

@@ -1,0 +1,405 @@
+"""Executors in the admin: S0.5, S0.17, S0.33, I55, I57 and I58 for forms, actions and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.admin.exchange import cell_text, plain_cell
+from apps.dispatch.models import Executor, Membership, OperatorScope
+from apps.dispatch.services import executors, pull
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.pages import form_of, text_of
+
+LIST = "/admin/dispatch/executor/"
+
+
+def page_of(client: Client, executor: Executor) -> Any:
+    return client.get(reverse("admin:dispatch_executor_change", args=[executor.pk]))
+
+
+def save(client: Client, executor: Executor, **changes: Any) -> Any:
+    """The form of the executor sent with changes."""
+    page = page_of(client, executor)
+    form = {**form_of(page, "title"), **changes, "_save": "Save"}
+    return client.post(f"{LIST}{executor.pk}/change/", form)
+
+
+def members_of(group: Executor) -> list[str]:
+    return executors.member_names(group)
+
+
+# --- the list ---------------------------------------------------------------------------------
+def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_three(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    group = factories.group(members=[f"uid_{n:03}" for n in range(49)])
+    factories.once_task(group)
+    admin_client.get(LIST)
+    with django_assert_max_num_queries(8) as few:
+        admin_client.get(LIST, {"q": "uid_00"})
+    with django_assert_max_num_queries(len(few)):
+        page = admin_client.get(LIST)
+    rows = page.context["cl"].result_list
+    assert len(rows) == 50
+    text = text_of(page)
+    assert "49 members" in text
+    assert text.count("in 1 group") == 49
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["gid_a", "gid_b", "uid_x", "uid_y"]),
+        ({"kind": "group"}, ["gid_a", "gid_b"]),
+        ({"enabled": "False"}, ["uid_y"]),
+        ({"group": "gid_a"}, ["uid_x"]),
+        ({"q": "Ann"}, ["uid_x"]),
+        ({"q": "id_b"}, ["gid_b"]),
+    ],
+)
+def test_filters_and_search(admin_client: Client, query: dict[str, str], found: list[str]) -> None:
+    factories.user("uid_x", title="Ann")
+    factories.user("uid_y", enabled=False)
+    factories.group("gid_a", members=["uid_x"])
+    factories.group("gid_b")
+    rows = admin_client.get(LIST, query).context["cl"].result_list
+    assert [row.name for row in rows] == found
+
+
+def test_names_are_suggested_by_their_beginning(admin_client: Client) -> None:
+    for n in range(25):
+        factories.user(f"uid_a{n:02}")
+    factories.user("uid_b")
+    answer = admin_client.get(f"{LIST}names/", {"term": "uid_a"}).json()
+    assert answer["names"] == [f"uid_a{n:02}" for n in range(20)]
+    assert admin_client.get(f"{LIST}names/", {"term": "%"}).json() == {"names": []}
+    assert admin_client.get(f"{LIST}names/", {"term": "\0" * 10_000}).status_code == 200
+
+
+# --- the form ---------------------------------------------------------------------------------
+def test_group_is_made_with_its_members_by_the_services(admin_client: Client) -> None:
+    factories.user("uid_old")
+    form = form_of(admin_client.get(f"{LIST}add/"), "name")
+    form |= {"name": "gid_new", "title": "New", "add_members": "uid_old, uid_fresh\r\nuid_old"}
+    answer = admin_client.post(f"{LIST}add/", {**form, "_save": "Save"})
+    assert answer.status_code == 302
+    group = Executor.objects.get(name="gid_new")
+    assert (group.title, group.enabled, group.created_by) == ("New", True, "admin:admin")
+    assert members_of(group) == ["uid_fresh", "uid_old"]
+    told = JournalEntry.objects.filter(subject_id=group.pk, type_or_task="executor")
+    assert [entry.event for entry in told.order_by("id")] == ["executor_created", "members_changed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("alice", "is not the name of an executor"),
+        ("uid a", "is not the name of an executor"),
+        ("uid_á", "is not the name of an executor"),
+        ("uid_taken", "exists already"),
+        ("uid_" + "x" * 200, "at most 128 characters"),
+        ("", "required"),
+        ("uid_a\0", "Null characters"),
+    ],
+)
+def test_name_that_is_none_is_refused_beside_its_field(
+    admin_client: Client, name: str, message: str
+) -> None:
+    factories.user("uid_taken")
+    form = form_of(admin_client.get(f"{LIST}add/"), "name")
+    page = admin_client.post(f"{LIST}add/", {**form, "name": name, "title": "Typed", "_save": "1"})
+    assert page.status_code == 200
+    errors = page.context["adminform"].form.errors
+    assert list(errors) == ["name"]
+    assert message in errors["name"][0]
+    assert form_of(page, "name")["title"] == "Typed"
+    assert Executor.objects.count() == 1
+
+
+def test_edit_writes_only_what_was_changed_with_one_journal_entry(admin_client: Client) -> None:
+    """I55, I57: before and after of the changed column, and a higher version."""
+    user = factories.user(title="Old")
+    entries = JournalEntry.objects.count()
+    assert save(admin_client, user, title="New").status_code == 302
+    user.refresh_from_db()
+    assert (user.title, user.enabled, user.version) == ("New", True, 2)
+    assert JournalEntry.objects.count() == entries + 1
+    entry = JournalEntry.objects.latest("id")
+    assert entry.data == {"before": {"title": "Old"}, "after": {"title": "New"}}
+    assert entry.actor == "admin:admin"
+
+
+def test_form_sent_untouched_writes_nothing(admin_client: Client) -> None:
+    user = factories.user(title="Old")
+    entries = JournalEntry.objects.count()
+    assert save(admin_client, user).status_code == 302
+    user.refresh_from_db()
+    assert user.version == 1
+    assert JournalEntry.objects.count() == entries
+
+
+def test_stale_form_answers_conflict_with_both_values_and_saves_nothing(
+    admin_client: Client,
+) -> None:
+    """I57: stale edit form → conflict page, nothing saved."""
+    user = factories.user(title="Old")
+    form = form_of(page_of(admin_client, user), "title")
+    executors.update_executor(executor=user, changes={"title": "Theirs"}, actor="admin:vera")
+    page = admin_client.post(f"{LIST}{user.pk}/change/", {**form, "title": "Mine", "_save": "Save"})
+    assert page.status_code == 409
+    text = text_of(page)
+    assert "admin:vera changed this" in text
+    assert "Title Mine Theirs" in text
+    user.refresh_from_db()
+    assert (user.title, user.version) == ("Theirs", 2)
+
+
+@pytest.mark.parametrize("version", ["", "0", "1.0", " 1", "abc", "9" * 5000])
+def test_form_without_the_true_version_is_stale(admin_client: Client, version: str) -> None:
+    user = factories.user(title="Old")
+    assert save(admin_client, user, title="New", version=version).status_code == 409
+    user.refresh_from_db()
+    assert user.title == "Old"
+
+
+def test_version_that_moves_between_the_check_and_the_write_is_a_conflict_too(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I57: the service compares under its lock, so the page cannot be overtaken."""
+    user = factories.user(title="Old")
+    real = executors.update_executor
+
+    def overtaken(**kwargs: Any) -> Any:
+        monkeypatch.setattr(executors, "update_executor", real)
+        real(executor=user, changes={"title": "Theirs"}, actor="admin:vera")
+        return real(**kwargs)
+
+    monkeypatch.setattr(executors, "update_executor", overtaken)
+    answer = save(admin_client, user, title="Mine")
+    assert answer.status_code == 409
+
+
+def test_row_that_was_deleted_meanwhile_leads_back_to_the_list(admin_client: Client) -> None:
+    user = factories.user()
+    form = form_of(page_of(admin_client, user), "title")
+    url = f"{LIST}{user.pk}/change/"
+    executors.remove_executor(executor=user, actor="admin:vera")
+    answer = admin_client.post(url, form)
+    assert answer.status_code == 302
+
+
+def test_members_are_added_and_removed_without_touching_the_others(admin_client: Client) -> None:
+    """S0.17, S0.33: the next pull goes by it, also beside a change made meanwhile."""
+    group = factories.group(members=["uid_a", "uid_b"])
+    form = form_of(page_of(admin_client, group), "title")
+    executors.change_members(group=group, add=["uid_c"], actor="admin:vera")
+    form |= {"add_members": "uid_d", "remove_members": "uid_a", "_save": "Save"}
+    assert admin_client.post(f"{LIST}{group.pk}/change/", form).status_code == 302
+    assert members_of(group) == ["uid_b", "uid_c", "uid_d"]
+    factories.once_task(group)
+    assert isinstance(pull.take_next(factories.member("uid_a")), pull.Nothing)
+    assert not isinstance(pull.take_next(factories.member("uid_d")), pull.Nothing)
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "message"),
+    [
+        ("add_members", "gid_other", "is a group"),
+        ("add_members", "Bob", "is not the name of an executor"),
+        ("remove_members", "uid_ä", "is not the name of an executor"),
+        ("add_members", " ".join(f"uid_{n}" for n in range(1001)), "At most 1000 members"),
+    ],
+)
+def test_wrong_members_are_refused_beside_their_box_and_nobody_joins(
+    admin_client: Client, field: str, typed: str, message: str
+) -> None:
+    group = factories.group(members=["uid_a"])
+    page = save(admin_client, group, title="Not saved", **{field: typed})
+    assert page.status_code == 200
+    errors = page.context["adminform"].form.errors
+    assert message in errors[field][0]
+    group.refresh_from_db()
+    assert group.title == ""
+    assert members_of(group) == ["uid_a"]
+
+
+def test_executor_that_is_referred_to_is_not_deleted_and_the_page_says_why(
+    admin_client: Client,
+) -> None:
+    group = factories.group(members=["uid_a"])
+    answer = admin_client.post(f"{LIST}{group.pk}/delete/", {"post": "yes"})
+    assert answer.status_code == 302
+    text = text_of(admin_client.get(answer["Location"]))
+    assert "cannot be deleted, because users are its members" in text
+    assert Executor.objects.filter(pk=group.pk).exists()
+
+
+def test_executor_that_nothing_refers_to_is_deleted_with_a_journal_entry(
+    admin_client: Client,
+) -> None:
+    user = factories.user()
+    assert admin_client.post(f"{LIST}{user.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert not Executor.objects.exists()
+    assert JournalEntry.objects.latest("id").event == "executor_deleted"
+
+
+def test_disabling_many_tells_who_was_disabled_already(admin_client: Client) -> None:
+    first, second = factories.user("uid_a"), factories.user("uid_b", enabled=False)
+    url = f"{LIST}act/disable/"
+    report = admin_client.post(url, {"ids": f"{first.pk},{second.pk}", "reason": "Holidays"})
+    assert "1 row done. 1 row skipped." in text_of(report)
+    assert not Executor.objects.filter(enabled=True).exists()
+    assert JournalEntry.objects.latest("id").reason == "Holidays"
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [("viewer", 403), ("operator", 302), ("configurer", 302)]
+)
+def test_roles_may_edit_as_their_permissions_say(role_client: Any, role: str, status: int) -> None:
+    user = factories.user(title="Old")
+    client = role_client(role)
+    page = page_of(client, user)
+    assert page.status_code == 200
+    version = {"version": "1", "title": "New", "enabled": "on", "_save": "Save"}
+    assert client.post(f"{LIST}{user.pk}/change/", version).status_code == status
+    assert client.get(f"{LIST}import/").status_code == (403 if role == "viewer" else 200)
+
+
+# --- operators with limits --------------------------------------------------------------------
+def test_operator_with_limits_sees_only_those_executors(role_client: Any, role_user: Any) -> None:
+    group = factories.group("gid_mine", members=["uid_mine"])
+    factories.user("uid_other")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=group)
+    operator = role_client("operator")
+    rows = operator.get(LIST).context["cl"].result_list
+    assert [row.name for row in rows] == ["gid_mine", "uid_mine"]
+    assert operator.get(f"{LIST}names/", {"term": "uid_"}).json() == {"names": ["uid_mine"]}
+    exported = operator.get(f"{LIST}export/").content.decode()
+    assert "uid_mine" in exported
+    assert "uid_other" not in exported
+    assert page_of(operator, factories.member("uid_other")).status_code == 302
+
+
+def test_operator_with_limits_cannot_bring_strangers_into_view(
+    role_client: Any, role_user: Any
+) -> None:
+    """ASVS 8.2.2: joining a visible group would show the stranger's dispatches."""
+    group = factories.group("gid_mine")
+    factories.user("uid_other")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=group)
+    operator = role_client("operator")
+    page = save(operator, group, add_members="uid_other")
+    assert "You may not add uid_other" in text_of(page)
+    imported = operator.post(f"{LIST}import/", {"text": "name,groups\nuid_other,gid_mine\n"})
+    assert "There is no executor" in text_of(imported)
+    assert not Membership.objects.exists()
+
+
+# --- CSV --------------------------------------------------------------------------------------
+GOOD = "name,title,enabled,groups\r\ngid_n,North,yes,\r\nuid_a,Ann,1,gid_n\r\nuid_b,,no,gid_n\r\n"
+
+
+def test_trial_run_changes_nothing_and_the_import_what_it_foretold(admin_client: Client) -> None:
+    factories.user("uid_b")
+    entries = JournalEntry.objects.count()
+    trial = admin_client.post(f"{LIST}import/", {"text": GOOD})
+    assert "2 new, 1 changed, 0 as they were" in text_of(trial)
+    assert Executor.objects.count() == 1
+    assert JournalEntry.objects.count() == entries
+    form = form_of(trial, "confirmed")
+    answer = admin_client.post(f"{LIST}import/", form)
+    assert answer.status_code == 302
+    assert members_of(Executor.objects.get(name="gid_n")) == ["uid_a", "uid_b"]
+    assert Executor.objects.get(name="uid_a").title == "Ann"
+    assert not Executor.objects.get(name="uid_b").enabled
+    again = admin_client.post(f"{LIST}import/", {"text": GOOD})
+    assert "0 new, 0 changed, 3 as they were" in text_of(again)
+
+
+def test_file_is_read_as_the_text_is(admin_client: Client) -> None:
+    file = SimpleUploadedFile("e.csv", "\ufeffname,title\nuid_ä,x\n".encode())
+    page = admin_client.post(f"{LIST}import/", {"file": file})
+    assert "2 uid_ä" in text_of(page)
+    file = SimpleUploadedFile("e.csv", "\ufeffname,title\nuid_a,Ä\n".encode())
+    assert "1 new" in text_of(admin_client.post(f"{LIST}import/", {"file": file}))
+
+
+def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> None:
+    rows = ["uid_ok,,", "bob,,", "uid_x,maybe,", "uid_y,,gid_none", "gid_g,,", "uid_z,,uid_ok"]
+    text = "\n".join(["name,enabled,groups", *rows])
+    for data in ({"text": text}, {"text": text, "confirmed": "yes"}):
+        shown = text_of(admin_client.post(f"{LIST}import/", data))
+        assert "4 rows cannot be imported, so nothing was changed." in shown
+        assert "3 bob 'bob' is not the name of an executor" in shown
+        assert "4 uid_x 'maybe' is neither yes nor no" in shown
+        assert "5 uid_y There is no executor 'gid_none'." in shown
+        assert "7 uid_z uid_ok is a user" in shown
+        assert not Executor.objects.exists()
+        assert not JournalEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "Choose a file or paste its text."),
+        ({"text": "\n\n"}, "Choose a file or paste its text."),
+        ({"text": ",,\n"}, "There are no rows"),
+        ({"text": "uid\nuid_a\n"}, "must name the columns"),
+        ({"text": "name,name\nuid_a,uid_b\n"}, "must name the columns"),
+        ({"text": "name,password\nuid_a,x\n"}, "must name the columns"),
+        ({"text": "name\nuid_a,more\n"}, "Row 2 has 2 cells"),
+        ({"text": 'name\n"uid_a\n'}, "This is not CSV"),
+        ({"text": "name\nuid_\0\n"}, "Null characters"),
+        ({"text": "name\n" + "x" * 140_000 + "\n"}, "This is not CSV"),
+        ({"text": "name\n" + "uid_a\n" * 1001}, "At most 1000 rows"),
+        ({"file": SimpleUploadedFile("e.csv", b"name\n\xff\n")}, "not UTF-8"),
+        ({"file": SimpleUploadedFile("e.csv", b"")}, "empty"),
+        ({"file": SimpleUploadedFile("e.csv", b"x" * 1_048_577)}, "split it"),
+    ],
+)
+def test_what_is_no_list_of_executors_is_refused(
+    admin_client: Client, data: dict[str, Any], message: str
+) -> None:
+    page = admin_client.post(f"{LIST}import/", data)
+    assert page.status_code == 200
+    assert message in text_of(page)
+    assert not Executor.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "title", ["=1+2", "+1", "-1", "@x", "\t=1", " =1", "'=1", '"=1', "＝1", "＋1", "－1", "＠x"]
+)
+def test_export_holds_no_formula_and_can_be_imported_again(
+    admin_client: Client, title: str
+) -> None:
+    factories.user("uid_a", title=title)
+    answer = admin_client.get(f"{LIST}export/")
+    assert answer["Content-Disposition"] == 'attachment; filename="executors.csv"'
+    (row,) = csv.DictReader(io.StringIO(answer.content.decode()))
+    assert row["title"] == f"'{title}"
+    assert cell_text(row["title"]) == title
+    trial = admin_client.post(f"{LIST}import/", {"text": answer.content.decode()})
+    assert "0 new" in text_of(trial)
+
+
+@pytest.mark.parametrize("text", ["Ann", "a=b", "5", "", "O'Neil"])
+def test_plain_text_is_exported_as_it_is(text: str) -> None:
+    assert plain_cell(text) == cell_text(text) == text
+
+
+def test_export_follows_the_filters_of_the_list(admin_client: Client) -> None:
+    factories.group("gid_a", members=["uid_x"])
+    factories.user("uid_y")
+    rows = list(
+        csv.DictReader(io.StringIO(admin_client.get(f"{LIST}export/?kind=user").content.decode()))
+    )
+    assert [(row["name"], row["groups"]) for row in rows] == [("uid_x", "gid_a"), ("uid_y", "")]
+    assert admin_client.get(f"{LIST}export/?nope=1").status_code == 302

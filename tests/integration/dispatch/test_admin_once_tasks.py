@@ -1,0 +1,482 @@
+"""Once tasks in the admin: S0.2, S0.3, S0.7, S0.31, S0.32, I7, I52, I55, I57 and I58."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope, Template
+from apps.dispatch.services import pull, tasks, templates
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.pages import form_of, inline_code_of, text_of
+
+LIST = "/admin/dispatch/oncetask/"
+ADD = f"{LIST}add/"
+
+
+def page_of(client: Client, task: OnceTask) -> Any:
+    return client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
+
+
+def save(client: Client, task: OnceTask, **changes: Any) -> Any:
+    form = {**form_of(page_of(client, task), "title"), **changes, "_save": "Save"}
+    return client.post(f"{LIST}{task.pk}/change/", form)
+
+
+def plan(client: Client, chosen: Template | None = None, **typed: Any) -> Any:
+    """The add form with the template chosen, its fields loaded, filled in and sent."""
+    form = form_of(client.get(ADD), "title")
+    form |= {"title": "Check", "executor": "gid_sales", "template": chosen.pk if chosen else ""}
+    drawn = client.post(ADD, {**form, "_draft": "1"})
+    assert drawn.status_code == 200
+    form = form_of(drawn, "title")
+    return client.post(ADD, {**form, **typed, "_save": "Save"})
+
+
+def errors_of(page: Any) -> dict[str, list[str]]:
+    form = page.context["adminform"].form
+    params = form.params_form.errors if form.params_form is not None else {}
+    return {**form.errors, **params}
+
+
+# --- planning ---------------------------------------------------------------------------------
+def test_task_is_planned_by_a_form_made_from_the_template(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    factories.group()
+    template = factories.template()
+    answer = plan(admin_client, template, **{"params-value/shop": "S9", "params-value/photos": "2"})
+    assert answer.status_code == 302, errors_of(answer)
+    task = OnceTask.objects.get()
+    assert task.params == {"shop": "S9", "photos": 2}
+    assert (task.executor.name, task.template, task.start_at) == (
+        "gid_sales",
+        template,
+        frozen_clock.instant,
+    )
+    assert (task.mode, task.dispatch_times, task.status) == ("single", 1, "active")
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.event, entry.actor) == ("task_created", "admin:admin")
+
+
+def test_choosing_another_template_draws_its_fields_and_saves_nothing(admin_client: Client) -> None:
+    factories.group()
+    price = factories.template(
+        "price", {"type": "object", "properties": {"price": {"type": "number"}}}
+    )
+    form = form_of(admin_client.get(ADD), "title")
+    assert "params-raw" in form
+    assert "params-value/price" not in form
+    drawn = admin_client.post(ADD, {**form, "title": "Kept", "template": price.pk, "_draft": "1"})
+    redrawn = form_of(drawn, "title")
+    assert redrawn["title"] == "Kept"
+    assert "params-value/price" in redrawn
+    assert "required" not in text_of(drawn)
+    assert not OnceTask.objects.exists()
+
+
+def test_params_without_a_template_are_raw_json(admin_client: Client) -> None:
+    factories.group()
+    answer = plan(admin_client, None, **{"params-raw": '{"any": [1, {"deep": true}]}'})
+    assert answer.status_code == 302
+    assert OnceTask.objects.get().params == {"any": [1, {"deep": True}]}
+
+
+def test_params_may_be_written_as_raw_json_beside_the_fields(admin_client: Client) -> None:
+    factories.group()
+    typed = {"params-uses_raw": "on", "params-raw": '{"shop": "S3"}', "params-value/shop": "no"}
+    assert plan(admin_client, factories.template(), **typed).status_code == 302
+    assert OnceTask.objects.get().params == {"shop": "S3"}
+
+
+GOOD = {"params-value/shop": "S1"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "message"),
+    [
+        ({"title": ""}, "title", "required"),
+        ({"title": "x" * 201}, "title", "at most 200"),
+        ({"title": "  "}, "title", "required"),
+        ({"title": "a\0b"}, "title", "Null characters"),
+        ({"executor": ""}, "executor", "required"),
+        ({"executor": "gid_nobody"}, "executor", "There is no executor 'gid_nobody'"),
+        ({"executor": "GID_SALES"}, "executor", "There is no executor"),
+        ({"executor": "x" * 300}, "executor", "at most 255"),
+        ({"template": "999999"}, "template", "valid choice"),
+        ({"template": "abc"}, "template", "valid choice"),
+        ({"template": "9" * 40}, "template", "valid choice"),
+        ({"mode": "nope"}, "mode", "valid choice"),
+        ({"status": "deleted"}, "status", "valid choice"),
+        ({"on_failure": ""}, "on_failure", "required"),
+        ({"dispatch_times": "2"}, "dispatch_times", "In mode single dispatch_times is 1"),
+        ({"dispatch_times": ""}, "dispatch_times", "needs mode multi"),
+        ({"mode": "multi", "dispatch_times": "0"}, "dispatch_times", "out of range"),
+        ({"mode": "multi", "dispatch_times": "-1"}, "dispatch_times", "greater than or equal to 0"),
+        ({"mode": "multi", "dispatch_times": "9" * 30}, "dispatch_times", "out of range"),
+        ({"priority": "101"}, "priority", "-100 to 100"),
+        ({"priority": "x"}, "priority", "whole number"),
+        ({"lease_seconds": "0"}, "lease_seconds", "1 to 2592000"),
+        ({"max_rounds": "0"}, "max_rounds", "1 to 1000"),
+        ({"start_at_0": "2026-02-30", "start_at_1": "10:00:00"}, "start_at", "valid date"),
+        ({"start_at_0": "2026-03-01"}, "start_at", "valid time"),
+        ({"end_at_0": "2020-01-01", "end_at_1": "00:00"}, "end_at", "ends before it starts"),
+        ({"params-value/shop": ""}, "value/shop", "required"),
+        ({"params-value/photos": "x"}, "value/photos", "whole number"),
+        ({"params-uses_raw": "on", "params-raw": "{"}, "raw", "not JSON"),
+        ({"params-uses_raw": "on", "params-raw": "[]"}, "raw", "JSON object"),
+        ({"params-uses_raw": "on", "params-raw": "{}"}, "raw", "'shop' is a required"),
+        (
+            {"params-uses_raw": "on", "params-raw": '{"shop": "a", "x": 1}'},
+            "raw",
+            "'x' was unexpected",
+        ),
+    ],
+)
+def test_every_wrong_value_is_told_beside_its_field_and_nothing_is_saved(
+    admin_client: Client, typed: dict[str, str], field: str, message: str
+) -> None:
+    group = factories.group()
+    page = plan(admin_client, factories.template(), **{**GOOD, **typed})
+    assert page.status_code == 200
+    errors = errors_of(page)
+    assert message in " ".join(errors[field]), errors
+    shown = form_of(page, "title")
+    for name, value in typed.items():
+        if name in shown and name not in {"template", "mode", "status", "on_failure"}:
+            assert shown[name] == value
+    assert not OnceTask.objects.exists()
+    assert not JournalEntry.objects.filter(event="task_created").exists()
+    group.refresh_from_db()
+    assert group.plan_version == 0
+
+
+def test_form_with_more_fields_than_the_server_reads_is_refused(admin_client: Client) -> None:
+    factories.group()
+    page = admin_client.post(ADD, {f"x{n}": "1" for n in range(1100)})
+    assert page.status_code == 400
+
+
+# --- editing ----------------------------------------------------------------------------------
+def test_edit_writes_only_what_was_changed(admin_client: Client) -> None:
+    """I55, I57: one entry with before and after of those columns; params stay as they were."""
+    template = factories.template()
+    task = factories.once_task(
+        factories.group(),
+        template=template,
+        params={"shop": "S1"},
+        start_at=datetime(2026, 3, 1, 8, 15, 42, 123456, tzinfo=UTC),
+    )
+    entries = JournalEntry.objects.count()
+    assert save(admin_client, task, title="New", priority="7").status_code == 302
+    changed = OnceTask.objects.get()
+    assert (changed.title, changed.priority, changed.version) == ("New", 7, 2)
+    assert (changed.start_at, changed.params) == (task.start_at, task.params)
+    assert JournalEntry.objects.count() == entries + 1
+    entry = JournalEntry.objects.latest("id")
+    assert entry.data == {
+        "before": {"title": "Check the shelf", "priority": 0},
+        "after": {"title": "New", "priority": 7},
+    }
+
+
+def test_form_sent_untouched_writes_nothing(admin_client: Client) -> None:
+    task = factories.once_task(
+        factories.group(),
+        template=factories.template(),
+        params={"shop": "two\nlines", "photos": 2},
+        end_at=datetime(2027, 1, 1, 0, 0, 1, tzinfo=UTC),
+    )
+    entries = JournalEntry.objects.count()
+    assert save(admin_client, task).status_code == 302
+    task.refresh_from_db()
+    assert task.version == 1
+    assert JournalEntry.objects.count() == entries
+
+
+def test_moving_a_task_to_another_executor_is_seen_at_the_next_pull_of_both(
+    admin_client: Client,
+) -> None:
+    """S0.32: the plan versions of the old and the new executor rise with the edit."""
+    task = factories.once_task(factories.group("gid_a", members=["uid_a"]))
+    factories.group("gid_b", members=["uid_b"])
+    save(admin_client, task, executor="gid_b")
+    assert isinstance(pull.take_next(factories.member("uid_a")), pull.Nothing)
+    assert isinstance(pull.take_next(factories.member("uid_b")), Dispatch)
+    assert list(Executor.objects.groups().values_list("plan_version", flat=True)) == [2, 1]
+
+
+def test_stale_form_answers_conflict_with_the_params_too_and_saves_nothing(
+    admin_client: Client,
+) -> None:
+    """I57: stale edit form → conflict page, nothing saved, secrets masked."""
+    schema = {
+        "type": "object",
+        "properties": {"shop": {"type": "string"}, "token": {"type": "string"}},
+    }
+    task = factories.once_task(
+        factories.group(), template=factories.template(schema=schema), params={"token": "hunter2"}
+    )
+    form = form_of(page_of(admin_client, task), "title")
+    tasks.update_once_task(task=task, changes={"priority": 5}, actor="admin:vera")
+    form |= {"title": "Mine", "params-value/shop": "S7", "_save": "Save"}
+    page = admin_client.post(f"{LIST}{task.pk}/change/", form)
+    assert page.status_code == 409
+    text = text_of(page)
+    assert "admin:vera changed this" in text
+    assert "Title Mine Check the shelf" in text
+    assert "Priority 0 5" in text
+    assert '"shop": "S7"' in text
+    assert "hunter2" not in text
+    task.refresh_from_db()
+    assert (task.title, task.priority, task.version) == ("Check the shelf", 5, 2)
+    assert task.params == {"token": "hunter2"}
+
+
+def test_draft_of_a_stored_task_takes_over_what_the_new_version_has_too(
+    admin_client: Client,
+) -> None:
+    first = factories.template()
+    task = factories.once_task(
+        factories.group(), template=first, params={"shop": "S1", "photos": 2}
+    )
+    second = templates.put_template(
+        name=first.name,
+        schema={
+            "type": "object",
+            "properties": {"shop": {"type": "string"}, "floor": {"type": "integer"}},
+            "additionalProperties": False,
+        },
+        actor="admin:vera",
+    )
+    form = form_of(page_of(admin_client, task), "title")
+    url = f"{LIST}{task.pk}/change/"
+    drawn = form_of(admin_client.post(url, {**form, "template": second.pk, "_draft": "1"}), "title")
+    assert drawn["params-value/shop"] == "S1"
+    assert "params-value/photos" not in drawn
+    answer = admin_client.post(url, {**drawn, "params-value/floor": "3", "_save": "Save"})
+    assert answer.status_code == 302, errors_of(answer)
+    task.refresh_from_db()
+    assert task.template == second
+    assert task.params == {"shop": "S1", "floor": 3}
+
+
+def test_retired_template_of_a_task_stays_chosen_and_the_task_editable(
+    admin_client: Client,
+) -> None:
+    template = factories.template()
+    task = factories.once_task(factories.group(), template=template, params={"shop": "S1"})
+    templates.set_status(template=template, status="retired", actor="admin:vera")
+    assert save(admin_client, task, title="New").status_code == 302
+    task.refresh_from_db()
+    assert (task.title, task.template) == ("New", template)
+
+
+def test_secret_in_params_survives_an_edit_of_something_else(admin_client: Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"shop": {"type": "string"}, "password": {"type": "string"}},
+    }
+    task = factories.once_task(
+        factories.group(),
+        template=factories.template(schema=schema),
+        params={"shop": "S1", "password": "hunter2"},
+    )
+    page = page_of(admin_client, task)
+    assert "hunter2" not in page.content.decode()
+    save(admin_client, task, **{"params-value/shop": "S2"})
+    task.refresh_from_db()
+    assert task.params == {"shop": "S2", "password": "hunter2"}
+
+
+def test_deleted_task_is_shown_and_cannot_be_edited(admin_client: Client) -> None:
+    task = factories.once_task(factories.group())
+    tasks.delete_once_task(task=task, actor="admin:vera")
+    page = page_of(admin_client, task)
+    assert page.status_code == 200
+    assert 'name="title"' not in page.content.decode()
+    assert page.context["object_buttons"] == []
+    answer = admin_client.post(f"{LIST}{task.pk}/change/", {"title": "x", "version": "2"})
+    assert answer.status_code == 403
+
+
+# --- the list ---------------------------------------------------------------------------------
+def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    groups = [factories.group(f"gid_{n}", members=[f"uid_{n}"]) for n in range(5)]
+    for n in range(50):
+        factories.once_task(groups[n % 5], title=f"Task {n}", mode="multi", dispatch_times=3)
+    pull.take_next(factories.member("uid_4"))
+    admin_client.get(LIST)
+    with django_assert_max_num_queries(6) as few:
+        admin_client.get(LIST, {"q": "Task 4"})
+    with django_assert_max_num_queries(len(few)):
+        page = admin_client.get(LIST)
+    assert len(page.context["cl"].result_list) == 50
+    assert "1 / 3" in text_of(page)
+    assert "0 / 3" in text_of(page)
+
+
+def test_list_starts_with_the_last_seven_days_and_all_to_come(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S0.31: seven days unless told otherwise, a period when told."""
+    group = factories.group()
+    now = frozen_clock.instant
+    for days in (-30, -8, -6, 0, 30):
+        factories.once_task(group, title=f"{days}", start_at=now + timedelta(days=days))
+    assert titles(admin_client) == ["30", "0", "-6"]
+    shown = form_of(admin_client.get(LIST), "from_day")
+    assert shown["from_day"] == "2026-02-23"
+    day = {"from_day": "2026-01-01", "to_day": "2026-02-22"}
+    assert titles(admin_client, **day) == ["-8", "-30"]
+
+
+def titles(client: Client, **query: str) -> list[str]:
+    return [task.title for task in client.get(LIST, query).context["cl"].result_list]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["two", "one"]),
+        ({"status": "deleted"}, ["gone"]),
+        ({"status": "paused"}, ["two"]),
+        ({"mode": "blocking"}, ["two"]),
+        ({"executor": "gid_a"}, ["one"]),
+        ({"executor": "uid_a"}, ["two", "one"]),
+        ({"executor": "uid_b"}, []),
+        ({"q": "tw"}, ["two"]),
+    ],
+)
+def test_filters_and_search(admin_client: Client, query: dict[str, str], found: list[str]) -> None:
+    """S0.31: of a group, or of whatever can reach a user."""
+    group = factories.group("gid_a", members=["uid_a"])
+    factories.user("uid_b")
+    factories.once_task(group, title="one")
+    factories.once_task(
+        factories.member("uid_a"), title="two", mode="blocking", dispatch_times=2, status="paused"
+    )
+    gone = factories.once_task(group, title="gone")
+    tasks.delete_once_task(task=gone, actor="admin:vera")
+    assert titles(admin_client, **query) == found
+
+
+def test_unlimited_quota_and_foreign_text_are_shown_as_they_are(admin_client: Client) -> None:
+    group = factories.group(title="<b>bold</b>")
+    evil = '"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}'
+    task = factories.once_task(
+        group, title=evil, mode="multi", dispatch_times=None, params={evil: evil}
+    )
+    for page in (admin_client.get(LIST), page_of(admin_client, task)):
+        assert inline_code_of(page) == []
+        assert evil in text_of(page) or form_of(page, "title")["title"] == evil
+    assert "0 / ∞" in text_of(admin_client.get(LIST))
+
+
+# --- pause, resume, delete ----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("pause", "active", "paused"),
+        ("resume", "paused", "active"),
+        ("delete_task", "active", "deleted"),
+        ("delete_task", "paused", "deleted"),
+    ],
+)
+def test_action_sets_the_status_with_its_reason_once(
+    role_client: Any, name: str, before: str, after: str
+) -> None:
+    """I55, I58: done once, skipped when repeated."""
+    task = factories.once_task(factories.group(), status=before)
+    operator = role_client("operator")
+    entries = JournalEntry.objects.count()
+    data = {"ids": str(task.pk), "reason": "Storm"}
+    assert operator.post(f"{LIST}act/{name}/", data).status_code == 302
+    task.refresh_from_db()
+    assert task.status == after
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.reason, entry.actor) == ("Storm", "admin:operator")
+    assert entry.data["after"] == {"status": after}
+    again = operator.post(f"{LIST}act/{name}/", data, follow=True)
+    assert "Nothing was left to do." in text_of(again)
+    assert JournalEntry.objects.count() == entries + 1
+
+
+def test_task_deleted_or_paused_here_is_no_longer_handed_out(admin_client: Client) -> None:
+    """I7: not after the answer that it was paused or deleted."""
+    group = factories.group(members=["uid_a"])
+    first, second = factories.once_task(group), factories.once_task(group)
+    admin_client.post(f"{LIST}act/pause/", {"ids": first.pk, "reason": "x"})
+    admin_client.post(f"{LIST}act/delete_task/", {"ids": second.pk, "reason": "x"})
+    assert isinstance(pull.take_next(factories.member("uid_a")), pull.Nothing)
+
+
+def test_deleted_task_is_neither_paused_nor_resumed(admin_client: Client) -> None:
+    task = factories.once_task(factories.group())
+    tasks.delete_once_task(task=task, actor="admin:vera")
+    answer = admin_client.post(f"{LIST}act/pause/", {"ids": task.pk, "reason": "x"}, follow=True)
+    assert "is deleted; plan a new one" in text_of(answer)
+
+
+def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
+    task = factories.once_task(factories.group(members=["uid_a"]), mode="multi", dispatch_times=3)
+    dispatch = pull.take_next(factories.member("uid_a"))
+    assert isinstance(dispatch, Dispatch)
+    text = text_of(page_of(admin_client, task))
+    assert f"1 / 3 Number Executor State Handed out {dispatch.pk} uid_a Open" in text
+    assert "Task created by admin:olga" in text
+
+
+# --- roles and limits ---------------------------------------------------------------------------
+def test_viewer_may_look_and_not_touch(role_client: Any) -> None:
+    task = factories.once_task(factories.group(), params={"shop": "Main Street 5"})
+    viewer = role_client("viewer")
+    page = page_of(viewer, task)
+    assert page.status_code == 200
+    assert "Main Street" not in page.content.decode()
+    assert page.context["object_buttons"] == []
+    assert viewer.get(ADD).status_code == 403
+    assert viewer.post(f"{LIST}{task.pk}/change/", {"title": "x"}).status_code == 403
+    for name in ("pause", "resume", "delete_task"):
+        data = {"ids": task.pk, "reason": "x"}
+        assert viewer.post(f"{LIST}act/{name}/", data).status_code == 403
+
+
+def test_operator_plans_params_but_sees_none_that_are_stored(role_client: Any) -> None:
+    factories.group()
+    operator = role_client("operator")
+    answer = plan(operator, factories.template(), **{"params-value/shop": "Main Street 5"})
+    assert answer.status_code == 302
+    task = OnceTask.objects.get()
+    assert task.params == {"shop": "Main Street 5"}
+    page = page_of(operator, task)
+    assert "Main Street" not in page.content.decode()
+    assert save(operator, task, title="New").status_code == 302
+    task.refresh_from_db()
+    assert (task.title, task.params) == ("New", {"shop": "Main Street 5"})
+
+
+def test_operator_with_limits_plans_for_those_executors_only(
+    role_client: Any, role_user: Any
+) -> None:
+    mine, other = factories.group("gid_mine"), factories.group("gid_other")
+    shown = factories.once_task(mine, title="Mine")
+    hidden = factories.once_task(other, title="Hidden")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    operator = role_client("operator")
+    assert titles(operator) == ["Mine"]
+    assert page_of(operator, hidden).status_code == 302
+    page = save(operator, shown, executor="gid_other")
+    assert "There is no executor 'gid_other'" in text_of(page)
+    report = operator.post(f"{LIST}act/pause/", {"ids": f"{shown.pk},{hidden.pk}", "reason": "x"})
+    assert "1 row done. 1 row skipped." in text_of(report)
+    hidden.refresh_from_db()
+    assert hidden.status == "active"

@@ -1,0 +1,109 @@
+"""The journal in the admin: S0.26, I55: read-only, newest first, as far as one may see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.dispatch.models import OperatorScope
+from apps.dispatch.services import executors, pull
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.pages import text_of
+
+LIST = "/admin/journal/journalentry/"
+
+
+def events(client: Client, **query: str) -> list[str]:
+    return [entry.event for entry in client.get(LIST, query).context["cl"].result_list]
+
+
+def test_entries_are_listed_newest_first_without_a_count(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    group = factories.group()
+    for n in range(51):
+        executors.update_executor(executor=group, changes={"title": f"{n}"}, actor="admin:olga")
+    with django_assert_max_num_queries(5) as queries:
+        page = admin_client.get(LIST)
+    rows = page.context["cl"].result_list
+    assert [row.pk for row in rows] == sorted((row.pk for row in rows), reverse=True)
+    assert len(rows) == 50
+    assert not [query for query in queries.captured_queries if "COUNT(" in query["sql"]]
+    assert not [query for query in queries.captured_queries if '"data"' in query["sql"]]
+    assert len(events(admin_client, p="2")) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"source": "dispatch"}, ["handed_out"]),
+        ({"event": "task_created"}, ["task_created"]),
+        ({"executor": "uid_a"}, ["handed_out", "executor_created"]),
+        ({"q": "uid_a"}, ["handed_out", "executor_created"]),
+        ({"q": "uid"}, []),
+        ({"q": "two words"}, []),
+        ({"from_day": "2026-03-03"}, ["handed_out", "task_created"]),
+        ({"to_day": "2026-03-02"}, ["members_changed", "executor_created", "executor_created"]),
+    ],
+)
+def test_filters_and_search_compare_whole_values(
+    admin_client: Client, frozen_clock: FrozenClock, query: dict[str, str], found: list[str]
+) -> None:
+    group = factories.group(members=["uid_a"])
+    frozen_clock.advance(days=1)
+    factories.once_task(group)
+    pull.take_next(factories.member("uid_a"))
+    assert events(admin_client, **query) == found
+
+
+def test_search_by_number_finds_all_about_that_subject(admin_client: Client) -> None:
+    factories.once_task(factories.group(members=["uid_a"]))
+    dispatch = pull.take_next(factories.member("uid_a"))
+    assert not isinstance(dispatch, pull.Nothing)
+    assert events(admin_client, q=str(dispatch.pk)) == ["handed_out"]
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("view", ["add/", "{pk}/delete/"])
+def test_nobody_writes_the_journal_by_hand(admin_client: Client, view: str, method: str) -> None:
+    factories.group()
+    pk = JournalEntry.objects.get().pk
+    assert getattr(admin_client, method)(LIST + view.format(pk=pk)).status_code == 403
+    assert admin_client.post(f"{LIST}{pk}/change/", {"event": "x"}).status_code == 403
+    answer = admin_client.post(
+        LIST, {"action": "delete_selected", "_selected_action": [str(pk)], "index": "0"}
+    )
+    assert answer.status_code in {200, 302}
+    assert JournalEntry.objects.get().event == "executor_created"
+
+
+@pytest.mark.parametrize(
+    ("role", "sees"), [("viewer", False), ("operator", False), ("configurer", True)]
+)
+def test_data_is_absent_for_roles_that_may_not_see_it(
+    role_client: Any, role: str, sees: bool
+) -> None:
+    factories.once_task(factories.group(), params={"shop": "Main Street 5", "token": "hunter2"})
+    entry = JournalEntry.objects.get(event="task_created")
+    page = role_client(role).get(f"{LIST}{entry.pk}/change/")
+    assert page.status_code == 200
+    assert ("Main Street 5" in text_of(page)) is sees
+    assert "hunter2" not in page.content.decode()
+
+
+def test_operator_with_limits_reads_only_about_those_executors(
+    role_client: Any, role_user: Any
+) -> None:
+    mine = factories.group("gid_mine", members=["uid_mine"])
+    factories.group("gid_other", members=["uid_other"])
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    operator = role_client("operator")
+    rows = operator.get(LIST).context["cl"].result_list
+    assert {row.executor for row in rows} == {"gid_mine", "uid_mine"}
+    other = JournalEntry.objects.filter(executor="gid_other").first()
+    assert other is not None
+    assert operator.get(f"{LIST}{other.pk}/change/").status_code == 302

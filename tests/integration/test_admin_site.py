@@ -1,0 +1,310 @@
+"""The admin as a whole: who gets in, what the menu shows, and pages that bear any address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.models import OperatorScope
+from tests import factories
+from tests.pages import form_of, inline_code_of, text_of
+
+PASSWORD = "correct horse battery"
+
+BAD_ADDRESSES = {
+    "a year that no date has": {"date_joined__year": "99999"},
+    "a year at the end of time": {"date_joined__gte": "9999-12-31 23:59:59"},
+    "a regular expression": {"username__regex": "("},
+    "a catastrophic expression": {"name__iregex": "(a+)+$"},
+    "a look-up into a relation": {"executor__operator_scopes__operator__password__startswith": "m"},
+    "a password": {"password__startswith": "md5"},
+    "an unknown column": {"nope": "1"},
+    "a key of 600 characters": {"x" * 600: "1"},
+    "a value of 600 characters": {"state": "x" * 600},
+    "NUL in a value": {"state": "a\0b"},
+    "a state that is none": {"state": "nope"},
+    "a name with a blank": {"executor": "uid a"},
+    "a name in full width": {"executor": "ｕｉｄ_a"},
+    "a task that is no number": {"task": "1_000"},
+    "a task beyond 64 bits": {"task": "9" * 19},
+    "a day that is none": {"from_day": "2026-02-30"},
+    "the day before time": {"from_day": "0001-01-01"},
+    "the last day of all": {"to_day": "9999-12-31"},
+    "days the wrong way round": {"from_day": "2026-03-02", "to_day": "2026-03-01"},
+    "page 0": {"p": "0"},
+    "page -1": {"p": "-1"},
+    "a page far off": {"p": "99999999999999999999"},
+    "a page that is no number": {"p": "²"},
+    "an order that is none": {"o": "x.-99.4"},
+    "an order by a huge column": {"o": "9" * 400},
+    "all of it": {"all": ""},
+    "facets": {"_facets": "True"},
+    "a foreign column to point at": {"_to_field": "password"},
+    "a search of 20 KB": {"q": "x" * 20_000},
+    "a search with NUL": {"q": "a\0b"},
+    "a search in quotes": {"q": "'\"\\ %_"},
+    "a search beyond 64 bits": {"q": "9" * 40},
+    "a search with an ideographic digit": {"q": "٣"},
+}
+
+
+def changelists() -> list[str]:
+    return [
+        reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        for model in admin.site._registry
+    ]
+
+
+@pytest.mark.parametrize("query", BAD_ADDRESSES.values(), ids=BAD_ADDRESSES)
+def test_no_address_of_any_list_ends_in_a_server_error(
+    admin_client: Client, query: dict[str, str]
+) -> None:
+    factories.once_task(factories.group(members=["uid_alice"]))
+    for url in changelists():
+        page = admin_client.get(url, query)
+        assert page.status_code in {200, 302, 400}, url
+        if page.status_code == 200:
+            assert len(page.content) < 200_000, url
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"date_joined__year": "99999"},
+        {"username__regex": "."},
+        {"username": "root"},
+        {"is_active__exact": "1", "nope": "1"},
+    ],
+)
+def test_look_up_that_no_filter_takes_leads_back_to_the_plain_list(
+    admin_client: Client, query: dict[str, str]
+) -> None:
+    url = reverse("admin:auth_user_changelist")
+    page = admin_client.get(url, query)
+    assert page.status_code == 302
+    assert page["Location"] == f"{url}?e=1"
+    assert admin_client.get(page["Location"]).status_code == 200
+
+
+def test_declared_filter_goes_on_working(admin_client: Client) -> None:
+    User.objects.create_user("gone", is_active=False)
+    page = admin_client.get(reverse("admin:auth_user_changelist"), {"is_active__exact": "0"})
+    assert [user.username for user in page.context["cl"].result_list] == ["gone"]
+
+
+def test_search_is_cut_to_a_hundred_characters_before_the_page_repeats_it(
+    admin_client: Client,
+) -> None:
+    url = reverse("admin:dispatch_executor_changelist")
+    page = admin_client.get(url, {"q": "é" * 300, "kind": "user"})
+    assert page.status_code == 302
+    shorter = admin_client.get(page["Location"])
+    assert shorter.status_code == 200
+    assert shorter.context["cl"].query == "é" * 100
+    assert "kind=user" in page["Location"]
+
+
+def test_order_by_a_column_without_arrows_is_ignored(admin_client: Client) -> None:
+    url = reverse("admin:journal_journalentry_changelist")
+    page = admin_client.get(url, {"o": "4"})
+    assert page.context["cl"].queryset.query.order_by[0] == "-pk"
+    assert set(page.context["cl"].queryset.query.order_by) == {"-pk"}
+
+
+@pytest.mark.parametrize(
+    "query", [{"term": "x" * 20_000}, {"term": "a\0b"}, {"page": "abc"}, {"page": "-1"}]
+)
+def test_autocomplete_bears_any_address(admin_client: Client, query: dict[str, str]) -> None:
+    field = {"app_label": "dispatch", "model_name": "operatorscope", "field_name": "executor"}
+    page = admin_client.get(reverse("admin:autocomplete"), {**field, **query})
+    assert page.status_code in {200, 404}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"s": "x" * 20_000}, {"s": "a\0b", "page": "abc"}, {"s": "task", "page": "-1"}, {}],
+)
+def test_search_of_the_menu_bears_any_address(admin_client: Client, query: dict[str, str]) -> None:
+    assert admin_client.get(reverse("admin:search"), query).status_code == 200
+
+
+@pytest.mark.parametrize("pk", ["0", "abc", "9" * 30, "-1", "%00", "1%2F..", "٩٩٩٩٩"])
+def test_page_of_a_row_that_is_none_leads_home_without_an_error(
+    admin_client: Client, pk: str
+) -> None:
+    for url in changelists():
+        for address in (f"{url}{pk}/change/", f"{url}{pk}/history/"):
+            assert admin_client.get(address).status_code in {302, 404}, address
+
+
+def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> None:
+    task = factories.once_task(
+        factories.group(members=["uid_alice"]), template=factories.template(), params={"shop": "S1"}
+    )
+    pages = [reverse("admin:index"), reverse("admin:dispatch_executor_import")]
+    for url in changelists():
+        pages += [url, f"{url}add/"]
+    for row in (task, task.executor, task.template):
+        name = f"admin:dispatch_{row._meta.model_name}"
+        pages += [
+            reverse(f"{name}_change", args=[row.pk]),
+            reverse(f"{name}_history", args=[row.pk]),
+        ]
+        pages += [reverse(f"{name}_delete", args=[row.pk])]
+    pages += [reverse("admin:dispatch_oncetask_act", args=["pause"]) + f"?ids={task.pk}"]
+    pages += [
+        reverse("admin:password_change"),
+        reverse("admin:auth_user_password_change", args=[1]),
+    ]
+    seen = 0
+    for url in pages:
+        page = admin_client.get(url)
+        assert page.status_code in {200, 302, 403, 404}, url
+        if page.status_code == 200:
+            seen += 1
+            assert inline_code_of(page) == [], url
+            assert "'unsafe-inline'" not in page["Content-Security-Policy"].split("style-src")[0]
+    assert seen > 20
+    for url in (reverse("admin:login"), reverse("docs")):
+        assert inline_code_of(Client().get(url)) == [], url
+
+
+# --- who sees what ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("role", "adds"),
+    [
+        ("viewer", set()),
+        ("operator", {"oncetask", "executor"}),
+        ("configurer", {"oncetask", "executor", "template", "apiclient"}),
+    ],
+)
+def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
+    role_client: Any, role: str, adds: set[str]
+) -> None:
+    page = role_client(role).get(reverse("admin:index"))
+    boxes = {str(box["title"]): box["models"] for box in page.context["boxes"]}
+    assert list(boxes) == ["Dispatch", "Journal", "Access"]
+    models = [model for shown in boxes.values() for model in shown]
+    assert {m["model"]._meta.model_name for m in models if m["add_url"]} == adds
+    menu = page.context["sidebar_navigation"]
+    assert [str(group["title"]) for group in menu] == list(boxes)
+    assert [m["admin_url"] for m in models] == [i["link"] for g in menu for i in g["items"]]
+
+
+def test_person_without_a_role_sees_no_box(client: Client, db: None) -> None:
+    client.force_login(
+        User.objects.create_user("new", is_staff=True),
+        backend="django.contrib.auth.backends.ModelBackend",
+    )
+    page = client.get(reverse("admin:index"))
+    assert page.context["boxes"] == []
+    assert "ask an administrator for a role" in text_of(page)
+
+
+def test_people_are_a_box_for_superusers(admin_client: Client) -> None:
+    boxes = admin_client.get(reverse("admin:index")).context["boxes"]
+    assert str(boxes[-1]["title"]) == "People"
+    names = [model["model"]._meta.model_name for model in boxes[-1]["models"]]
+    assert names == ["user", "group", "accessattempt", "accesslog"]
+
+
+def test_root_leads_to_the_admin_and_icons_are_there(client: Client, db: None) -> None:
+    assert client.get("/")["Location"] == reverse("admin:index")
+    assert client.get("/favicon.ico")["Location"].endswith(".svg")
+
+
+# --- signing in -------------------------------------------------------------------------------
+def sign_in(client: Client, name: str, password: str, **extra: Any) -> Any:
+    return client.post(reverse("admin:login"), {"username": name, "password": password, **extra})
+
+
+def test_right_password_leads_to_the_home_page(client: Client, db: None) -> None:
+    User.objects.create_superuser("root", password=PASSWORD)
+    page = sign_in(client, "root", PASSWORD)
+    assert page.status_code == 302
+    assert page["Location"] == reverse("admin:index")
+
+
+def test_next_page_is_one_of_this_site(client: Client, db: None) -> None:
+    User.objects.create_superuser("root", password=PASSWORD)
+    page = sign_in(client, "root", PASSWORD, next="//evil.example/")
+    assert page["Location"] == reverse("admin:index")
+
+
+def test_name_is_closed_for_an_address_after_five_wrong_passwords(client: Client, db: None) -> None:
+    User.objects.create_superuser("root", password=PASSWORD)
+    User.objects.create_superuser("other", password=PASSWORD)
+    answers = [sign_in(client, "root", "wrong").status_code for _ in range(5)]
+    assert answers == [200, 200, 200, 200, 429]
+    closed = sign_in(client, "root", PASSWORD)
+    assert closed.status_code == 429
+    assert closed["Retry-After"] == "900"
+    assert "Try again in 15 minutes" in text_of(closed)
+    assert inline_code_of(closed) == []
+    assert sign_in(client, "other", PASSWORD).status_code == 302
+
+
+def test_administrator_opens_a_closed_name_again(client: Client, admin_client: Client) -> None:
+    User.objects.create_superuser("root", password=PASSWORD)
+    for _ in range(5):
+        sign_in(client, "root", "wrong")
+    listed = reverse("admin:axes_accessattempt_changelist")
+    (attempt,) = admin_client.get(listed, {"q": "root"}).context["cl"].result_list
+    url = reverse("admin:axes_accessattempt_delete", args=[attempt.pk])
+    assert admin_client.post(url, {"post": "yes"}).status_code == 302
+    assert sign_in(client, "root", PASSWORD).status_code == 302
+
+
+def test_login_of_a_megabyte_is_refused_before_it_is_hashed(client: Client, db: None) -> None:
+    User.objects.create_superuser("root", password=PASSWORD)
+    assert sign_in(client, "root", "x" * 1_000_000).status_code == 400
+
+
+def test_names_and_passwords_with_nul_are_only_wrong(client: Client, db: None) -> None:
+    assert sign_in(client, "ro\0ot", "x\0").status_code == 200
+
+
+# --- people -----------------------------------------------------------------------------------
+def test_change_of_an_account_is_logged_once(admin_client: Client) -> None:
+    user = User.objects.create_user("vera")
+    url = reverse("admin:auth_user_change", args=[user.pk])
+    form = form_of(admin_client.get(url), "username")
+    answer = admin_client.post(url, {**form, "first_name": "Vera", "_save": "Save"})
+    assert answer.status_code == 302
+    entry = LogEntry.objects.get()
+    assert "First name" in entry.get_change_message()
+
+
+def test_operator_is_limited_to_executors_on_the_page_of_the_account(admin_client: Client) -> None:
+    user = User.objects.create_user("otto", is_staff=True)
+    group = factories.group("gid_north")
+    url = reverse("admin:auth_user_change", args=[user.pk])
+    form = form_of(admin_client.get(url), "username")
+    form |= {
+        "executor_scopes-TOTAL_FORMS": "1",
+        "executor_scopes-0-executor": str(group.pk),
+        "executor_scopes-0-operator": str(user.pk),
+    }
+    assert admin_client.post(url, {**form, "_save": "Save"}).status_code == 302
+    assert OperatorScope.names_of(user) == ["gid_north"]
+
+
+def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db: None) -> None:
+    from django.contrib.auth.models import Permission
+
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["change_user", "view_user"]))
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    url = reverse("admin:auth_user_change", args=[user.pk])
+    form = form_of(client.get(url), "username")
+    answer = client.post(url, {**form, "is_superuser": "on", "groups": ["1"], "_save": "Save"})
+    assert answer.status_code == 302
+    user.refresh_from_db()
+    assert not user.is_superuser
+    assert user.groups.count() == 0

@@ -1,0 +1,32 @@
+"""Which address `serve` shows, by the settings of the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskplatform.management.commands.serve import Command
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed", "https", "url"),
+    [
+        ("127.0.0.1", ["127.0.0.1", "localhost"], False, "http://127.0.0.1:8000"),
+        ("0.0.0.0", ["127.0.0.1", "example.org"], False, "http://127.0.0.1:8000"),  # noqa: S104
+        ("::1", ["[::1]"], False, "http://[::1]:8000"),
+        ("::", ["*"], False, "http://[::1]:8000"),
+        ("10.0.0.5", ["10.0.0.5"], False, "http://10.0.0.5:8000"),
+        ("127.0.0.1", ["tasks.example.org"], False, "http://tasks.example.org:8000"),
+        ("127.0.0.1", [".example.org", "localhost"], True, "https://example.org"),
+    ],
+)
+def test_address_shown_is_one_that_the_settings_let_in(
+    settings: Any, host: str, allowed: list[str], https: bool, url: str
+) -> None:
+    settings.ALLOWED_HOSTS = allowed
+    settings.HTTPS = https
+    command = Command()
+    command.host, command.port = host, 8000
+
+    assert command.url == url
