@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: run test test-fast check requirements locks
+.PHONY: run test test-fast test-calendar check requirements locks
 
 run: ## start everything: web, beat, sweeps and drains, on SQLite or what DATABASE_URL says
 	@$(PYTHON) taskplatform/bootstrap.py run
@@ -12,6 +12,9 @@ test: ## every check and the whole suite, on SQLite and on a private MariaDB + R
 
 test-fast: ## the suite on SQLite only, without browser
 	@$(PYTHON) taskplatform/bootstrap.py test-fast
+
+test-calendar: ## rotations in every time zone, at every change of its clocks from 1970 to 2037
+	@$(PYTHON) taskplatform/bootstrap.py test-calendar
 
 check: ## lint, format, types, import contracts, migrations, deployment check
 	@$(PYTHON) taskplatform/bootstrap.py check

@@ -1,7 +1,7 @@
 """Sets the project up and starts its parts: `python3 taskplatform/bootstrap.py COMMAND`.
 
-COMMAND is run, check, test, test-fast or locks. Standard library only, and written in the syntax of
-Python 3.6, so that a Python too old gets one clear line instead of a SyntaxError.
+COMMAND is run, check, test, test-fast, test-calendar or locks. Standard library only, and written
+in the syntax of Python 3.6, so that a Python too old gets one clear line instead of a SyntaxError.
 """
 
 import collections.abc
@@ -358,6 +358,7 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
     "check": lambda: develop("tests.gate", "check"),
     "test": test,
     "test-fast": lambda: develop("tests.gate", "test-fast"),
+    "test-calendar": lambda: develop("tests.gate", "test-calendar"),
     "locks": lambda: develop("tests.locks"),
 }
 

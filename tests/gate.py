@@ -1,6 +1,7 @@
-"""The gate that every change passes: `python -m tests.gate check | test | test-fast`.
+"""The gate that every change passes: `python -m tests.gate check | test | test-fast | …`.
 
-`make check`, `make test` and `make test-fast` install what it needs and then start it.
+`make check`, `make test`, `make test-fast` and `make test-calendar` install what it needs and then
+start it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,17 @@ def test_fast() -> int:
     return suite("SQLite", [*PYTEST, "--ignore=tests/browser", "--ignore=tests/acceptance"])
 
 
-COMMANDS = {"check": check, "test": test, "test-fast": test_fast}
+def test_calendar() -> int:
+    """Every time zone through all years: minutes, and nothing a change elsewhere could break."""
+    return suite("the clocks of every zone", [*PYTEST, "-m", "calendar", "tests/unit/dispatch"])
+
+
+COMMANDS = {
+    "check": check,
+    "test": test,
+    "test-fast": test_fast,
+    "test-calendar": test_calendar,
+}
 
 
 def main(name: str) -> int:

@@ -454,7 +454,7 @@ def test_start_with_a_full_disk_under_var_stops(
 def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert bootstrap.main(["fly"]) == 1
     assert capsys.readouterr().err == (
-        "Say what to do, one of: run, check, test, test-fast, locks.\n"
+        "Say what to do, one of: run, check, test, test-fast, test-calendar, locks.\n"
     )
 
 

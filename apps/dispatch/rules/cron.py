@@ -97,23 +97,26 @@ class Cron:
 
     def _every_pass(self, zone: ZoneInfo, low: int, high: int, *, reverse: bool) -> Iterator[int]:
         while low < high:
-            # A local date lasts from at most a day before its date in UTC to a day after.
-            days = self._days(low // DAY - 1, (high - 1) // DAY + 1, reverse=reverse)
-            day = next(days, None)
-            if day is None:
-                return
-            if reverse:
-                high = min(high, (day + 2) * DAY)
-            else:
-                low = max(low, (day - 1) * DAY)
             start, end = steady(zone, low, high, reverse=reverse)
             offset = wall_at(zone, start) - start
+            wall = None
             for wall in self._walls(start + offset, end + offset, reverse=reverse):
                 yield wall - offset
             if reverse:
                 high = start
             else:
                 low = end
+            if wall is None:
+                low, high = self._without_idle_days(low, high, reverse=reverse)
+
+    def _without_idle_days(self, low: int, high: int, *, reverse: bool) -> tuple[int, int]:
+        """[low, high) from near the first, or to near the last, date that matches."""
+        # A local date lasts from at most a day before its date in UTC to a day after.
+        days = self._days(low // DAY - 1, high // DAY + 1, reverse=reverse)
+        day = next(days, None)
+        if day is None:
+            return high, high
+        return (low, min(high, (day + 2) * DAY)) if reverse else (max(low, (day - 1) * DAY), high)
 
     def _walls(self, low: int, high: int, *, reverse: bool) -> Iterator[int]:
         """The matching walls in [low, high)."""

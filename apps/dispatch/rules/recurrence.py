@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from apps.common.errors import Invalid
 from apps.dispatch.rules.cron import Cron, parse_cron
-from apps.dispatch.rules.zones import DAY, EPOCH, SECOND, first_passes, wall_at
+from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, wall_at
 
 MINUTES = (1, 527_040)
 DAYS = (1, 366)
@@ -27,9 +27,10 @@ ONCE = "once"
 ALL = "all"
 
 _TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?")
+_SECOND = timedelta(seconds=1)
 # Local dates near the ends of the calendar cannot be reckoned with in every zone.
-_EARLIEST = (datetime(2, 1, 1, tzinfo=UTC) - EPOCH) // SECOND
-_LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // SECOND
+_EARLIEST = (datetime(2, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
+_LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +144,11 @@ def instant_of(occurrence: int) -> datetime:
 
 
 def _floor(instant: datetime) -> int:
-    return (instant - EPOCH) // SECOND
+    return (instant - EPOCH) // _SECOND
 
 
 def _ceil(instant: datetime) -> int:
-    return -((EPOCH - instant) // SECOND)
+    return -((EPOCH - instant) // _SECOND)
 
 
 def parse_rule(wire: Any, *, field: str = "rule") -> Rule:

@@ -48,27 +48,27 @@ def gettext_noop(sentence: str) -> str:
 
 
 _WEEKDAYS = (
-    gettext_noop("Monday"),
-    gettext_noop("Tuesday"),
-    gettext_noop("Wednesday"),
-    gettext_noop("Thursday"),
-    gettext_noop("Friday"),
-    gettext_noop("Saturday"),
-    gettext_noop("Sunday"),
+    phrase(gettext_noop("Monday")),
+    phrase(gettext_noop("Tuesday")),
+    phrase(gettext_noop("Wednesday")),
+    phrase(gettext_noop("Thursday")),
+    phrase(gettext_noop("Friday")),
+    phrase(gettext_noop("Saturday")),
+    phrase(gettext_noop("Sunday")),
 )
 _MONTHS = (
-    gettext_noop("January"),
-    gettext_noop("February"),
-    gettext_noop("March"),
-    gettext_noop("April"),
-    gettext_noop("May"),
-    gettext_noop("June"),
-    gettext_noop("July"),
-    gettext_noop("August"),
-    gettext_noop("September"),
-    gettext_noop("October"),
-    gettext_noop("November"),
-    gettext_noop("December"),
+    phrase(gettext_noop("January")),
+    phrase(gettext_noop("February")),
+    phrase(gettext_noop("March")),
+    phrase(gettext_noop("April")),
+    phrase(gettext_noop("May")),
+    phrase(gettext_noop("June")),
+    phrase(gettext_noop("July")),
+    phrase(gettext_noop("August")),
+    phrase(gettext_noop("September")),
+    phrase(gettext_noop("October")),
+    phrase(gettext_noop("November")),
+    phrase(gettext_noop("December")),
 )
 # Which one of a month; the last one is the fifth at times.
 _ORDINALS = {
@@ -119,7 +119,7 @@ def _cron(rule: Cron) -> Phrase:
     try:
         days = _days(fields)
         if len(fields.times) <= MOST_TIMES:
-            times = _listed([phrase(_clock(seconds)) for seconds in fields.times])
+            times = _listed([_clock(seconds) for seconds in fields.times])
             return phrase(gettext_noop("{days} at {times}"), days=days, times=times)
         often = _often(fields)
     except _NotPlain:
@@ -136,35 +136,47 @@ def _clock(seconds: int) -> str:
 def _often(fields: Fields) -> Phrase:
     """More instants in a day than can be listed."""
     minutes, hours = fields.minutes, fields.hours
-    first, last = _clock(fields.times[0]), _clock(fields.times[-1])
-    at_minute = len(minutes) == 1
-    every = _every(60 if at_minute else _period(minutes, 60))
-    if len(hours) == 24:
-        if at_minute:
-            return phrase(gettext_noop("every hour at minute {minute}"), minute=minutes[0])
-        return every
-    if len(_runs(hours)) == 1:
+    at_one_minute = len(minutes) == 1
+    period = 60 if at_one_minute else _period(minutes, 60)
+    every_hour = len(hours) == 24
+    if period and every_hour:
+        if not at_one_minute:
+            return _every(period)
+        return phrase(gettext_noop("every hour at minute {minute}"), minute=minutes[0])
+    if period and len(_runs(hours)) == 1:
+        first, last = _clock(fields.times[0]), _clock(fields.times[-1])
         return phrase(
-            gettext_noop("{often} from {first} to {last}"), often=every, first=first, last=last
+            gettext_noop("{often} from {first} to {last}"),
+            often=_every(period),
+            first=first,
+            last=last,
         )
-    if at_minute:
+    if at_one_minute and (hourly := _period(hours, 24)):
         return phrase(
-            gettext_noop("every {count} hours at minute {minute}"),
-            count=_period(hours, 24),
-            minute=minutes[0],
+            gettext_noop("every {count} hours at minute {minute}"), count=hourly, minute=minutes[0]
         )
-    raise _NotPlain
+    if period and not at_one_minute:
+        return phrase(
+            gettext_noop("{often} of the hours {hours}"),
+            often=_every(period),
+            hours=_numbers(hours),
+        )
+    at = _numbers(minutes)
+    if every_hour:
+        return phrase(gettext_noop("minutes {minutes} of every hour"), minutes=at)
+    of = _numbers(hours)
+    if at_one_minute:
+        return phrase(gettext_noop("minute {minute} of the hours {hours}"), minute=at, hours=of)
+    return phrase(gettext_noop("minutes {minutes} of the hours {hours}"), minutes=at, hours=of)
 
 
-def _period(numbers: Sequence[int], whole: int) -> int:
+def _period(numbers: Sequence[int], whole: int) -> int | None:
     """n, when the numbers are 0, n, 2n and so on and come round evenly."""
     period = whole // len(numbers)
-    if [*numbers] != [*range(0, whole, period)]:
-        raise _NotPlain
-    return period
+    return period if [*numbers] == [*range(0, whole, period)] else None
 
 
-def _days(fields: Fields) -> Phrase:
+def _days(fields: Fields) -> Value:
     any_day = fields.days >= {*range(1, 32)}
     any_weekday = fields.weekdays >= {*range(7)}
     every_day = any_day and any_weekday if fields.needs_both else any_day or any_weekday
@@ -183,10 +195,10 @@ def _days(fields: Fields) -> Phrase:
     )
 
 
-def _months(fields: Fields) -> Phrase:
+def _months(fields: Fields) -> Value:
     if len(fields.months) == 12:
         return phrase(gettext_noop("the month"))
-    return _ranges(sorted(fields.months), [phrase("")] + [phrase(name) for name in _MONTHS])
+    return _ranges([month - 1 for month in sorted(fields.months)], _MONTHS)
 
 
 def _month_days(fields: Fields) -> Phrase:
@@ -197,31 +209,34 @@ def _month_days(fields: Fields) -> Phrase:
         return phrase(gettext_noop("the last working day of {months}"), months=months)
     if min(fields.days) < 0:
         raise _NotPlain
-    days = _ranges(sorted(fields.days), [phrase(str(day)) for day in range(32)])
+    days = _numbers(sorted(fields.days))
     if len(fields.days) == 1:
         return phrase(gettext_noop("day {days} of {months}"), days=days, months=months)
     return phrase(gettext_noop("days {days} of {months}"), days=days, months=months)
 
 
-def _weekdays(fields: Fields) -> Phrase:
+def _weekdays(fields: Fields) -> Value:
     plain = sorted({(day - 1) % 7 for day in fields.weekdays if isinstance(day, int)})
     counted = [day for day in fields.weekdays if isinstance(day, tuple)]
-    names = [phrase(name) for name in _WEEKDAYS]
     if not plain and len(counted) == 1:
         weekday, number = counted[0]
-        name = names[(weekday - 1) % 7]
+        name = _WEEKDAYS[(weekday - 1) % 7]
         return phrase(_ORDINALS[number], weekday=name, months=_months(fields))
     if counted:
         raise _NotPlain
-    days = phrase(gettext_noop("every {weekdays}"), weekdays=_ranges(plain, names))
+    names = _ranges(plain, _WEEKDAYS)
+    if len(_runs(plain)) == 1 and len(plain) > 2:
+        days = names
+    else:
+        days = phrase(gettext_noop("every {weekdays}"), weekdays=names)
     if len(fields.months) == 12:
         return days
     return phrase(gettext_noop("{days} in {months}"), days=days, months=_months(fields))
 
 
-def _ranges(numbers: Sequence[int], names: Sequence[Phrase]) -> Phrase:
+def _ranges(numbers: Sequence[int], names: Sequence[Value]) -> Value:
     """`Monday to Wednesday and Friday`: three and more in a row by the ends alone."""
-    parts: list[Phrase] = []
+    parts: list[Value] = []
     for first, last in _runs(numbers):
         if last - first < 2:
             parts += [names[number] for number in range(first, last + 1)]
@@ -229,6 +244,10 @@ def _ranges(numbers: Sequence[int], names: Sequence[Phrase]) -> Phrase:
             ends = {"first": names[first], "last": names[last]}
             parts.append(phrase(gettext_noop("{first} to {last}"), **ends))
     return _listed(parts)
+
+
+def _numbers(numbers: Sequence[int]) -> Value:
+    return _ranges(numbers, range(60))
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -242,7 +261,7 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _listed(parts: Sequence[Phrase]) -> Phrase:
+def _listed(parts: Sequence[Value]) -> Value:
     """`a`, `a and b`, `a, b and c`."""
     if len(parts) > MOST_PARTS:
         raise _NotPlain

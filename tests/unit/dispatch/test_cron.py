@@ -1,0 +1,220 @@
+"""S0.11: cron expressions, read and followed as Debian's cron does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.cron import MOST_CHARACTERS, Cron, fields_of, parse_cron
+from apps.dispatch.rules.recurrence import Recurrence
+from apps.dispatch.rules.zones import parse_zone
+
+LONGEST = ",".join(["10"] * 30) + " * * *"
+
+
+def due(expression: str, zone: str, first: str, last: str) -> list[str]:
+    """The instants between two, as day and time, looked up forward and backward alike."""
+    low, high = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (first, last))
+    plan = Recurrence(
+        rule=parse_cron(expression, field="cron"), zone=parse_zone(zone), start_at=low, end_at=high
+    )
+    found = list(plan.after(low))
+    assert list(plan.before(high)) == found[::-1]
+    return [f"{instant:%d %H:%M}" for instant in found]
+
+
+# --- reading --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("0 9 * * 1-5", "0 9 * * 1-5"),
+        ("  0\t9  * * mon-fri ", "0 9 * * MON-FRI"),
+        ("*/15 0-23/2 L jan,dec 5#3", "*/15 0-23/2 L JAN,DEC 5#3"),
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        (" @Weekly ", "0 0 * * 0"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+        # The day never comes, but every Monday in February does.
+        ("0 0 30 2 1", "0 0 30 2 1"),
+        # Once in 28 years, and over the turn of a century once in 40.
+        ("0 0 29 2 */7", "0 0 29 2 */7"),
+        ("0 " + LONGEST, "0 " + LONGEST),
+    ],
+)
+def test_expression_is_read(text: str, expression: str) -> None:
+    assert parse_cron(text, field="cron") == Cron(expression)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'' has 0 fields; write minute, hour,"),
+        ("0 9 * *", "has 4 fields"),
+        ("0 0 9 * * *", "has 6 fields"),
+        ("@reboot", "or one of @hourly, @daily, @weekly, @monthly, @yearly"),
+        ("60 9 * * *", "'60 9 * * *' is no cron expression, or its day never comes: Bad minute."),
+        ("0 24 * * *", "Bad hour"),
+        ("0 9 0 * *", "Bad day-of-month"),
+        ("0 9 * 13 *", "Bad month"),
+        ("0 9 * * 8", "Bad day-of-week"),
+        ("*/0 9 * * *", "Bad minute"),
+        ("5-1 9 * * *", "Bad minute"),
+        ("0 9 * * 1#6", "Bad day-of-week"),
+        ("0 9 * * MOON", "Bad day-of-week"),
+        ("٠ 9 * * *", "Bad minute"),
+        ("0 9 * * ²L", "Bad day-of-week"),
+        ("0 0 30 2 *", "or its day never comes"),
+        ("0 0 31 4,6,9,11 *", "or its day never comes"),
+        ("0 0 */31 2 1#5", "The day of '0 0 */31 2 1#5' never comes"),
+        ("0" * (MOST_CHARACTERS + 1), "at most 100 characters"),
+        (None, "this is None"),
+        (5, "this is 5"),
+    ],
+)
+def test_wrong_expression_is_refused(text: object, said: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        parse_cron(text, field="rule.cron")
+
+    assert refusal.value.errors[0].field == "rule.cron"
+    assert said in str(refusal.value)
+
+
+@given(st.text(st.sampled_from("0123456789*/,-#LW @\x00é²") | st.characters(), max_size=110))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        cron = parse_cron(text, field="cron")
+    except Invalid:
+        return
+    assert parse_cron(cron.expression, field="cron") == cron
+
+
+# --- which days -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("expression", "days"),
+    [
+        ("0 0 * * MON", [2, 9, 16, 23, 30]),
+        ("0 0 * * 0", [1, 8, 15, 22, 29]),
+        ("0 0 * * 7", [1, 8, 15, 22, 29]),
+        ("0 0 13 * *", [13]),
+        # Two fields without a star: either of them will do.
+        ("0 0 13 * 5", [6, 13, 20, 27]),
+        ("0 0 1-31 * 5", [*range(1, 32)]),
+        # One of them with a star: both must match.
+        ("0 0 */10 * 7", [1]),
+        ("0 0 1-7 * */7", [1]),
+        ("0 0 L * *", [31]),
+        ("0 0 LW * *", [31]),
+        ("0 0 * * 5L", [27]),
+        ("0 0 * * 2#3", [17]),
+        ("0 0 * * 1#5", [30]),
+        ("0 0 * 4-12 *", []),
+    ],
+)
+def test_days_match_as_in_debian(expression: str, days: list[int]) -> None:
+    found = due(expression, "UTC", "2026-03-01", "2026-04-01")
+
+    assert found == [f"{day:02} 00:00" for day in days]
+
+
+def test_rare_day_is_found_from_afar() -> None:
+    """29 February on a Sunday: 2032, then none in 2060's turn is missed."""
+    plan = Recurrence(
+        rule=parse_cron("0 12 29 2 */7", field="cron"),
+        zone=parse_zone("UTC"),
+        start_at=datetime(2026, 3, 2, tzinfo=UTC),
+    )
+
+    found = list(islice(plan.after(plan.start_at), 5))
+
+    assert [instant.year for instant in found] == [2032, 2060, 2088, 2128, 2156]
+    assert list(plan.before(found[-1])) == found[::-1]
+
+
+# --- changes of the clocks ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("expression", "first", "last", "expected"),
+    [
+        # 8 March, 07:00 UTC: 02:00 becomes 03:00. Named times come at the change, and once.
+        ("30 2 * * *", "2026-03-07T06", "2026-03-09T12", ["07 07:30", "08 07:00", "09 06:30"]),
+        ("15,45 2 * * *", "2026-03-08T06", "2026-03-09T06:30", ["08 07:00", "09 06:15"]),
+        ("0 2-4 * * *", "2026-03-08T06", "2026-03-08T12", ["08 07:00", "08 08:00"]),
+        # What follows the clock skips what the clock skips.
+        ("*/30 2 * * *", "2026-03-08T06", "2026-03-09T06:30", ["09 06:00"]),
+        ("30 * * * *", "2026-03-08T06", "2026-03-08T08", ["08 06:30", "08 07:30"]),
+        ("*/30 * * * *", "2026-03-08T06:30", "2026-03-08T08", ["08 06:30", "08 07:00", "08 07:30"]),
+        # 1 November, 06:00 UTC: 02:00 becomes 01:00. Named times come with the first pass.
+        ("30 1 * * *", "2026-10-31T06", "2026-11-02T12", ["01 05:30", "02 06:30"]),
+        # What follows the clock comes with both.
+        (
+            "*/30 1 * * *",
+            "2026-11-01T04",
+            "2026-11-02T06",
+            ["01 05:00", "01 05:30", "01 06:00", "01 06:30"],
+        ),
+        ("30 * * * *", "2026-11-01T05", "2026-11-01T08", ["01 05:30", "01 06:30", "01 07:30"]),
+    ],
+)
+def test_change_of_the_clocks_in_new_york(
+    expression: str, first: str, last: str, expected: list[str]
+) -> None:
+    """I21, S0.11: the table of how libraries fare at daylight saving."""
+    assert due(expression, "America/New_York", first, last) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "first", "last", "expected"),
+    [
+        # 02:00 became 02:30 on 4 October, hours before 05:00: nothing of it is lost.
+        (
+            "*/20 5 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03T12",
+            "2026-10-04T12",
+            ["03 18:00", "03 18:20", "03 18:40"],
+        ),
+        # 02:00 became 01:30 on 5 April.
+        (
+            "*/15 1 * * *",
+            "Australia/Lord_Howe",
+            "2026-04-04T12",
+            "2026-04-05T12",
+            ["04 14:00", "04 14:15", "04 14:30", "04 14:45", "04 15:00", "04 15:15"],
+        ),
+        # No 30 December, by a named time or by the clock.
+        ("0 9 * * *", "Pacific/Apia", "2011-12-29T12", "2011-12-31T12", ["29 19:00", "30 19:00"]),
+        (
+            "0 */12 * * *",
+            "Pacific/Apia",
+            "2011-12-29T12",
+            "2011-12-31T00",
+            ["29 22:00", "30 10:00", "30 22:00"],
+        ),
+        ("0 0 30 12 *", "Pacific/Apia", "2011-01-01", "2012-12-31", ["29 10:00"]),
+        # Midnight became 01:00 on 24 April.
+        ("0 0 * * *", "Africa/Cairo", "2026-04-23T00", "2026-04-25T00", ["23 22:00", "24 21:00"]),
+        ("*/30 0 * * *", "Africa/Cairo", "2026-04-23T00", "2026-04-24T21:30", ["24 21:00"]),
+        # 00:01 became 23:01: the end of the day and a minute of the next came twice.
+        (
+            "*/30 * * * *",
+            "America/St_Johns",
+            "2010-11-07T02",
+            "2010-11-07T04:30",
+            ["07 02:00", "07 02:30", "07 03:00", "07 03:30", "07 04:00"],
+        ),
+    ],
+)
+def test_change_of_the_clocks_elsewhere(
+    expression: str, zone: str, first: str, last: str, expected: list[str]
+) -> None:
+    assert due(expression, zone, first, last) == expected
+
+
+def test_expression_is_read_once() -> None:
+    """A queue is built of a hundred rotations at a time."""
+    assert fields_of("1 2 3 4 *") is fields_of("1 2 3 4 *")

@@ -1,0 +1,311 @@
+"""S0.4, S0.11, S0.22: how a rotation is written, and when it is due."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.cron import Cron
+from apps.dispatch.rules.recurrence import (
+    EveryDays,
+    EveryMinutes,
+    Recurrence,
+    Rule,
+    due_and_next,
+    instant_of,
+    occurrence_of,
+    parse_rule,
+    to_wire,
+)
+from apps.dispatch.rules.zones import parse_zone
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+HALF_HOURLY = EveryMinutes(30)
+MICROSECOND = timedelta(microseconds=1)
+ENDS_OF_THE_CALENDAR = [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+
+
+def plan(rule: Rule, zone: str = "UTC", **limits: Any) -> Recurrence:
+    return Recurrence(rule=rule, zone=parse_zone(zone), **{"start_at": START, **limits})
+
+
+def at(text: str) -> datetime:
+    """`02 09:30`: a day of March 2026, UTC."""
+    return datetime.strptime(f"2026 03 {text} +0000", "%Y %m %d %H:%M %z")
+
+
+def after(recurrence: Recurrence, instant: datetime, count: int = 3) -> list[str]:
+    return [f"{found:%d %H:%M}" for found in islice(recurrence.after(instant), count)]
+
+
+def before(recurrence: Recurrence, instant: datetime, count: int = 3) -> list[str]:
+    return [f"{found:%d %H:%M}" for found in islice(recurrence.before(instant), count)]
+
+
+# --- the wire form --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("wire", "rule"),
+    [
+        ({"every_minutes": 1}, EveryMinutes(1)),
+        ({"every_minutes": 527_040}, EveryMinutes(527_040)),
+        ({"every_days": 1, "at": "00:00"}, EveryDays(1, time(0, 0))),
+        ({"every_days": 366, "at": "23:59"}, EveryDays(366, time(23, 59))),
+        ({"every_days": 2, "at": "09:30:15"}, EveryDays(2, time(9, 30, 15))),
+        ({"cron": "0 9 * * 1-5"}, Cron("0 9 * * 1-5")),
+    ],
+)
+def test_rule_is_read_and_written_back(wire: dict[str, Any], rule: Rule) -> None:
+    assert parse_rule(wire) == rule
+    assert to_wire(rule) == wire
+
+
+def test_seconds_of_zero_are_not_written() -> None:
+    assert to_wire(parse_rule({"every_days": 1, "at": "09:30:00"})) == {
+        "every_days": 1,
+        "at": "09:30",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wire", "field", "said"),
+    [
+        ({}, "rule", "names no kind of rule"),
+        (None, "rule", "None names no kind of rule"),
+        ("0 9 * * *", "rule", "names no kind of rule"),
+        ([{"every_minutes": 5}], "rule", "names no kind of rule"),
+        ({"at": "09:30"}, "rule", "name exactly one: every_minutes, every_days with at, or cron"),
+        ({"every_minutes": 5, "cron": "0 9 * * *"}, "rule", "names every_minutes and cron"),
+        ({"every_minutes": 5, "every_days": 1, "at": "09:30"}, "rule", "and every_days"),
+        ({"every_minutes": 5, "at": "09:30"}, "rule.at", "takes every_minutes alone"),
+        ({"every_days": 5, "at": "09:30", "on": 1}, "rule.on", "takes every_days and at alone"),
+        ({"every_minutes": 0}, "rule.every_minutes", "0 is not a whole number from 1 to 527040"),
+        ({"every_minutes": -5}, "rule.every_minutes", "-5 is not"),
+        ({"every_minutes": 527_041}, "rule.every_minutes", "527041 is not"),
+        ({"every_minutes": 30.0}, "rule.every_minutes", "30.0 is not"),
+        ({"every_minutes": "30"}, "rule.every_minutes", "'30' is not"),
+        ({"every_minutes": True}, "rule.every_minutes", "True is not"),
+        ({"every_minutes": None}, "rule.every_minutes", "None is not"),
+        ({"every_days": 0, "at": "09:30"}, "rule.every_days", "0 is not a whole number from 1"),
+        ({"every_days": 367, "at": "09:30"}, "rule.every_days", "367 is not"),
+        ({"every_days": 1}, "rule.at", "None is not a time of day; write 00:00 to 23:59"),
+        ({"every_days": 1, "at": "24:00"}, "rule.at", "'24:00' is not a time"),
+        ({"every_days": 1, "at": "9:30"}, "rule.at", "'9:30' is not a time"),
+        ({"every_days": 1, "at": "09:60"}, "rule.at", "'09:60' is not a time"),
+        ({"every_days": 1, "at": "09:30:60"}, "rule.at", "'09:30:60' is not a time"),
+        ({"every_days": 1, "at": "09:30Z"}, "rule.at", "'09:30Z' is not a time"),
+        ({"every_days": 1, "at": "09:30\n"}, "rule.at", "is not a time"),
+        ({"every_days": 1, "at": "٠٩:٣٠"}, "rule.at", "is not a time"),
+        ({"every_days": 1, "at": 930}, "rule.at", "930 is not a time"),
+    ],
+)
+def test_wrong_rule_is_refused_with_its_field(wire: Any, field: str, said: str) -> None:
+    """I20: a space of zero among them."""
+    with pytest.raises(Invalid) as refusal:
+        parse_rule(wire)
+
+    assert [error.field for error in refusal.value.errors] == [field]
+    assert said in str(refusal.value)
+
+
+def test_wrong_rule_names_the_field_it_was_read_from() -> None:
+    with pytest.raises(Invalid) as refusal:
+        parse_rule({"cron": "x"}, field="rows[3].rule")
+
+    assert refusal.value.errors[0].field == "rows[3].rule.cron"
+
+
+# --- every N minutes ------------------------------------------------------------------------------
+def test_interval_begins_with_its_start() -> None:
+    """I20, S0.22: the first run at the start is not lost."""
+    rotation = plan(HALF_HOURLY)
+
+    assert after(rotation, at("01 00:00")) == ["02 09:00", "02 09:30", "02 10:00"]
+    assert before(rotation, START) == ["02 09:00"]
+    assert before(rotation, START - MICROSECOND) == []
+
+
+@pytest.mark.parametrize(
+    ("instant", "ahead", "behind"),
+    [
+        (at("02 10:00"), "02 10:00", "02 10:00"),
+        (at("02 10:00") - MICROSECOND, "02 10:00", "02 09:30"),
+        (at("02 10:00") + MICROSECOND, "02 10:30", "02 10:00"),
+        (at("05 23:59"), "06 00:00", "05 23:30"),
+    ],
+)
+def test_instant_on_the_boundary_counts_on_both_sides(
+    instant: datetime, ahead: str, behind: str
+) -> None:
+    """I20, S0.22: k · space itself included."""
+    assert after(plan(HALF_HOURLY), instant, 1) == [ahead]
+    assert before(plan(HALF_HOURLY), instant, 1) == [behind]
+
+
+def test_interval_counts_elapsed_minutes_through_a_change_of_the_clocks() -> None:
+    """I20: 1,440 minutes are a day of the sun, not of the clock."""
+    rotation = plan(EveryMinutes(1440), "America/New_York", start_at=at("07 14:00"))
+
+    assert after(rotation, at("07 00:00")) == ["07 14:00", "08 14:00", "09 14:00"]
+
+
+# --- every K days ---------------------------------------------------------------------------------
+def test_days_are_counted_from_the_local_date_of_the_start() -> None:
+    """S0.11: 2 March 20:00 in UTC is 3 March in Shanghai."""
+    rotation = plan(EveryDays(2, time(9, 30)), "Asia/Shanghai", start_at=at("02 20:00"))
+
+    assert after(rotation, at("01 00:00")) == ["03 01:30", "05 01:30", "07 01:30"]
+    assert before(rotation, at("06 00:00")) == ["05 01:30", "03 01:30"]
+
+
+def test_day_of_the_start_has_no_instant_before_the_start() -> None:
+    rotation = plan(EveryDays(2, time(8, 59)))
+    exact = plan(EveryDays(2, time(9, 0)))
+
+    assert after(rotation, at("01 00:00"), 2) == ["04 08:59", "06 08:59"]
+    assert before(rotation, at("04 08:00")) == []
+    assert after(exact, at("01 00:00"), 2) == ["02 09:00", "04 09:00"]
+
+
+# --- the limits -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("wire", "last"),
+    [
+        ({"every_minutes": 30}, "02 10:30"),
+        ({"cron": "*/30 * * * *"}, "02 10:30"),
+        ({"cron": "0 11 * * *"}, None),
+        ({"every_days": 1, "at": "11:00"}, None),
+    ],
+)
+def test_end_itself_is_not_due(wire: dict[str, Any], last: str | None) -> None:
+    """S0.4: instants lie before end_at."""
+    rotation = plan(parse_rule(wire), end_at=at("02 11:00"))
+
+    assert before(rotation, at("09 00:00"), 1) == ([last] if last else [])
+    assert after(rotation, at("02 10:31")) == []
+
+
+def test_instant_before_an_end_with_a_fraction_of_a_second_is_due() -> None:
+    rotation = plan(HALF_HOURLY, end_at=at("02 11:00") + MICROSECOND)
+
+    assert after(rotation, at("02 10:45")) == ["02 11:00"]
+
+
+@pytest.mark.parametrize(
+    ("effective_from", "first"),
+    [
+        (at("02 09:30"), "02 09:30"),
+        (at("02 09:30") + MICROSECOND, "02 10:00"),
+        (START - timedelta(days=9), "02 09:00"),
+    ],
+)
+@pytest.mark.parametrize("wire", [{"every_minutes": 30}, {"cron": "*/30 * * * *"}])
+def test_instants_before_effective_from_do_not_exist(
+    wire: dict[str, Any], effective_from: datetime, first: str
+) -> None:
+    """I23: while the phase of an interval stays that of its start."""
+    rotation = plan(parse_rule(wire), effective_from=effective_from)
+
+    assert after(rotation, at("01 00:00"), 1) == [first]
+    assert before(rotation, at("09 00:00"), 9999)[-1] == first
+
+
+def test_start_with_a_fraction_of_a_second_counts_as_the_next_second() -> None:
+    rotation = plan(HALF_HOURLY, start_at=START + MICROSECOND)
+
+    found = list(islice(rotation.after(START), 2))
+
+    assert found == [START + timedelta(seconds=1), START + timedelta(minutes=30, seconds=1)]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {"every_minutes": 527_040},
+        {"every_days": 366, "at": "23:59"},
+        {"cron": "0 0 29 2 *"},
+        {"cron": "*/5 0 29 2 */7"},
+    ],
+)
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize("start", [*ENDS_OF_THE_CALENDAR, START])
+def test_looks_at_the_ends_of_the_calendar_end(
+    wire: dict[str, Any], zone: str, start: datetime
+) -> None:
+    """Nothing overflows and nothing runs for ever, however far the next instant is."""
+    rotation = plan(parse_rule(wire), zone, start_at=start)
+    first, last = ENDS_OF_THE_CALENDAR
+
+    assert list(rotation.before(first)) == list(rotation.after(last)) == []
+    assert list(rotation.after(datetime(9990, 1, 1, tzinfo=UTC))) == sorted(
+        instant for instant in rotation.before(last) if instant.year >= 9990
+    )
+
+
+def test_local_time_without_a_zone_is_no_instant() -> None:
+    """I24: it would mean another instant on each machine."""
+    with pytest.raises(TypeError):
+        next(plan(HALF_HOURLY).after(datetime(2026, 3, 2)))
+
+
+# --- what is due ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("misfire", "limit", "due"),
+    [
+        ("skip", 3, ["02 10:30"]),
+        ("once", 3, ["02 10:00", "02 10:30"]),
+        ("all", 1, ["02 10:00", "02 10:30"]),
+        ("all", 2, ["02 09:30", "02 10:00", "02 10:30"]),
+        ("all", 10, ["02 09:00", "02 09:30", "02 10:00", "02 10:30"]),
+    ],
+)
+def test_misfire_decides_how_many_missed_ones_are_due(
+    misfire: str, limit: int, due: list[str]
+) -> None:
+    """I22, S0.22: beside the current one, and the newest of them."""
+    found = due_and_next(plan(HALF_HOURLY), at("02 10:45"), misfire=misfire, misfire_limit=limit)
+
+    assert [f"{instant:%d %H:%M}" for instant in found.occurrences] == due
+    assert found.next_at == at("02 11:00")
+
+
+@pytest.mark.parametrize(
+    ("now", "current", "next_at"),
+    [
+        (START - MICROSECOND, [], START),
+        (START, [START], at("02 09:30")),
+        (at("02 09:30") - MICROSECOND, [START], at("02 09:30")),
+        (at("02 09:30"), [at("02 09:30")], at("02 10:00")),
+        (at("02 10:15"), [at("02 10:00")], None),
+        (at("02 10:20") - MICROSECOND, [at("02 10:00")], None),
+        (at("02 10:20"), [], None),
+        (at("09 00:00"), [], None),
+    ],
+)
+def test_occurrence_is_current_until_the_next_or_the_end(
+    now: datetime, current: list[datetime], next_at: datetime | None
+) -> None:
+    """S0.22: and nothing is due outside of start and end."""
+    rotation = plan(HALF_HOURLY, end_at=at("02 10:20"))
+
+    assert due_and_next(rotation, now, misfire="skip", misfire_limit=1) == (current, next_at)
+
+
+def test_missed_ones_before_an_edit_stay_gone() -> None:
+    """I23: `all` does not reach behind effective_from."""
+    rotation = plan(HALF_HOURLY, effective_from=at("02 10:10"))
+
+    found = due_and_next(rotation, at("02 11:00"), misfire="all", misfire_limit=10)
+
+    assert found.occurrences == [at("02 10:30"), at("02 11:00")]
+
+
+def test_occurrence_is_known_by_its_second() -> None:
+    """I19: and the second says when it is due."""
+    assert occurrence_of(START) == 1_772_442_000
+    assert instant_of(1_772_442_000) == START
+    assert occurrence_of(datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)) == -1
+    assert instant_of(-1) == datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
