@@ -40,7 +40,7 @@ from apps.common.errors import FieldError
 from apps.common.json_rules import canonical
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.filters import NAMES_URL, TasksFor
-from apps.dispatch.models import Dispatch, Executor, OnceTask, Template
+from apps.dispatch.models import Dispatch, Executor, OnceTask, Task, Template
 from apps.dispatch.rules.params import check_params
 from apps.dispatch.services import tasks
 from apps.journal.admin import latest_moments
@@ -83,8 +83,8 @@ class OnceTaskForm(VersionedForm):
     shows_params: ClassVar[bool] = True
 
     class Meta:
-        model = OnceTask
-        fields = (
+        model: type[Task] = OnceTask
+        fields: tuple[str, ...] = (
             "title",
             "start_at",
             "end_at",
@@ -232,7 +232,7 @@ class OnceTaskAdmin(VersionedModelAdmin):
         "shown_end_at",
     )
     list_select_related = ("executor",)
-    list_filter = (TasksFor, StatusFilter, ModeFilter, PeriodFilter)
+    list_filter: ClassVar[Any] = (TasksFor, StatusFilter, ModeFilter, PeriodFilter)
     list_defer = ("params",)
     search_fields = ("title",)
     search_help_text = _("Part of a title")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -103,7 +103,7 @@ class RotateTaskAdmin(OnceTaskAdmin):
         "quota",
         "priority",
     )
-    list_filter = (TasksFor, StatusFilter, ModeFilter)
+    list_filter: ClassVar[Any] = (TasksFor, StatusFilter, ModeFilter)
 
     # --- the list ---------------------------------------------------------------------------------
     @column(_("rule"))

@@ -61,6 +61,20 @@ def _task_path(world: World) -> str:
     return f"once-tasks/{world.task}/"
 
 
+def _rotation_path(world: World) -> str:
+    return f"rotate-tasks/{world.rotation}/"
+
+
+def _rotate(world: World) -> dict[str, Any]:
+    return {
+        **_plan(world),
+        "rule": {"every_days": 2, "at": "09:30"},
+        "time_zone": "Asia/Shanghai",
+        "misfire": "all",
+        "misfire_limit": 3,
+    }
+
+
 def _number_path(world: World) -> str:
     return f"dispatches/{world.number}/"
 
@@ -195,6 +209,32 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="DELETE", route="once-tasks/<int:pk>/", scope="operate", good=204, path=_task_path
+    ),
+    Endpoint(method="GET", route="rotate-tasks/", scope="read", foreign=200),
+    Endpoint(
+        method="POST", route="rotate-tasks/", scope="operate", good=201, foreign=400, body=_rotate
+    ),
+    Endpoint(method="GET", route="rotate-tasks/<int:pk>/", scope="read", path=_rotation_path),
+    Endpoint(
+        method="PUT",
+        route="rotate-tasks/<int:pk>/",
+        scope="operate",
+        path=_rotation_path,
+        body=lambda world: {**_rotate(world), "version": 1},
+    ),
+    Endpoint(
+        method="PATCH",
+        route="rotate-tasks/<int:pk>/",
+        scope="operate",
+        path=_rotation_path,
+        body=lambda world: {**_rotate(world), "version": 1},
+    ),
+    Endpoint(
+        method="DELETE",
+        route="rotate-tasks/<int:pk>/",
+        scope="operate",
+        good=204,
+        path=_rotation_path,
     ),
 ]
 WRITES = [endpoint for endpoint in ENDPOINTS if endpoint.body is not None]

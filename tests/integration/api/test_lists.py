@@ -40,6 +40,12 @@ def add_once_tasks(count: int) -> None:
         factories.once_task(executor, template=template, params={"shop": "1"})
 
 
+def add_rotations(count: int) -> None:
+    executor = Executor.objects.filter(name="uid_alice").first() or factories.user()
+    for _ in range(count):
+        factories.rotation(executor)
+
+
 def add_dispatches(count: int) -> None:
     """Pulled by the API, ended at once, each of another user."""
     from apps.dispatch.services import callback, pull
@@ -57,6 +63,7 @@ LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/executors/": (add_executors, "name"),
     "/api/v1/templates/": (add_templates, "name"),
     "/api/v1/once-tasks/": (add_once_tasks, "id"),
+    "/api/v1/rotate-tasks/": (add_rotations, "id"),
     "/api/v1/dispatches/": (add_dispatches, "number"),
 }
 EVERY_LIST = pytest.mark.parametrize("path", LISTS)

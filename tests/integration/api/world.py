@@ -10,7 +10,7 @@ from typing import Any
 from django.apps import apps
 from django.db import models
 
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, Stock
+from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 from apps.dispatch.services import pull
 from tests import factories
 
@@ -26,6 +26,7 @@ class World:
     number: str
     task: int
     group_task: int
+    rotation: int
     bobs_number: str
     bobs_task: int
 
@@ -41,6 +42,9 @@ def build_world() -> World:
         number=number,
         task=task,
         group_task=factories.once_task(sales, "For the group", priority=-1).pk,
+        rotation=factories.rotation(
+            factories.member("uid_alice"), "For uid_alice, daily", status="paused"
+        ).pk,
         bobs_number=bobs_number,
         bobs_task=bobs_task,
     )
@@ -58,6 +62,7 @@ def erase_all_but(names: Collection[str]) -> None:
     """Take away, as if it had never been, whatever belongs to other executors than these."""
     Dispatch.objects.exclude(executor__name__in=names).delete()
     OnceTask.objects.exclude(executor__name__in=names).delete()
+    RotateTask.objects.exclude(executor__name__in=names).delete()
     Stock.objects.exclude(task__in=OnceTask.objects.values("pk")).delete()
     Membership.objects.exclude(user__name__in=names, group__name__in=names).delete()
     Executor.objects.exclude(name__in=names).delete()

@@ -1,0 +1,145 @@
+"""/rotate-tasks/ and /rotate-tasks/{id}/: work that comes again and again. S0.4, S0.11, S0.23."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.dispatch.models import RotateTask
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/api/v1/rotate-tasks/"
+PLAN = {"title": "Check the till", "executor": "uid_alice", "rule": {"every_minutes": 30}}
+
+
+@pytest.fixture(autouse=True)
+def alice(frozen_clock: Any) -> None:
+    """The clock stands at Monday 2026-03-02 09:00 UTC."""
+    factories.user()
+
+
+def test_new_rotation_has_the_defaults_of_the_contract(api: Any) -> None:
+    answer = api.post(TASKS, PLAN)
+
+    assert answer.status_code == 201
+    body = answer.json()
+    assert body == {
+        "id": body["id"],
+        **PLAN,
+        "template": None,
+        "template_version": None,
+        "params": {},
+        "start_at": "2026-03-02T09:00:00Z",
+        "end_at": None,
+        "mode": "single",
+        "dispatch_times": 1,
+        "priority": 0,
+        "lease_seconds": 3600,
+        "on_failure": "finish",
+        "on_expiry": "give_back",
+        "max_rounds": 3,
+        "status": "active",
+        "handed": 0,
+        "remaining": 1,
+        "version": 1,
+        "created_at": "2026-03-02T09:00:00Z",
+        "updated_at": "2026-03-02T09:00:00Z",
+        "time_zone": "UTC",
+        "misfire": "skip",
+        "misfire_limit": 10,
+        "next_due": [
+            f"2026-03-02T{9 + minutes // 60:02}:{minutes % 60:02}:00Z"
+            for minutes in range(0, 300, 30)
+        ],
+        "summary": "every 30 minutes",
+    }
+    assert api.get(f"{TASKS}{body['id']}/").json() == body
+
+
+@pytest.mark.parametrize(
+    ("rule", "summary", "first"),
+    [
+        (
+            {"every_days": 2, "at": "09:30"},
+            "every 2 days at 09:30, Asia/Shanghai",
+            "2026-03-04T01:30:00Z",
+        ),
+        (
+            {"cron": "0 9 * * 1-5"},
+            "Monday to Friday at 09:00, Asia/Shanghai",
+            "2026-03-03T01:00:00Z",
+        ),
+    ],
+)
+def test_rule_is_told_in_plain_words(
+    api: Any, rule: dict[str, Any], summary: str, first: str
+) -> None:
+    """S0.11: at a local time of a zone, with the next ten instants beside it."""
+    body = api.post(TASKS, {**PLAN, "rule": rule, "time_zone": "Asia/Shanghai"}).json()
+
+    assert (body["rule"], body["summary"]) == (rule, summary)
+    assert body["next_due"][0] == first
+    assert len(body["next_due"]) == 10
+
+
+def test_handed_counts_the_present_occurrence(api: Any, frozen_clock: Any) -> None:
+    """S0.9: dispatch_times counts per occurrence."""
+    number = api.post(TASKS, PLAN).json()["id"]
+    pulled = api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).json()
+    assert (pulled["source"], pulled["task"]) == ("rotate", number)
+    assert pulled["occurrence_at"] == "2026-03-02T09:00:00Z"
+
+    def counts() -> tuple[int, int]:
+        body = api.get(f"{TASKS}{number}/").json()
+        return body["handed"], body["remaining"]
+
+    assert counts() == (1, 0)
+    frozen_clock.advance(minutes=30)
+    assert counts() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"rule": {"every_minutes": 0}}, "rule.every_minutes"),
+        ({"rule": {"every_minutes": 5, "cron": "* * * * *"}}, "rule"),
+        ({"rule": {"every_days": 1}}, "rule.at"),
+        ({"rule": {"cron": "* * *"}}, "rule.cron"),
+        ({"rule": {"cron": "0 0 30 2 *"}}, "rule.cron"),
+        ({"rule": {}}, "rule"),
+        ({"rule": "daily"}, "rule"),
+        ({"time_zone": "Europe/Atlantis"}, "time_zone"),
+        ({"misfire": "sometimes"}, "misfire"),
+        ({"misfire_limit": 0}, "misfire_limit"),
+    ],
+)
+def test_bad_rule_changes_nothing(api: Any, changes: dict[str, Any], field: str) -> None:
+    number = api.post(TASKS, PLAN).json()["id"]
+    before = RotateTask.objects.values().get()
+
+    for answer in (api.post(TASKS, {**PLAN, **changes}), api.patch(f"{TASKS}{number}/", changes)):
+        assert answer.status_code == 400
+        assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert RotateTask.objects.values().get() == before
+
+
+def test_one_rotation_too_many_is_refused(api: Any, settings: Any) -> None:
+    """S0.23: a configurable limit with a clear error."""
+    settings.ROTATIONS_PER_EXECUTOR = 1
+    api.post(TASKS, PLAN)
+
+    answer = api.post(TASKS, PLAN)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "limit_reached")
+    assert RotateTask.objects.count() == 1
+
+
+def test_deleted_rotation_is_gone(api: Any) -> None:
+    number = api.post(TASKS, PLAN).json()["id"]
+
+    assert api.delete(f"{TASKS}{number}/").status_code == 204
+    assert api.get(f"{TASKS}{number}/").status_code == 404
+    assert api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).status_code == 204
