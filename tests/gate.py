@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from taskplatform.bootstrap import CannotGoOn, run, say, terminate, tool
+from taskplatform.bootstrap import CannotGoOn, run, say, tool
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
@@ -82,7 +82,7 @@ COMMANDS = {"check": check, "test": test, "test-fast": test_fast}
 
 
 def main(name: str) -> int:
-    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return COMMANDS[name]()
     except CannotGoOn as reason:

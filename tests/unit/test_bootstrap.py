@@ -461,7 +461,8 @@ def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]
 # --- Being stopped ------------------------------------------------------------------------------
 
 
-def test_sigterm_lets_the_running_command_tidy_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_lets_the_running_command_tidy_up(tmp_path: Path, number: signal.Signals) -> None:
     """pytest and the private servers of the tests must not be left behind by a stopped make."""
     child = (
         "import sys, time, pathlib\n"
@@ -485,7 +486,7 @@ def test_sigterm_lets_the_running_command_tidy_up(tmp_path: Path) -> None:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "here\n"
         began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         told = process.stderr.read()
 
     assert process.returncode == 130 and told == "Interrupted.\n"
