@@ -370,7 +370,8 @@ def main(arguments: "list[str]") -> "int":
         require_python(*sys.version_info[:2])
         if len(arguments) != 1 or arguments[0] not in COMMANDS:
             raise CannotGoOn("Say what to do, one of: {}.".format(", ".join(COMMANDS)))
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
         os.chdir(ROOT)
         return COMMANDS[arguments[0]]()
     except CannotGoOn as reason:

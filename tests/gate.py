@@ -82,7 +82,8 @@ COMMANDS = {"check": check, "test": test, "test-fast": test_fast}
 
 
 def main(name: str) -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         return COMMANDS[name]()
     except CannotGoOn as reason:
