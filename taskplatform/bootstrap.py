@@ -46,10 +46,6 @@ class CannotGoOn(Exception):
     """What stands in the way, and what to do about it, in one line."""
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came. Unlike Ctrl-C in a terminal it reached this process alone."""
-
-
 def say(line: "str") -> "None":
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -171,7 +167,10 @@ def no_service_starts() -> "collections.abc.Iterator[None]":
 def run(
     command: "list[str]", environment: "dict[str, str] | None" = None, quiet: "bool" = False
 ) -> "tuple[int, str]":
-    """Exit code and, when `quiet`, the output that was kept back. Ctrl-C waits for its end."""
+    """Exit code and, when `quiet`, the output that was kept back.
+
+    Ctrl-C and SIGTERM reach this process alone, which passes them on and waits for the end.
+    """
     process = subprocess.Popen(  # noqa: S603
         command,
         cwd=ROOT,
@@ -181,27 +180,30 @@ def run(
         stderr=subprocess.STDOUT if quiet else None,
         encoding="utf-8",
         errors="replace",
+        start_new_session=True,
     )
     try:
         output, _ = process.communicate()
-    except KeyboardInterrupt as interrupt:
-        end(process, told=not isinstance(interrupt, Terminated))
+    except KeyboardInterrupt:
+        end(process)
         raise
     return process.returncode, output or ""
 
 
-def end(process: "subprocess.Popen[str]", told: "bool") -> "None":
-    """Let a process clean up; `told` when the terminal sent the Ctrl-C to it as well."""
-    if not told:
-        # SIGINT, because pytest and pip tidy up on it and not on SIGTERM.
-        process.send_signal(signal.SIGINT)
-    for impatient in (process.terminate, process.kill):
-        try:
-            process.communicate(timeout=STOP_SECONDS)
-            return
-        except subprocess.TimeoutExpired:
-            impatient()
-    process.communicate()
+def end(process: "subprocess.Popen[str]") -> "None":
+    """Ask a command and all it started to tidy up, as pytest and pip do on SIGINT; then insist."""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=STOP_SECONDS)
+                return
+    except ProcessLookupError:
+        process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def last_line(output: "str") -> "str":
@@ -363,17 +365,14 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
 }
 
 
-def terminate(_number: "int", _frame: "object") -> "None":
-    raise Terminated
-
-
 def main(arguments: "list[str]") -> "int":
     """The exit code of one command; 1 and one line on standard error when it cannot go on."""
     try:
         require_python(*sys.version_info[:2])
         if len(arguments) != 1 or arguments[0] not in COMMANDS:
             raise CannotGoOn("Say what to do, one of: {}.".format(", ".join(COMMANDS)))
-        signal.signal(signal.SIGTERM, terminate)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
         os.chdir(ROOT)
         return COMMANDS[arguments[0]]()
     except CannotGoOn as reason:

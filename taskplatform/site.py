@@ -106,7 +106,6 @@ class PlatformAdminSite(AdminSite):
         query = request.GET.copy()
         query["s"] = tidy_search(query.get("s", ""))
         query.pop("page", None)
-        query.pop("extended", None)
         request.GET = query  # type: ignore[assignment]
         return super().search(request, extra_context)  # type: ignore[misc]
 

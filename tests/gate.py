@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from taskplatform.bootstrap import CannotGoOn, run, say, terminate, tool
+from taskplatform.bootstrap import CannotGoOn, run, say, tool
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
@@ -93,7 +93,8 @@ COMMANDS = {
 
 
 def main(name: str) -> int:
-    signal.signal(signal.SIGTERM, terminate)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         return COMMANDS[name]()
     except CannotGoOn as reason:

@@ -128,7 +128,13 @@ def test_autocomplete_bears_any_address(admin_client: Client, query: dict[str, s
 
 @pytest.mark.parametrize(
     "query",
-    [{"s": "x" * 20_000}, {"s": "a\0b", "page": "abc"}, {"s": "task", "page": "-1"}, {}],
+    [
+        {"s": "x" * 20_000},
+        {"s": "a\0b", "page": "abc"},
+        {"s": "task", "page": "-1"},
+        {"s": "task", "extended": "1", "page": "9"},
+        {},
+    ],
 )
 def test_search_of_the_menu_bears_any_address(admin_client: Client, query: dict[str, str]) -> None:
     assert admin_client.get(reverse("admin:search"), query).status_code == 200

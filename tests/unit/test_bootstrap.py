@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -65,6 +65,15 @@ class Project:
         """How often pip has been called."""
         calls = self.bin / "calls"
         return calls.read_text().count("pip install") if calls.exists() else 0
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers() -> Iterator[None]:
+    """`main` takes the signals of its process, which here is that of the tests."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -461,7 +470,8 @@ def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]
 # --- Being stopped ------------------------------------------------------------------------------
 
 
-def test_sigterm_lets_the_running_command_tidy_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_lets_the_running_command_tidy_up(tmp_path: Path, number: signal.Signals) -> None:
     """pytest and the private servers of the tests must not be left behind by a stopped make."""
     child = (
         "import sys, time, pathlib\n"
@@ -485,7 +495,7 @@ def test_sigterm_lets_the_running_command_tidy_up(tmp_path: Path) -> None:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "here\n"
         began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         told = process.stderr.read()
 
     assert process.returncode == 130 and told == "Interrupted.\n"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 
 from taskplatform.bootstrap import CannotGoOn
@@ -14,6 +17,15 @@ amqp==5.4.2 \\
 celery==5.7.0 \\
     --hash=sha256:cc
 """
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers() -> Iterator[None]:
+    """`main` takes the signals of its process, which here is that of the tests."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

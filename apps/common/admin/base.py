@@ -213,7 +213,18 @@ class PlatformModelAdmin(ModelAdmin):
         return TemplateResponse(request, "admin/timeline_page.html", context)
 
 
-class MachineRowAdmin(CountFreeAdminMixin, PlatformModelAdmin):
+class CountFreeMixin(CountFreeAdminMixin, PlatformModelAdmin):
+    """Before the other bases: a list that is never counted and can only be paged forth and back."""
+
+    list_disable_select_all = True
+
+    def get_paginator(self, *args: Any, **kwargs: Any) -> Any:
+        paginator: Any = super().get_paginator(*args, **kwargs)
+        paginator.template_name = "admin/pagination_count_free.html"
+        return paginator
+
+
+class MachineRowAdmin(CountFreeMixin):
     """Rows that the platform writes: nobody adds, changes or deletes them here.
 
     The list is never counted and only ever ordered by id. `exact_search` names the columns that the
@@ -223,13 +234,7 @@ class MachineRowAdmin(CountFreeAdminMixin, PlatformModelAdmin):
 
     ordering = ("-pk",)
     sortable_by = ()
-    list_disable_select_all = True
     exact_search: ClassVar[tuple[tuple[str, Callable[[str], Any]], ...]] = ()
-
-    def get_paginator(self, *args: Any, **kwargs: Any) -> Any:
-        paginator: Any = super().get_paginator(*args, **kwargs)
-        paginator.template_name = "admin/pagination_count_free.html"
-        return paginator
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

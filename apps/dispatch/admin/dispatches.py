@@ -74,7 +74,7 @@ class DispatchAdmin(MachineRowAdmin):
             _("Times"),
             {"fields": ("occurrence_at", "dispatched_at", "deadline_at", "finished_at")},
         ),
-        (_("Counts"), {"fields": ("round", "redo", "holds_stock")}),
+        (_("Rounds and stock"), {"fields": ("round", "redo", "holds_stock")}),
         (
             _("Params and result"),
             {"fields": ("template_label", "shown_params", "shown_result", "shown_message")},

@@ -19,7 +19,7 @@ from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
+from apps.common.admin import CountFreeMixin, VersionedForm, VersionedModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -168,12 +168,18 @@ class OnceTaskForm(VersionedForm):
 
     def show(self, errors: Sequence[FieldError]) -> None:
         about_params = [error for error in errors if error.field.startswith("params")]
-        if self.params_form is not None and about_params:
+        others = [error for error in errors if error not in about_params]
+        if about_params and self.params_form is None:
+            # The messages quote values that this person may not see.
+            text = gettext(
+                "The stored params do not fit this template; ask somebody who sees them."
+            )
+            others.append(FieldError("template", "invalid", text))
+        elif about_params and self.params_form is not None:
             # Errors can only be added to a form that has been judged.
             self.params_form.full_clean()
             self.params_form.show(about_params)
-            errors = [error for error in errors if error not in about_params]
-        super().show(errors)
+        super().show(others)
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -219,7 +225,7 @@ class PeriodFilter(DayFilter):
         return rows.filter(**{f"start_at__{side}": instant})
 
 
-class OnceTaskAdmin(VersionedModelAdmin):
+class OnceTaskAdmin(CountFreeMixin, VersionedModelAdmin):
     form = OnceTaskForm
     list_display = (
         "shown_title",

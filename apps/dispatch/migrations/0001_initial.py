@@ -87,7 +87,7 @@ class Migration(migrations.Migration):
                 ('template_version', models.PositiveIntegerField(null=True, verbose_name='template version')),
                 ('state', apps.common.fields.KeyField(choices=[('open', 'open'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('expired', 'expired'), ('released', 'released'), ('cancelled', 'cancelled')], default='open', max_length=12, verbose_name='state')),
                 ('round', models.PositiveIntegerField(default=0, verbose_name='round')),
-                ('holds_stock', models.BooleanField(default=True, verbose_name='counts')),
+                ('holds_stock', models.BooleanField(default=True, verbose_name='holds stock')),
                 ('redo', models.PositiveIntegerField(default=0, verbose_name='repeated pulls')),
                 ('dispatched_at', models.DateTimeField(verbose_name='handed out')),
                 ('deadline_at', models.DateTimeField(verbose_name='deadline')),

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -55,14 +56,18 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
         page = admin_client.get(LIST)
     assert len(page.context["cl"].result_list) == 50
     assert not [query["sql"] for query in few.captured_queries if "COUNT(" in query["sql"]]
-    assert not [query["sql"] for query in few.captured_queries if '"result"' in query["sql"]]
+    assert not [
+        query["sql"]
+        for query in few.captured_queries
+        if connection.ops.quote_name("result") in query["sql"]
+    ]
 
 
 def test_list_is_paged_without_a_count(admin_client: Client) -> None:
     hand_out(51)
     first = admin_client.get(LIST)
-    assert "Older" in text_of(first)
-    assert "51" not in text_of(first).split("Newer")[1]
+    assert "Next" in text_of(first)
+    assert "51" not in text_of(first).split("Previous")[1]
     second = admin_client.get(LIST, {"p": "2"})
     assert len(second.context["cl"].result_list) == 1
 

@@ -341,7 +341,7 @@ def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> N
         assert "3 bob 'bob' is not the name of an executor" in shown
         assert "4 uid_x 'maybe' is neither yes nor no" in shown
         assert "5 uid_y There is no executor 'gid_none'." in shown
-        assert "7 uid_z uid_ok is a user" in shown
+        assert "7 uid_z uid_ok is a user, not a group." in shown
         assert not Executor.objects.exists()
         assert not JournalEntry.objects.exists()
 

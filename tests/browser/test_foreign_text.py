@@ -1,0 +1,66 @@
+"""Text from outside is shown as text: it neither runs, nor turns around, nor overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.urls import reverse
+from playwright.sync_api import Dialog, Page, ViewportSize, expect
+
+from apps.dispatch.services import executors
+from taskplatform.sdk import Client, Nothing
+from tests.browser.looks import sideways
+from tests.factories import OPERATOR, once_task, user
+
+HEAD = "<script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}{% now 'Y' %}a\u202eb\u2066c"
+TEXT = HEAD + "W" * (200 - len(HEAD))
+OWN_TEXTS = """
+elements => elements.flatMap(element => [...element.childNodes])
+  .filter(node => node.nodeType === Node.TEXT_NODE).map(node => node.textContent)
+"""
+SHOWN = HEAD.replace("\u202e", "\\u202e").replace("\u2066", "\\u2066")
+
+
+def test_text_of_clients_and_operators_is_inert_on_every_page(
+    page_as: Callable[[str | None], Page], make_key: Callable[..., str], live_site: str
+) -> None:
+    """S0.7, S0.29: title, params, result, message and reason, on lists, pages and timelines."""
+    person = user("uid_ava", title=TEXT)
+    task = once_task(person, title=TEXT, params={"note": TEXT, TEXT: [TEXT]})
+    with Client(live_site, make_key(scopes=["pull"]), give_up_after=5) as client:
+        offer = client.pull("uid_ava")
+        assert not isinstance(offer, Nothing)
+        client.callback("uid_ava", offer.number, "failed", {"said": TEXT}, TEXT)
+    executors.update_executor(
+        executor=person, changes={"enabled": False}, actor=OPERATOR, reason=TEXT
+    )
+    page = page_as("superuser")
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: _note(dialog, dialogs))
+    page.set_viewport_size(ViewportSize(width=390, height=800))
+
+    for address in (
+        reverse("admin:dispatch_oncetask_changelist"),
+        reverse("admin:dispatch_oncetask_change", args=[task.pk]),
+        reverse("admin:dispatch_dispatch_changelist"),
+        reverse("admin:dispatch_dispatch_change", args=[offer.number]),
+        reverse("admin:dispatch_executor_changelist"),
+        reverse("admin:dispatch_executor_change", args=[person.pk]),
+        reverse("admin:journal_journalentry_changelist"),
+    ):
+        page.goto(address)
+        expect(page.get_by_text(SHOWN[:40]).first).to_be_attached()
+        assert not {"\u202e", "\u2066"} & {*text_beside_isolates(page)}, address
+        assert sideways(page) == 0, address
+
+    assert dialogs == []
+
+
+def text_beside_isolates(page: Page) -> str:
+    """What stands neither in <bdi>, within which text may turn as it likes, nor in a form."""
+    return "".join(page.locator("body :not(bdi, textarea)").evaluate_all(OWN_TEXTS))
+
+
+def _note(dialog: Dialog, dialogs: list[str]) -> None:
+    dialogs.append(dialog.message)
+    dialog.dismiss()

@@ -1,0 +1,135 @@
+"""Every main page fits narrow and wide screens, in both themes and both languages.
+
+With SCREENSHOTS=<folder> each is kept there as `<page>-<data>-<language>-<theme>-<width>.png`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page, ViewportSize
+
+from apps.access.models import ApiClient
+from apps.dispatch.models import Executor, OnceTask, Template
+from apps.journal.models import JournalEntry
+from tests.browser.looks import english_texts, sideways
+from tests.frozen import FrozenClock
+from tests.scenes import Morning, play_morning
+
+WIDE, NARROW = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
+LISTS = (
+    "dispatch_oncetask",
+    "dispatch_dispatch",
+    "dispatch_executor",
+    "dispatch_template",
+    "journal_journalentry",
+    "access_apiclient",
+    "auth_user",
+    "axes_accessattempt",
+)
+# What is the same in every language, beside what people and programs have written.
+SAME = ("English", "en", "zh-hans", "esc", "admin", "viewer", "operator", "configurer", "demo")
+
+
+def lists() -> dict[str, str]:
+    """Pages that are there without any data: home, lists and forms for new rows."""
+    pages = {"home": reverse("admin:index")}
+    for name in LISTS:
+        pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
+    for name in ("dispatch_oncetask", "dispatch_executor", "dispatch_template", "access_apiclient"):
+        pages[f"new-{name.partition('_')[2]}"] = reverse(f"admin:{name}_add")
+    return pages
+
+
+def pages_of(morning: Morning) -> dict[str, str]:
+    def page(name: str, pk: int) -> str:
+        return reverse(f"admin:{name}_change", args=[pk])
+
+    return lists() | {
+        "one-oncetask": page("dispatch_oncetask", morning.task.pk),
+        "one-dispatch": page("dispatch_dispatch", morning.cancelled.pk),
+        "one-open-dispatch": page("dispatch_dispatch", morning.opened.pk),
+        "one-group": page("dispatch_executor", morning.group.pk),
+        "one-template": page("dispatch_template", morning.template.pk),
+        "one-journalentry": page("journal_journalentry", morning.entry.pk),
+        "one-apiclient": page("access_apiclient", morning.client),
+        "cancel": reverse("admin:dispatch_dispatch_act", args=["cancel"])
+        + f"?ids={morning.opened.pk}",
+        "rotate": reverse("admin:access_apiclient_rotate", args=[morning.client]),
+        "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
+        "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
+    }
+
+
+def written() -> set[str]:
+    """Every text that stands in the rows, and the ids that go with it."""
+    rows: list[Any] = []
+    for model in (Executor, OnceTask, Template, JournalEntry, ApiClient):
+        rows += model.objects.values()  # type: ignore[attr-defined]
+    return {text for row in rows for value in row.values() for text in _texts(value)}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and len(value) > 1:
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+@pytest.mark.parametrize(
+    ("data", "language", "theme"),
+    [("full", "en", "light"), ("full", "zh-hans", "dark"), ("empty", "zh-hans", "light")],
+)
+def test_pages_fit_and_speak_one_language(
+    browser_page: Page,
+    frozen_clock: FrozenClock,
+    screenshots: Path,
+    data: str,
+    language: str,
+    theme: Literal["light", "dark"],
+) -> None:
+    pages = pages_of(play_morning(frozen_clock)) if data == "full" else lists()
+    known = written() | {*SAME}
+    browser_page.set_extra_http_headers({"Accept-Language": language})
+    wrong: list[str] = []
+
+    for name, address in pages.items():
+        show(browser_page, address, theme)
+        assert browser_page.locator("html").get_attribute("lang") == language
+        if language == "zh-hans":
+            wrong += [f"{name} says {text!r}" for text in english_texts(browser_page, known)]
+        for size in (NARROW, WIDE):
+            browser_page.set_viewport_size(size)
+            if over := sideways(browser_page):
+                wrong.append(f"{name} is {over} px wider than {size['width']}")
+        if os.environ.get("SCREENSHOTS"):
+            keep(browser_page, screenshots / f"{name}-{data}-{language}")
+
+    assert wrong == []
+
+
+def show(page: Page, address: str, theme: Literal["light", "dark"]) -> None:
+    """Open the page in a theme, which is chosen while it loads."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    page.goto(address)
+    is_dark = "dark" in (page.locator("html").get_attribute("class") or "").split()
+    assert is_dark == (theme == "dark"), f"{address} is not {theme}"
+
+
+def keep(page: Page, path: Path) -> None:
+    for theme in ("light", "dark"):
+        show(page, page.url, theme)
+        for size in (NARROW, WIDE):
+            page.set_viewport_size(size)
+            shot = path.with_name(f"{path.name}-{theme}-{size['width']}.png")
+            page.screenshot(path=shot, animations="disabled", full_page=True)

@@ -1,0 +1,75 @@
+"""Lists of the admin bases with filters of Django's own making, as other apps may use them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import RequestFactory
+
+from apps.common.admin import PlatformModelAdmin
+
+
+class DatedUserAdmin(PlatformModelAdmin):
+    date_hierarchy = "date_joined"
+    list_filter = ("date_joined", "is_staff")
+
+
+def listed(user: User, query: dict[str, str]) -> Any:
+    request = RequestFactory().get("/users/", query)
+    request.user = user
+    return DatedUserAdmin(User, admin.site).changelist_view(request)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"date_joined__year": "99999"},
+        {"date_joined__year": "9999"},
+        {"date_joined__year": "9999", "date_joined__month": "12"},
+        {"date_joined__year": "9999", "date_joined__month": "12", "date_joined__day": "31"},
+        {"date_joined__year": "0"},
+        {"date_joined__year": "2026", "date_joined__month": "13"},
+        {"date_joined__year": "x"},
+        {"date_joined__month": "1"},
+        {"date_joined__gte": "0001-01-01 00:00:00+23:00"},
+        {"date_joined__gte": "yesterday"},
+        {"date_joined__regex": "."},
+        {"is_staff__exact": "maybe"},
+        {"is_staff__exact": "1", "is_staff": "1"},
+    ],
+)
+def test_date_or_value_that_none_is_leads_back_to_the_plain_list(
+    admin_user: User, query: dict[str, str]
+) -> None:
+    answer = listed(admin_user, query)
+    assert answer.status_code == 302
+    assert answer["Location"] == "/users/?e=1"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, 1),
+        ({"date_joined__year": "1999"}, 0),
+        ({"is_staff__exact": "1"}, 1),
+        ({"date_joined__gte": "1999-01-01 00:00:00+00:00"}, 1),
+    ],
+)
+def test_true_dates_and_values_filter(admin_user: User, query: dict[str, str], found: int) -> None:
+    answer = listed(admin_user, query)
+    assert answer.status_code == 200
+    assert len(answer.context_data["cl"].result_list) == found
+
+
+def test_failure_of_the_code_itself_is_not_taken_for_a_wrong_address(
+    admin_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(DatedUserAdmin, "prepare_page", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        listed(admin_user, {})

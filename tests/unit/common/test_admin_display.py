@@ -1,0 +1,140 @@
+"""What pages show of values: secrets masked, foreign text harmless, bars that can be read out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from apps.common.admin.display import (
+    MASK,
+    masked,
+    pretty_json,
+    progress_bar,
+    quota_bar,
+    shown_text,
+    unmasked,
+)
+from apps.common.admin.filters import read_key, read_number
+from apps.common.admin.timeline import Moment, render_timeline
+
+
+@pytest.mark.parametrize(
+    "key", ["password", "Password", "API_KEY", "api-key", "apiKey", "Authorization", "token"]
+)
+def test_value_under_a_secret_key_is_masked_however_it_is_spelled(key: str) -> None:
+    assert masked({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
+
+
+@pytest.mark.parametrize("key", ["tokens", "pass", "my_password", "secretary", ""])
+def test_other_keys_are_shown(key: str) -> None:
+    assert masked({key: "x"}) == {key: "x"}
+
+
+def test_operators_of_the_platform_name_the_secret_keys() -> None:
+    with override_settings(MASKED_KEYS=("iban",)):
+        assert masked({"IBAN": 1, "password": 2}) == {"IBAN": MASK, "password": 2}
+
+
+def test_mask_that_was_left_standing_gives_the_stored_secret_back() -> None:
+    stored = {"token": "t", "list": [{"token": "u"}], "x": {"token": "v"}}
+    edited = {"token": MASK, "list": [{"token": MASK}, {"token": MASK}], "x": {"token": "new"}}
+    assert unmasked(edited, stored) == {
+        "token": "t",
+        "list": [{"token": "u"}, {"token": MASK}],
+        "x": {"token": "new"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b[31mred", "\\u001b[31mred"),
+        ("abc\u202ecod.exe", "abc\\u202ecod.exe"),
+        ("a\u200bb\ufeff\u2066", "a\\u200bb\\ufeff\\u2066"),
+        ("a\rb\x00", "a\\u000db\\u0000"),
+        ("x" * 4001, "x" * 4000 + " … (1 more character)"),
+        ("x" * 4002, "x" * 4000 + " … (2 more characters)"),
+    ],
+)
+def test_unseen_characters_are_spelled_out_and_long_text_is_cut(text: str, shown: str) -> None:
+    assert shown_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        ({"a": "<script>"}, ["&lt;script&gt;"]),
+        ({"é": "日本"}, ["é", "日本"]),
+        ({"secret": "x"}, [MASK]),
+        (["x" * 50_000], ["more characters"]),
+    ],
+)
+def test_json_is_indented_escaped_and_cut(value: Any, parts: list[str]) -> None:
+    html = pretty_json(value)
+    assert html.startswith('<pre class="json">')
+    assert "<script>" not in html
+    assert len(html) < 25_000
+    for part in parts:
+        assert part in html
+
+
+@pytest.mark.parametrize(
+    ("handed", "times", "text", "meaning"),
+    [
+        (0, 6, "0 / 6", "0 of 6 handed out"),
+        (6, 6, "6 / 6", "6 of 6 handed out"),
+        (7, 6, "7 / 6", "7 of 6 handed out"),
+        (3, None, "3 / ∞", "3 handed out; every member once"),
+    ],
+)
+def test_quota_can_be_seen_and_read_out(
+    handed: int, times: int | None, text: str, meaning: str
+) -> None:
+    html = quota_bar(handed, times)
+    assert text in html
+    assert meaning in html
+    assert ("quota-full" in html) is (times is not None and handed >= times)
+
+
+@pytest.mark.parametrize(
+    ("done", "percent"), [(0.0, 0), (0.333, 33), (1.0, 100), (7.0, 100), (-1.0, 0)]
+)
+def test_progress_stays_between_nothing_and_all(done: float, percent: int) -> None:
+    html = progress_bar(done)
+    assert f'value="{percent}"' in html
+    assert f'aria-label="{percent} % done"' in html
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("9" * 18, int("9" * 18)), (str(2**63 - 1), 2**63 - 1), (str(2**63), None)]
+    + [(text, None) for text in ("", "-1", "1.0", "1_0", " 1", "٣", "²", "1e3", "9" * 5000)],
+)
+def test_number_is_digits_of_at_most_64_bits(text: str, number: int | None) -> None:
+    assert read_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["uid a", "uid_á", "a\n", "ｕ", "a\0"])
+def test_key_is_ascii_without_blanks(text: str) -> None:
+    assert read_key("uid_a.b@c-d:/+") == "uid_a.b@c-d:/+"
+    assert read_key(text) is None
+
+
+def test_timeline_tells_each_moment_escaped_and_in_order() -> None:
+    at = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+    html = render_timeline(
+        [
+            Moment(at=at, text="Made", actor="<b>olga", reason="why & how", colour="info"),
+            Moment(at=at, text="Ended", facts=[("took", "<i>")]),
+        ]
+    )
+    assert html.index("Made") < html.index("Ended")
+    assert "&lt;b&gt;olga" in html
+    assert "why &amp; how" in html
+    assert "&lt;i&gt;" in html
+    assert 'datetime="2026-03-02T09:30:00+00:00"' in html
+    assert "Nothing has happened yet." in render_timeline([])
