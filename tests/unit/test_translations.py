@@ -121,7 +121,9 @@ def test_translation_is_chinese_with_chinese_punctuation(path: Path) -> None:
     said = [text for entry in read_po(path).values() for text in entry.translations]
     names = {"HTTP Accept"}
 
-    assert [t for t in said if not re.search(r"[\u4e00-\u9fff]", t) and t not in names] == []
+    # Some only put their parts in order.
+    worded = [t for t in said if re.search(r"[^\W\d_]", re.sub(r"\{\w+\}", "", t))]
+    assert [t for t in worded if not re.search(r"[\u4e00-\u9fff]", t) and t not in names] == []
     assert [
         t for t in said if re.search(r"[\u4e00-\u9fff][,;:?!.]|[,;:?!][\u4e00-\u9fff]", t)
     ] == []
