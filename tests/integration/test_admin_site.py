@@ -186,8 +186,8 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
     ("role", "adds"),
     [
         ("viewer", set()),
-        ("operator", {"oncetask", "executor"}),
-        ("configurer", {"oncetask", "executor", "template", "apiclient"}),
+        ("operator", {"oncetask", "rotatetask", "executor"}),
+        ("configurer", {"oncetask", "rotatetask", "executor", "template", "apiclient"}),
     ],
 )
 def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
