@@ -138,7 +138,7 @@ def configured(folder: Path, port: int, key: str) -> Path:
 def test_generated_requests_find_nothing(
     port: int, key: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """S0.1, S0.29: no 5xx, no status, header or shape that is not told of, no bad value taken, and
+    """S2.13, S0.29: no 5xx, no status, header or shape that is not told of, no bad value taken, and
     no answer without the key."""
     seed = request.config.getoption("randomly_seed", None) or 1
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file"]

@@ -138,3 +138,22 @@ def test_body_of_exactly_256_kilobytes_is_read(world: World, api: ContractClient
     fits = api.post("/api/v1/callback/", {**body, "result": {"a": "x" * room}})
 
     assert [too_large.status_code, by_one.status_code, fits.status_code] == [413, 413, 200]
+
+
+def test_batch_of_a_few_megabytes_has_the_other_limits_too(
+    world: World, api: ContractClient
+) -> None:
+    """S0.29: 200,000 keys, or one item among many that is nested too deeply."""
+    path = "/api/v1/executors/gid_sales/members/"
+    before = checksum()
+
+    keys = api.post(path, {str(n): n for n in range(200_000)})
+    deep: Any = []
+    for _ in range(20):
+        deep = [deep]
+    item = api.post(path, {"add": [f"uid_{n}" for n in range(999)] + [deep]})
+
+    assert (keys.status_code, keys.json()["code"]) == (400, "limit_reached")
+    assert (item.status_code, item.json()["code"]) == (400, "too_deep")
+    assert [error["field"] for error in item.json()["errors"]] == ["add[999]"]
+    assert checksum() == before

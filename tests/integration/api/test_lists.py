@@ -1,4 +1,4 @@
-"""Every list: keyset pages newest first, stable while rows come, few queries. S0.31."""
+"""Every list: keyset pages newest first, stable while rows come, few queries. S0.31, S2.13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: every method of every address with every kind of key. I60, S0.5."""
+"""Who may do what: every method of every address with every kind of key. I60, S2.13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document is clean, complete and what the platform serves. S0.1."""
+"""The OpenAPI document is clean, complete and what the platform serves. S2.13."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def operations() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def test_document_is_made_without_a_warning() -> None:
-    """S0.1: `spectacular --validate --fail-on-warn`."""
+    """S2.13: `spectacular --validate --fail-on-warn`."""
     out = io.StringIO()
 
     call_command("spectacular", validate=True, fail_on_warn=True, stdout=out)
@@ -33,7 +33,7 @@ def test_document_is_made_without_a_warning() -> None:
 
 
 def test_every_endpoint_is_told_of_and_nothing_else() -> None:
-    """S0.1: a method without a row of the matrix, or a row without a word, fails."""
+    """S2.13: a method without a row of the matrix, or a row without a word, fails."""
     told = {
         (method, re.sub(r"{\w+}", "{}", path.removeprefix("/api/v1/")))
         for method, path in operations()
@@ -43,7 +43,7 @@ def test_every_endpoint_is_told_of_and_nothing_else() -> None:
 
 
 def test_every_operation_tells_how_it_fails_and_what_it_needs() -> None:
-    """S0.1: the usual problems, those of bodies and addresses, and a key."""
+    """S2.13: the usual problems, those of bodies and addresses, and a key."""
     for (method, path), operation in operations().items():
         expected = {"400", "401", "403", "429", "503"}
         expected |= {"413", "415"} if "requestBody" in operation else set()
@@ -55,7 +55,7 @@ def test_every_operation_tells_how_it_fails_and_what_it_needs() -> None:
 
 
 def test_no_schema_speaks_of_the_code() -> None:
-    """S0.1: descriptions are for callers."""
+    """S2.13: descriptions are for callers."""
     text = repr(document())
 
     assert "StrictSerializer" not in text
@@ -64,7 +64,7 @@ def test_no_schema_speaks_of_the_code() -> None:
 
 @pytest.mark.django_db
 def test_document_and_pages_are_served_openly() -> None:
-    """S0.1: without a key, for a person or a generator of clients."""
+    """S2.13: without a key, for a person or a generator of clients."""
     client = Client()
 
     served = client.get("/api/schema/", headers={"accept": "application/vnd.oai.openapi"})
