@@ -13,7 +13,6 @@ from django.shortcuts import render
 from django.templatetags.static import static
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.views.i18n import JavaScriptCatalog
 
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.theme import AdminSite
@@ -95,11 +94,6 @@ class PlatformAdminSite(AdminSite):
         if request.method == "POST" and int(size) > MOST_LOGIN_BYTES:
             raise SuspiciousOperation(f"A login of {size} bytes is none.")
         return super().login(request, extra_context)
-
-    def i18n_javascript(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """What the scripts of the admin say; some of it is translated by the platform alone."""
-        catalogue = JavaScriptCatalog.as_view(packages=["django.contrib.admin", "taskplatform"])
-        return catalogue(request)
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """The menu's search; the theme's own view takes terms of any length and fails on pages."""

@@ -20,7 +20,8 @@ from apps.common.admin.display import column, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
 from apps.dispatch.admin.filters import TasksFor
-from apps.dispatch.admin.once_tasks import ModeFilter, OnceTaskAdmin, OnceTaskForm, StatusFilter
+from apps.dispatch.admin.once_task_form import OnceTaskForm
+from apps.dispatch.admin.once_tasks import ModeFilter, OnceTaskAdmin, StatusFilter
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
 from apps.dispatch.services import tasks

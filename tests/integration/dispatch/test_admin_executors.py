@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from apps.dispatch.admin.exchange import cell_text, plain_cell
 from apps.dispatch.models import Executor, Membership, OperatorScope
 from apps.dispatch.services import executors, pull
 from apps.journal.models import JournalEntry
@@ -251,6 +247,15 @@ def test_executor_that_nothing_refers_to_is_deleted_with_a_journal_entry(
     assert JournalEntry.objects.latest("id").event == "executor_deleted"
 
 
+def test_rows_are_not_deleted_past_the_service(admin_client: Client) -> None:
+    """I55: Django's own bulk deletion would leave the journal without a word."""
+    user = factories.user()
+    data = {"action": "delete_selected", "_selected_action": [str(user.pk)], "index": "0"}
+    answer = admin_client.post(LIST, {**data, "post": "yes"}, follow=True)
+    assert "No action selected" in text_of(answer)
+    assert Executor.objects.filter(pk=user.pk).exists()
+
+
 def test_disabling_many_tells_who_was_disabled_already(admin_client: Client) -> None:
     first, second = factories.user("uid_a"), factories.user("uid_b", enabled=False)
     url = f"{LIST}act/disable/"
@@ -301,105 +306,3 @@ def test_operator_with_limits_cannot_bring_strangers_into_view(
     imported = operator.post(f"{LIST}import/", {"text": "name,groups\nuid_other,gid_mine\n"})
     assert "There is no executor" in text_of(imported)
     assert not Membership.objects.exists()
-
-
-# --- CSV --------------------------------------------------------------------------------------
-GOOD = "name,title,enabled,groups\r\ngid_n,North,yes,\r\nuid_a,Ann,1,gid_n\r\nuid_b,,no,gid_n\r\n"
-
-
-def test_trial_run_changes_nothing_and_the_import_what_it_foretold(admin_client: Client) -> None:
-    factories.user("uid_b")
-    entries = JournalEntry.objects.count()
-    trial = admin_client.post(f"{LIST}import/", {"text": GOOD})
-    assert "2 new, 1 changed, 0 as they were" in text_of(trial)
-    assert Executor.objects.count() == 1
-    assert JournalEntry.objects.count() == entries
-    form = form_of(trial, "confirmed")
-    answer = admin_client.post(f"{LIST}import/", form)
-    assert answer.status_code == 302
-    assert members_of(Executor.objects.get(name="gid_n")) == ["uid_a", "uid_b"]
-    assert Executor.objects.get(name="uid_a").title == "Ann"
-    assert not Executor.objects.get(name="uid_b").enabled
-    again = admin_client.post(f"{LIST}import/", {"text": GOOD})
-    assert "0 new, 0 changed, 3 as they were" in text_of(again)
-
-
-def test_file_is_read_as_the_text_is(admin_client: Client) -> None:
-    file = SimpleUploadedFile("e.csv", "\ufeffname,title\nuid_ä,x\n".encode())
-    page = admin_client.post(f"{LIST}import/", {"file": file})
-    assert "2 uid_ä" in text_of(page)
-    file = SimpleUploadedFile("e.csv", "\ufeffname,title\nuid_a,Ä\n".encode())
-    assert "1 new" in text_of(admin_client.post(f"{LIST}import/", {"file": file}))
-
-
-def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> None:
-    rows = ["uid_ok,,", "bob,,", "uid_x,maybe,", "uid_y,,gid_none", "gid_g,,", "uid_z,,uid_ok"]
-    text = "\n".join(["name,enabled,groups", *rows])
-    for data in ({"text": text}, {"text": text, "confirmed": "yes"}):
-        shown = text_of(admin_client.post(f"{LIST}import/", data))
-        assert "4 rows cannot be imported, so nothing was changed." in shown
-        assert "3 bob 'bob' is not the name of an executor" in shown
-        assert "4 uid_x 'maybe' is neither yes nor no" in shown
-        assert "5 uid_y There is no executor 'gid_none'." in shown
-        assert "7 uid_z uid_ok is a user, not a group." in shown
-        assert not Executor.objects.exists()
-        assert not JournalEntry.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({}, "Choose a file or paste its text."),
-        ({"text": "\n\n"}, "Choose a file or paste its text."),
-        ({"text": ",,\n"}, "There are no rows"),
-        ({"text": "uid\nuid_a\n"}, "must name the columns"),
-        ({"text": "name,name\nuid_a,uid_b\n"}, "must name the columns"),
-        ({"text": "name,password\nuid_a,x\n"}, "must name the columns"),
-        ({"text": "name\nuid_a,more\n"}, "Row 2 has 2 cells"),
-        ({"text": 'name\n"uid_a\n'}, "This is not CSV"),
-        ({"text": "name\nuid_\0\n"}, "Null characters"),
-        ({"text": "name\n" + "x" * 140_000 + "\n"}, "This is not CSV"),
-        ({"text": "name\n" + "uid_a\n" * 1001}, "At most 1000 rows"),
-        ({"file": SimpleUploadedFile("e.csv", b"name\n\xff\n")}, "not UTF-8"),
-        ({"file": SimpleUploadedFile("e.csv", b"")}, "empty"),
-        ({"file": SimpleUploadedFile("e.csv", b"x" * 1_048_577)}, "split it"),
-    ],
-)
-def test_what_is_no_list_of_executors_is_refused(
-    admin_client: Client, data: dict[str, Any], message: str
-) -> None:
-    page = admin_client.post(f"{LIST}import/", data)
-    assert page.status_code == 200
-    assert message in text_of(page)
-    assert not Executor.objects.exists()
-
-
-@pytest.mark.parametrize(
-    "title", ["=1+2", "+1", "-1", "@x", "\t=1", " =1", "'=1", '"=1', "＝1", "＋1", "－1", "＠x"]
-)
-def test_export_holds_no_formula_and_can_be_imported_again(
-    admin_client: Client, title: str
-) -> None:
-    factories.user("uid_a", title=title)
-    answer = admin_client.get(f"{LIST}export/")
-    assert answer["Content-Disposition"] == 'attachment; filename="executors.csv"'
-    (row,) = csv.DictReader(io.StringIO(answer.content.decode()))
-    assert row["title"] == f"'{title}"
-    assert cell_text(row["title"]) == title
-    trial = admin_client.post(f"{LIST}import/", {"text": answer.content.decode()})
-    assert "0 new" in text_of(trial)
-
-
-@pytest.mark.parametrize("text", ["Ann", "a=b", "5", "", "O'Neil"])
-def test_plain_text_is_exported_as_it_is(text: str) -> None:
-    assert plain_cell(text) == cell_text(text) == text
-
-
-def test_export_follows_the_filters_of_the_list(admin_client: Client) -> None:
-    factories.group("gid_a", members=["uid_x"])
-    factories.user("uid_y")
-    rows = list(
-        csv.DictReader(io.StringIO(admin_client.get(f"{LIST}export/?kind=user").content.decode()))
-    )
-    assert [(row["name"], row["groups"]) for row in rows] == [("uid_x", "gid_a"), ("uid_y", "")]
-    assert admin_client.get(f"{LIST}export/?nope=1").status_code == 302

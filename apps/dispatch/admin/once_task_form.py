@@ -1,0 +1,151 @@
+"""The form of a once task, whose params part is made from the chosen template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django import forms
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import VersionedForm
+from apps.common.admin.key_choice import KeyChoiceField
+from apps.common.admin.schema_form import SchemaForm, covered
+from apps.common.admin.service import DRAFT
+from apps.common.admin.theme import SelectWidget
+from apps.common.errors import FieldError
+from apps.common.json_rules import canonical
+from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.models import Executor, OnceTask, Task, Template
+from apps.dispatch.rules.params import check_params
+
+# Another template asks for other params: that part of the page is drawn anew from what was typed.
+_REDRAW = {
+    "hx-post": "",
+    "hx-include": "closest form",
+    "hx-vals": f'{{"{DRAFT}": "1"}}',
+    "hx-select": "#params-part",
+    "hx-target": "#params-part",
+    "hx-swap": "outerHTML",
+}
+
+
+class OnceTaskForm(VersionedForm):
+    """The task's own fields, and beside them `params_form` for what its template asks.
+
+    `executors` are those that the operator may address. `shows_params` is off for people who may
+    not see params: a stored task then keeps its own.
+    """
+
+    executors: ClassVar[QuerySet[Executor]] = Executor.objects.all()
+    shows_params: ClassVar[bool] = True
+
+    class Meta:
+        model: type[Task] = OnceTask
+        fields: tuple[str, ...] = (
+            "title",
+            "start_at",
+            "end_at",
+            "mode",
+            "dispatch_times",
+            "priority",
+            "lease_seconds",
+            "on_failure",
+            "on_expiry",
+            "max_rounds",
+            "status",
+        )
+
+    executor = KeyChoiceField(
+        rows=Executor.objects.all(),
+        suggestions=NAMES_URL,
+        label=_("Executor"),
+        help_text=_("The name of a user (uid_…) or group (gid_…)."),
+    )
+    template = forms.ModelChoiceField(
+        queryset=Template.objects.none(),
+        required=False,
+        label=_("Template"),
+        empty_label=_("none: any JSON object"),
+        widget=SelectWidget(attrs=_REDRAW),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_new = self.instance.pk is None
+        self.initial.setdefault("executor", self.instance.executor_id)
+        executor: Any = self.fields.get("executor")
+        if executor is not None:
+            executor.rows = self.executors
+        self._limit_choices()
+        self.params_form = self._made_params_form()
+
+    def _limit_choices(self) -> None:
+        template: Any = self.fields.get("template")
+        if template is not None:
+            choices = Q(status=Template.Status.ACTIVE, pk__in=Template.objects.newest())
+            template.queryset = Template.objects.filter(choices | Q(pk=self.instance.template_id))
+        if "start_at" in self.fields and self.is_new:
+            self.fields["start_at"].required = False
+            self.fields["start_at"].help_text = _("Empty = now.")
+        status: Any = self.fields.get("status")
+        if status is not None:
+            status.choices = [c for c in status.choices if c[0] != OnceTask.Status.DELETED]
+
+    def _made_params_form(self) -> SchemaForm | None:
+        if "title" not in self.fields or not (self.is_new or self.shows_params):
+            return None
+        template = self.chosen_template()
+        schema = None if template is None else template.schema
+        stored = None if self.is_new else self.instance.params
+        if stored is not None and template is not None and template.pk != self.instance.template_id:
+            stored = covered(stored, schema)
+        return SchemaForm(
+            schema,
+            stored=stored,
+            check=lambda params: check_params(schema, params),
+            data=self.data if self.is_bound else None,
+            is_draft=self.is_draft,
+        )
+
+    def chosen_template(self) -> Template | None:
+        """The template that is chosen in the form at this moment."""
+        field: Any = self.fields["template"]
+        chosen = self["template"].value()
+        try:
+            template: Template | None = field.to_python(chosen)
+        except forms.ValidationError:
+            return None
+        return template
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.params_form is not None and not self.params_form.is_valid():
+            self.add_error(None, gettext("The params are not right yet; see below."))
+        return cleaned
+
+    def show(self, errors: Sequence[FieldError]) -> None:
+        about_params = [error for error in errors if error.field.startswith("params")]
+        others = [error for error in errors if error not in about_params]
+        if about_params and self.params_form is None:
+            # The messages quote values that this person may not see.
+            text = gettext(
+                "The stored params do not fit this template; ask somebody who sees them."
+            )
+            others.append(FieldError("template", "invalid", text))
+        elif about_params and self.params_form is not None:
+            # Errors can only be added to a form that has been judged.
+            self.params_form.full_clean()
+            self.params_form.show(about_params)
+        super().show(others)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        changes = super().changes
+        if self.params_form is not None and (
+            self.is_new or canonical(self.params_form.params) != canonical(self.instance.params)
+        ):
+            changes["params"] = self.params_form.params
+        return changes

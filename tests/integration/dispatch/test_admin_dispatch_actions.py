@@ -1,0 +1,206 @@
+"""Release, expire and cancel in the admin: S0.28, I55 and I58."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.dispatch.models import Stock
+from apps.dispatch.services import callback
+from apps.journal.models import JournalEntry
+from tests.integration.dispatch.test_admin_dispatches import LIST, act, hand_out, page_of, states
+from tests.pages import form_of, text_of
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "handed"),
+    [("release", "released", 0), ("expire", "expired", 0), ("cancel", "cancelled", 0)],
+)
+def test_action_ends_the_dispatch_with_its_reason_in_one_journal_entry(
+    role_client: Any, name: str, state: str, handed: int
+) -> None:
+    """I55: who, when, from, to and why, once, in the transaction of the change."""
+    (dispatch,) = hand_out(1)
+    before = JournalEntry.objects.count()
+    answer = act(role_client("operator"), name, [dispatch])
+    assert answer.status_code == 302
+    dispatch.refresh_from_db()
+    assert dispatch.state == state
+    assert Stock.objects.get().handed == handed
+    entry = JournalEntry.objects.latest("id")
+    assert JournalEntry.objects.count() == before + 1
+    assert (entry.actor, entry.reason) == ("admin:operator", "Shop closed")
+    assert (entry.from_state, entry.to_state) == ("open", state)
+
+
+def test_list_action_leads_over_a_page_that_asks_for_the_reason(admin_client: Client) -> None:
+    made = hand_out(3)
+    selected = {"_selected_action": [str(row.pk) for row in made[:2]], "index": "0"}
+    confirm = admin_client.post(LIST, {"action": "cancel", **selected})
+    assert confirm.status_code == 200
+    assert states() == ["open"] * 3
+    assert "uid_000" in text_of(confirm)
+    assert "uid_002" not in text_of(confirm)
+    form = form_of(confirm, "reason")
+    empty = admin_client.post(f"{LIST}act/cancel/", form)
+    assert "This field is required" in text_of(empty)
+    assert states() == ["open"] * 3
+    done = admin_client.post(f"{LIST}act/cancel/", {**form, "reason": "Storm"})
+    assert done.status_code == 302
+    assert states() == ["cancelled", "cancelled", "open"]
+    assert "2 rows done" in text_of(admin_client.get(done["Location"]))
+
+
+def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(admin_client: Client) -> None:
+    """I58: per-row compare and set, done and skipped told, the others untouched."""
+    made = hand_out(4)
+    callback.call_back(executor=made[0].executor, number=made[0].pk, outcome="succeeded")
+    act(admin_client, "release", [made[1]])
+    report = act(admin_client, "release", made[:3])
+    assert report.status_code == 200
+    assert states() == ["succeeded", "released", "released", "open"]
+    text = text_of(report)
+    assert "1 row done. 2 rows skipped." in text
+    assert f"Dispatch {made[0].pk} is succeeded since" in text
+    assert "Nothing was left to do." in text
+
+
+def test_repeating_an_action_changes_nothing(admin_client: Client) -> None:
+    """I58: the same form again counts as skipped and writes no journal."""
+    made = hand_out(2)
+    act(admin_client, "cancel", made)
+    entries = JournalEntry.objects.count()
+    again = act(admin_client, "cancel", made)
+    assert "2 rows skipped" in text_of(again)
+    assert JournalEntry.objects.count() == entries
+    assert Stock.objects.get().handed == 0
+
+
+def test_unknown_and_foreign_ids_are_skipped(admin_client: Client) -> None:
+    made = hand_out(1)
+    report = admin_client.post(f"{LIST}act/cancel/", {"ids": f"{made[0].pk},17,18", "reason": "x"})
+    assert "2 rows skipped" in text_of(report)
+    assert states() == ["cancelled"]
+
+
+@pytest.mark.parametrize("ids", ["", "abc", "1,two", ",", "1.5", "\0", "9" * 40, "9" * 5000])
+def test_ids_that_are_none_lead_back_to_the_list(admin_client: Client, ids: str) -> None:
+    made = hand_out(1)
+    for answer in (
+        admin_client.post(f"{LIST}act/cancel/", {"ids": ids, "reason": "x"}),
+        admin_client.get(f"{LIST}act/cancel/", {"ids": ids}),
+    ):
+        assert answer.status_code == 302
+        assert answer["Location"] == LIST
+    made[0].refresh_from_db()
+    assert made[0].is_open
+
+
+def test_more_than_a_thousand_rows_are_refused_as_a_whole(admin_client: Client) -> None:
+    (dispatch,) = hand_out(1)
+    ids = ",".join([str(dispatch.pk), *(str(n) for n in range(1, 1001))])
+    answer = admin_client.post(f"{LIST}act/cancel/", {"ids": ids, "reason": "x"})
+    assert answer.status_code == 302
+    assert "At most 1000 rows" in text_of(admin_client.get(LIST))
+    assert states() == ["open"]
+
+
+@pytest.mark.parametrize(
+    "selected",
+    [["abc"], ["1; drop"], ["1.5"], [""], ["9" * 40], ["9" * 5000]],
+    ids=lambda s: s[0][:10],
+)
+def test_selection_that_is_none_changes_nothing(admin_client: Client, selected: list[str]) -> None:
+    hand_out(1)
+    answer = admin_client.post(
+        LIST, {"action": "cancel", "_selected_action": selected, "index": "0"}
+    )
+    assert answer.status_code in {200, 302}
+    assert states() == ["open"]
+
+
+@pytest.mark.parametrize("action", ["nope", "delete_selected", "", "act_view"])
+def test_unknown_action_changes_nothing(admin_client: Client, action: str) -> None:
+    (dispatch,) = hand_out(1)
+    answer = admin_client.post(
+        LIST, {"action": action, "_selected_action": [str(dispatch.pk)], "index": "0"}
+    )
+    assert answer.status_code == 302
+    assert admin_client.post(f"{LIST}act/{action or 'x'}/", {"ids": "1"}).status_code == 404
+    assert states() == ["open"]
+
+
+def test_asking_by_get_never_acts(admin_client: Client) -> None:
+    (dispatch,) = hand_out(1)
+    page = admin_client.get(f"{LIST}act/cancel/", {"ids": dispatch.pk, "reason": "x"})
+    assert page.status_code == 200
+    assert "required" not in text_of(page)
+    assert states() == ["open"]
+
+
+def test_action_without_the_token_of_its_form_is_refused(admin_user: Any) -> None:
+    (dispatch,) = hand_out(1)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user, backend="django.contrib.auth.backends.ModelBackend")
+    assert act(client, "cancel", [dispatch]).status_code == 403
+    assert states() == ["open"]
+
+
+@pytest.mark.parametrize("reason", ["x" * 501, "a\0b", "   "])
+def test_reason_that_the_journal_could_not_keep_is_asked_for_again(
+    admin_client: Client, reason: str
+) -> None:
+    (dispatch,) = hand_out(1)
+    page = act(admin_client, "cancel", [dispatch], reason=reason)
+    assert page.status_code == 200
+    assert form_of(page, "reason")["ids"] == str(dispatch.pk)
+    assert states() == ["open"]
+
+
+@pytest.mark.parametrize(
+    "back", ["//evil.example/", "https://evil.example/", "javascript:x", "\\\\e"]
+)
+def test_way_back_is_never_another_site(admin_client: Client, back: str) -> None:
+    (dispatch,) = hand_out(1)
+    answer = act(admin_client, "cancel", [dispatch], back=back)
+    assert answer["Location"] == f"{LIST}{dispatch.pk}/change/"
+
+
+def test_viewer_sees_no_buttons_and_may_not_act(role_client: Any) -> None:
+    (dispatch,) = hand_out(1)
+    viewer = role_client("viewer")
+    assert page_of(viewer, dispatch).context["object_buttons"] == []
+    assert act(viewer, "cancel", [dispatch]).status_code == 403
+    answer = viewer.post(
+        LIST, {"action": "cancel", "_selected_action": [str(dispatch.pk)], "index": "0"}
+    )
+    assert answer.status_code == 200
+    assert states() == ["open"]
+
+
+def test_buttons_are_those_that_the_state_allows(role_client: Any) -> None:
+    (dispatch,) = hand_out(1)
+    operator = role_client("operator")
+    buttons = page_of(operator, dispatch).context["object_buttons"]
+    assert [str(button.text) for button in buttons] == ["Release", "Expire", "Cancel the dispatch"]
+    confirm = operator.get(buttons[0].url)
+    operator.post(f"{LIST}act/release/", {**form_of(confirm, "reason"), "reason": "Ill"})
+    assert states() == ["released"]
+    assert page_of(operator, dispatch).context["object_buttons"] == []
+
+
+def test_late_callback_keeps_its_result_on_the_timeline_for_those_who_may_see_it(
+    admin_client: Client, role_client: Any
+) -> None:
+    (dispatch,) = hand_out(1)
+    act(admin_client, "cancel", [dispatch])
+    with pytest.raises(Exception, match="cancelled"):
+        callback.call_back(
+            executor=dispatch.executor, number=dispatch.pk, outcome="succeeded", result={"a": "z9"}
+        )
+    assert "z9" in text_of(page_of(admin_client, dispatch))
+    shown = text_of(page_of(role_client("operator"), dispatch))
+    assert "z9" not in shown
+    assert "Late result" in shown
