@@ -76,7 +76,7 @@ def test_filters_and_search(admin_client: Client, query: dict[str, str], found: 
         factories.member("uid_a"), title="two", mode="blocking", dispatch_times=2, status="paused"
     )
     gone = factories.once_task(group, title="gone")
-    tasks.delete_once_task(task=gone, actor="admin:vera")
+    tasks.delete_task(task=gone, actor="admin:vera")
     assert titles(admin_client, **query) == found
 
 
@@ -132,7 +132,7 @@ def test_task_deleted_or_paused_here_is_no_longer_handed_out(admin_client: Clien
 
 def test_deleted_task_is_neither_paused_nor_resumed(admin_client: Client) -> None:
     task = factories.once_task(factories.group())
-    tasks.delete_once_task(task=task, actor="admin:vera")
+    tasks.delete_task(task=task, actor="admin:vera")
     answer = admin_client.post(f"{LIST}act/pause/", {"ids": task.pk, "reason": "x"}, follow=True)
     assert "is deleted; plan a new one" in text_of(answer)
 

@@ -224,7 +224,7 @@ def test_stale_form_answers_conflict_with_the_params_too_and_saves_nothing(
         factories.group(), template=factories.template(schema=schema), params={"token": "hunter2"}
     )
     form = form_of(page_of(admin_client, task), "title")
-    tasks.update_once_task(task=task, changes={"priority": 5}, actor="admin:vera")
+    tasks.update_task(task=task, changes={"priority": 5}, actor="admin:vera")
     form |= {"title": "Mine", "params-value/shop": "S7", "_save": "Save"}
     page = admin_client.post(f"{LIST}{task.pk}/change/", form)
     assert page.status_code == 409
@@ -297,7 +297,7 @@ def test_secret_in_params_survives_an_edit_of_something_else(admin_client: Clien
 
 def test_deleted_task_is_shown_and_cannot_be_edited(admin_client: Client) -> None:
     task = factories.once_task(factories.group())
-    tasks.delete_once_task(task=task, actor="admin:vera")
+    tasks.delete_task(task=task, actor="admin:vera")
     page = page_of(admin_client, task)
     assert page.status_code == 200
     assert 'name="title"' not in page.content.decode()
