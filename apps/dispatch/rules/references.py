@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012, Schema, SchemaRegistry
+from referencing.jsonschema import DRAFT202012, Schema
 
 from apps.common.errors import Invalid
 from apps.common.json_rules import MOST_DEPTH
@@ -45,8 +45,7 @@ Resolver: TypeAlias = Any
 def check_references(schema: Mapping[str, Any]) -> None:
     """Invalid unless every reference leads to a schema in this one and a check by it ends soon."""
     resource = DRAFT202012.create_resource(schema)
-    registry: SchemaRegistry = Registry()
-    root = registry.resolver_with_root(resource)
+    root: Resolver = Registry().resolver_with_root(resource)
     parts = list(_parts(resource, root))
     schemas = {id(part) for part, _ in parts}
     for part, resolver in parts:
