@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 import pytest
 
 from apps.access import services as access
 from apps.common.errors import Closed
-from apps.dispatch.models import Dispatch, Executor, OnceTask, Template
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import callback, ending, pull, tasks, templates
 from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
@@ -35,6 +34,7 @@ class Morning:
     """Rows that a test looks up by what they are: `cancelled` got a result too late."""
 
     task: OnceTask
+    rotation: RotateTask
     cancelled: Dispatch
     opened: Dispatch
     group: Executor
@@ -58,6 +58,7 @@ def play_morning(clock: FrozenClock) -> Morning:
     clock.advance(minutes=3)
     still_at_work = [_take(uid) for uid in list(PEOPLE)[:SHIFT:2]]
     _edit_plan()
+    rotation = _plan_rotation()
     client, _key = access.create_client(
         name="Handhelds of the shops", scopes=["pull"], rate="600/m", actor=OPERATOR
     )
@@ -66,6 +67,7 @@ def play_morning(clock: FrozenClock) -> Morning:
     )
     return Morning(
         task=OnceTask.objects.get(title="Dairy count, Nanjing Road"),
+        rotation=rotation,
         cancelled=cancelled,
         opened=still_at_work[0],
         group=Executor.objects.get(name="gid_photo_check"),
@@ -140,5 +142,15 @@ def _edit_plan() -> None:
     )
 
 
-def at(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def _plan_rotation() -> RotateTask:
+    """A rotation that was moved to another time of day once."""
+    rotation = tasks.create_task(
+        RotateTask,
+        actor=OPERATOR,
+        title="Fridge temperatures",
+        executor=Executor.objects.get(name="gid_stock_count"),
+        rule={"every_days": 1, "at": "07:30"},
+        time_zone="Asia/Shanghai",
+    )
+    changes = {"rule": {"cron": "0 8 * * 1-5"}, "misfire": RotateTask.Misfire.ONCE}
+    return tasks.update_task(task=rotation, changes=changes, actor=OPERATOR, reason="Later shifts")

@@ -15,7 +15,7 @@ from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize
 
 from apps.access.models import ApiClient
-from apps.dispatch.models import Executor, OnceTask, Template
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.journal.models import JournalEntry
 from tests.browser.looks import english_texts, sideways
 from tests.frozen import FrozenClock
@@ -24,6 +24,7 @@ from tests.scenes import Morning, play_morning
 WIDE, NARROW = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
 LISTS = (
     "dispatch_oncetask",
+    "dispatch_rotatetask",
     "dispatch_dispatch",
     "dispatch_executor",
     "dispatch_template",
@@ -31,6 +32,13 @@ LISTS = (
     "access_apiclient",
     "auth_user",
     "axes_accessattempt",
+)
+ADDED = (
+    "dispatch_oncetask",
+    "dispatch_rotatetask",
+    "dispatch_executor",
+    "dispatch_template",
+    "access_apiclient",
 )
 # What is the same in every language, beside what people and programs have written.
 SAME = ("English", "en", "zh-hans", "esc", "admin", "viewer", "operator", "configurer", "demo")
@@ -41,7 +49,7 @@ def lists() -> dict[str, str]:
     pages = {"home": reverse("admin:index")}
     for name in LISTS:
         pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
-    for name in ("dispatch_oncetask", "dispatch_executor", "dispatch_template", "access_apiclient"):
+    for name in ADDED:
         pages[f"new-{name.partition('_')[2]}"] = reverse(f"admin:{name}_add")
     return pages
 
@@ -52,6 +60,7 @@ def pages_of(morning: Morning) -> dict[str, str]:
 
     return lists() | {
         "one-oncetask": page("dispatch_oncetask", morning.task.pk),
+        "one-rotatetask": page("dispatch_rotatetask", morning.rotation.pk),
         "one-dispatch": page("dispatch_dispatch", morning.cancelled.pk),
         "one-open-dispatch": page("dispatch_dispatch", morning.opened.pk),
         "one-group": page("dispatch_executor", morning.group.pk),
@@ -69,7 +78,7 @@ def pages_of(morning: Morning) -> dict[str, str]:
 def written() -> set[str]:
     """Every text that stands in the rows, and the ids that go with it."""
     rows: list[Any] = []
-    for model in (Executor, OnceTask, Template, JournalEntry, ApiClient):
+    for model in (Executor, OnceTask, RotateTask, Template, JournalEntry, ApiClient):
         rows += model.objects.values()  # type: ignore[attr-defined]
     return {text for row in rows for value in row.values() for text in _texts(value)}
 

@@ -73,6 +73,8 @@ NAMES = {
     "job_types": _("job types"),
     "lease_seconds": _("lease (s)"),
     "max_rounds": _("max rounds"),
+    "misfire": _("missed ones"),
+    "misfire_limit": _("limit of missed ones"),
     "mode": _("mode"),
     "name": _("name"),
     "on_expiry": _("on expiry"),
@@ -84,15 +86,18 @@ NAMES = {
     "rate": _("rate"),
     "remove": _("remove"),
     "result": _("result"),
+    "rule": _("rule"),
     "scopes": _("scopes"),
     "start_at": _("start"),
     "status": _("status"),
     "template": _("template"),
+    "time_zone": _("time zone"),
     "title": _("title"),
     "version": _("version"),
 }
 # Of these names the values are words, too.
 CHOICES = {
+    "misfire": {"skip": _("skip"), "once": _("once"), "all": _("all")},
     "mode": {"single": _("single"), "multi": _("multi"), "blocking": _("blocking")},
     "on_failure": {
         "finish": _("finish"),
