@@ -1,9 +1,9 @@
-"""Rotations in the admin: a once task's form with a rule in place of the one start."""
+"""Rotations in the admin: tasks with a rule in place of the one start."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -19,23 +19,22 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
-from apps.dispatch.admin.filters import TasksFor
-from apps.dispatch.admin.once_task_form import OnceTaskForm
-from apps.dispatch.admin.once_tasks import ModeFilter, OnceTaskAdmin, StatusFilter
+from apps.dispatch.admin.task_form import TaskForm
+from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
-from apps.dispatch.services import tasks
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
+OTHER_WHEN = ("time_zone", "start_at", "end_at", "misfire", "misfire_limit")
 NEXT_DUE = 10
 
 
-class RotateTaskForm(OnceTaskForm):
+class RotateTaskForm(TaskForm):
     """The rule as one field a part; which kind it is, the filled parts say."""
 
-    class Meta(OnceTaskForm.Meta):
+    class Meta(TaskForm.Meta):
         model = RotateTask
-        fields = (*OnceTaskForm.Meta.fields, "time_zone", "misfire", "misfire_limit")
+        fields = (*TaskForm.Meta.fields, "time_zone", "misfire", "misfire_limit")
 
     every_minutes = forms.IntegerField(
         label=_("Every … minutes"),
@@ -92,8 +91,10 @@ class RotateTaskForm(OnceTaskForm):
         return {**changes, "rule": kept["rule"]} if any(touched) else changes
 
 
-class RotateTaskAdmin(OnceTaskAdmin):
+class RotateTaskAdmin(TaskAdmin):
     form = RotateTaskForm
+    when = (*RULE_PARTS, *OTHER_WHEN)
+    when_read_only = ("shown_rule", *OTHER_WHEN)
     list_display = (
         "shown_title",
         "executor_link",
@@ -104,7 +105,6 @@ class RotateTaskAdmin(OnceTaskAdmin):
         "quota",
         "priority",
     )
-    list_filter: ClassVar[Any] = (TasksFor, StatusFilter, ModeFilter)
 
     # --- the list ---------------------------------------------------------------------------------
     @column(_("rule"))
@@ -117,23 +117,6 @@ class RotateTaskAdmin(OnceTaskAdmin):
         return (
             "-" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
         )
-
-    # --- the form ---------------------------------------------------------------------------------
-    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fieldsets = list(super().get_fieldsets(request, obj))
-        when = [*RULE_PARTS, "time_zone", "start_at", "end_at", "misfire", "misfire_limit"]
-        if obj is not None and not self.has_change_permission(request, obj):
-            when = ["shown_rule", *when[len(RULE_PARTS) :]]
-        fieldsets[1] = (_("When"), {"fields": when})
-        return fieldsets
-
-    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
-        return self._has_own_permission(request, "delete_rotatetask")
-
-    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
-        fields = {n: value for n, value in form.cleaned_data.items() if n in RotateTask.editable}
-        fields["params"] = form.params_form.params
-        return tasks.create_task(RotateTask, **fields, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:

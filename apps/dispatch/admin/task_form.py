@@ -1,4 +1,4 @@
-"""The form of a once task, whose params part is made from the chosen template."""
+"""The form of a task, whose params part is made from the chosen template."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.common.admin.theme import SelectWidget
 from apps.common.errors import FieldError
 from apps.common.json_rules import canonical
 from apps.dispatch.admin.filters import NAMES_URL
-from apps.dispatch.models import Executor, OnceTask, Task, Template
+from apps.dispatch.models import Executor, Task, Template
 from apps.dispatch.rules.params import check_params
 
 # Another template asks for other params: that part of the page is drawn anew from what was typed.
@@ -32,8 +32,8 @@ _REDRAW = {
 }
 
 
-class OnceTaskForm(VersionedForm):
-    """The task's own fields, and beside them `params_form` for what its template asks.
+class TaskForm(VersionedForm):
+    """The fields of both kinds of task, and beside them `params_form` for what the template asks.
 
     `executors` are those that the operator may address. `shows_params` is off for people who may
     not see params: a stored task then keeps its own.
@@ -43,7 +43,6 @@ class OnceTaskForm(VersionedForm):
     shows_params: ClassVar[bool] = True
 
     class Meta:
-        model: type[Task] = OnceTask
         fields: tuple[str, ...] = (
             "title",
             "start_at",
@@ -92,7 +91,7 @@ class OnceTaskForm(VersionedForm):
             self.fields["start_at"].help_text = _("Empty = now.")
         status: Any = self.fields.get("status")
         if status is not None:
-            status.choices = [c for c in status.choices if c[0] != OnceTask.Status.DELETED]
+            status.choices = [c for c in status.choices if c[0] != Task.Status.DELETED]
 
     def _made_params_form(self) -> SchemaForm | None:
         if "title" not in self.fields or not (self.is_new or self.shows_params):
