@@ -19,7 +19,8 @@ from apps.common.views import ApiView
 from apps.dispatch.api.bindings import bound_of
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
 from apps.dispatch.models import Executor
-from apps.dispatch.services import callback, pull
+from apps.dispatch.services import callback, executors, pull
+from apps.dispatch.services.standing import check_user
 
 
 def retry_after(status: int, *, required: bool) -> OpenApiParameter:
@@ -65,7 +66,8 @@ class UserView(ApiView):
     scopes = {"POST": "pull"}
 
     def user(self, request: Request, uid: str) -> Executor:
-        return pull.find_user(uid, bound=bound_of(request))
+        check_user(uid)
+        return executors.find(uid, bound=bound_of(request))
 
 
 class PullView(UserView):
@@ -79,7 +81,7 @@ class PullView(UserView):
     )
     def post(self, request: Request) -> Response:
         body = self.read_body()
-        taken = pull.take_next(self.user(request, body["uid"]))
+        taken = pull.answer_pull(body["uid"], bound=bound_of(request))
         if isinstance(taken, pull.Nothing):
             return Response(status=204, headers={"Retry-After": str(taken.retry_after)})
         return Response(dispatch_shape(taken))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import F, OuterRef, Q
+from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import ensure_row
+from apps.common.db import ensure_row, execute, table
 from apps.common.fields import KeyField
 from apps.dispatch.models.task import Source
 
@@ -18,9 +18,15 @@ class StockQuerySet(models.QuerySet["Stock"]):
 
     def take(self, source: str, task: int, occurrence: int, *, at_most: int | None) -> bool:
         """Count one hand-out, unless `at_most` are counted already or there is no row yet."""
-        limit = {} if at_most is None else {"handed__lt": at_most}
-        mine = self.of(source, task, occurrence).filter(**limit)
-        return bool(mine.update(handed=F("handed") + 1))
+        sql = (
+            f"UPDATE {table(Stock)} SET handed = handed + 1 "  # noqa: S608
+            "WHERE source = %s AND task = %s AND occurrence = %s"
+        )
+        parameters: list[object] = [source, task, occurrence]
+        if at_most is not None:
+            sql += " AND handed < %s"
+            parameters.append(at_most)
+        return bool(execute(sql, parameters))
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet.
@@ -33,8 +39,13 @@ class StockQuerySet(models.QuerySet["Stock"]):
 
     def give_back(self, source: str, task: int, occurrence: int) -> bool:
         """Take one hand-out off the count; False when a person has set it to 0 meanwhile."""
-        mine = self.of(source, task, occurrence).filter(handed__gt=0)
-        return bool(mine.update(handed=F("handed") - 1))
+        return bool(
+            execute(
+                f"UPDATE {table(Stock)} SET handed = handed - 1 "  # noqa: S608
+                "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
+                [source, task, occurrence],
+            )
+        )
 
 
 class Stock(models.Model):

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.fields import KeyField
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
-from apps.dispatch.rules import policy, queue
+from apps.dispatch.rules import plan, policy
 from apps.dispatch.rules import recurrence as rules
 from apps.dispatch.rules.recurrence import Due, Recurrence
 from apps.dispatch.rules.summary import Phrase, summary
@@ -35,8 +35,8 @@ TaskT = TypeVar("TaskT", bound="Task")
 class Source(models.TextChoices):
     """Which table of tasks a stock or dispatch belongs to; ids of the tables overlap."""
 
-    ONCE = queue.ONCE, _("once task")
-    ROTATE = queue.ROTATE, _("rotate task")
+    ONCE = plan.ONCE, _("once task")
+    ROTATE = plan.ROTATE, _("rotate task")
 
 
 class TaskQuerySet(models.QuerySet[TaskT]):
@@ -52,6 +52,10 @@ class TaskQuerySet(models.QuerySet[TaskT]):
     def standing(self) -> TaskQuerySet[TaskT]:
         """Not deleted."""
         return self.exclude(status=Task.Status.DELETED)
+
+    def planning(self) -> TaskQuerySet[TaskT]:
+        """Without what a queue does not need."""
+        return self.defer("title", "params")
 
 
 class Task(models.Model):
@@ -173,8 +177,9 @@ class Task(models.Model):
     def __str__(self) -> str:
         return self.title
 
-    def due_instant(self, occurrence: int, now: datetime) -> datetime | None:
-        """When the occurrence was due, if it is one that may be handed out at `now`."""
+    @property
+    def planned(self) -> plan.Planned:
+        """The task as the queue sees it."""
         raise NotImplementedError(f"{type(self).__name__} must say when it is due")
 
     @property
@@ -193,7 +198,7 @@ class OnceTask(Task):
     """A task with one occurrence, due at start_at; its occurrence number is 0."""
 
     source = Source.ONCE
-    occurrence = 0
+    occurrence = plan.ONLY
 
     start_at = models.DateTimeField(_("start"))
     end_at = models.DateTimeField(_("end"), null=True, blank=True)
@@ -209,8 +214,11 @@ class OnceTask(Task):
             models.Index(fields=["executor", "status", "start_at"], name="oncetask_candidates"),
         ]
 
-    def due_instant(self, occurrence: int, now: datetime) -> datetime | None:
-        return self.start_at if occurrence == self.occurrence and self.start_at <= now else None
+    @property
+    def planned(self) -> plan.Planned:
+        return plan.Planned(
+            self.source, self.pk, self.priority, self.start_at, self.end_at, self.policy
+        )
 
 
 def default_time_zone() -> str:
@@ -275,13 +283,21 @@ class RotateTask(Task):
 
     def due(self, now: datetime) -> Due:
         """The occurrences that may be handed out at `now`, and the next instant."""
-        return rules.due_and_next(
-            self.recurrence, now, misfire=self.misfire, misfire_limit=self.misfire_limit
-        )
+        return self.planned.due(now)
 
-    def due_instant(self, occurrence: int, now: datetime) -> datetime | None:
-        instant = rules.instant_of(occurrence)
-        return instant if instant in self.due(now).occurrences else None
+    @property
+    def planned(self) -> plan.Planned:
+        return plan.Planned(
+            self.source,
+            self.pk,
+            self.priority,
+            self.start_at,
+            self.end_at,
+            self.policy,
+            self.recurrence,
+            self.misfire,
+            self.misfire_limit,
+        )
 
 
 TASK_MODELS: dict[str, type[OnceTask] | type[RotateTask]] = {

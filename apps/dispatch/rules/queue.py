@@ -1,58 +1,130 @@
-"""The order in which due occurrences are handed out."""
+"""The order in which the occurrences of a plan are handed out, as time goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import heapq
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
+from typing import NamedTuple, TypeAlias
 
+from apps.dispatch.rules.plan import ONLY, Planned
+from apps.dispatch.rules.policy import Policy
+from apps.dispatch.rules.recurrence import occurrence_of
 from apps.dispatch.rules.window import Window
 
-ONCE = "once"
-ROTATE = "rotate"
+# Source, task and occurrence.
+Identity: TypeAlias = tuple[str, int, int]
+# Executors with the versions of their plans.
+Versions: TypeAlias = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """One occurrence that its executor could get, if stock and policy allow it then.
+class Candidate(NamedTuple):
+    """One occurrence that its executor could get, if stock and earlier dispatches allow it."""
 
-    `has_stock`: it has been handed out before, so its stock row exists.
-    """
-
+    priority: int
+    occurrence_at: datetime
     source: str
     task: int
     occurrence: int
-    occurrence_at: datetime
     end_at: datetime | None
-    priority: int
-    has_stock: bool = False
+    policy: Policy
 
     @property
     def order(self) -> tuple[int, datetime, str, int]:
         """Total and stable: the higher priority, then the earlier, then once before rotate."""
         return (-self.priority, self.occurrence_at, self.source, self.task)
 
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """What is due now, in hand-out order, and the first instant at which more will be."""
-
-    due: list[Candidate]
-    next_at: datetime | None
+    @property
+    def identity(self) -> Identity:
+        return (self.source, self.task, self.occurrence)
 
 
-def split(candidates: Iterable[Candidate], *, now: datetime, window: Window) -> Split:
-    """Split the candidates inside the window at `now`; an ended one (end_at ≤ now) drops out."""
-    due: list[Candidate] = []
-    next_at: datetime | None = None
-    for candidate in candidates:
-        if candidate.end_at is not None and candidate.end_at <= now:
-            continue
-        if candidate.occurrence_at not in window:
-            continue
-        if candidate.occurrence_at <= now:
-            due.append(candidate)
-        elif next_at is None or candidate.occurrence_at < next_at:
-            next_at = candidate.occurrence_at
-    due.sort(key=lambda candidate: candidate.order)
-    return Split(due, next_at)
+def _order(candidate: Candidate) -> tuple[int, datetime, str, int]:
+    return candidate.order
+
+
+class _Series:
+    """A rotation with its occurrences that are due, worked out again when the next one is."""
+
+    __slots__ = ("due", "next_at", "planned")
+
+    def __init__(self, planned: Planned, now: datetime) -> None:
+        self.planned = planned
+        self.move_to(now)
+
+    def move_to(self, now: datetime) -> None:
+        planned = self.planned
+        instants, self.next_at = planned.due(now)
+        self.due = [_candidate(planned, instant, occurrence_of(instant)) for instant in instants]
+
+
+class Queue:
+    """A personal queue: the occurrences of a plan that start within a frame of time.
+
+    It knows neither stock nor earlier dispatches; whoever takes from it asks for those. `unsaved`
+    counts the work put into it since it was last saved.
+    """
+
+    __slots__ = ("_once", "_series", "frame", "unsaved")
+
+    def __init__(self, plan: Iterable[Planned], *, frame: Window, now: datetime) -> None:
+        self.frame = frame
+        self.unsaved = 0
+        self._once: list[Candidate] = []
+        self._series: list[_Series] = []
+        for planned in plan:
+            if planned.recurrence is not None:
+                self._series.append(_Series(planned, now))
+            elif planned.start_at in frame:
+                self._once.append(_candidate(planned, planned.start_at, ONLY))
+        self._once.sort(key=_order)
+
+    def __len__(self) -> int:
+        return len(self._once) + sum(len(series.due) for series in self._series)
+
+    def covers(self, window: Window, now: datetime) -> bool:
+        """Whether all that the window lets through at `now` is in here."""
+        return self.frame.lower <= window.lower and now < self.frame.upper
+
+    def due(self, now: datetime, window: Window) -> Iterator[Candidate]:
+        """What may be handed out at `now`, in hand-out order."""
+        for series in self._series:
+            if series.next_at is not None and series.next_at <= now:
+                series.move_to(now)
+                self.unsaved += 1
+        rotating = sorted((each for series in self._series for each in series.due), key=_order)
+        for candidate in heapq.merge(self._once, rotating, key=_order):
+            at, end = candidate.occurrence_at, candidate.end_at
+            if at <= now and at in window and (end is None or end > now):
+                yield candidate
+
+    def next_at(self, now: datetime) -> datetime | None:
+        """The first instant after `now` at which more will be due; None = nothing ahead."""
+        coming = [
+            each.occurrence_at
+            for each in self._once
+            if each.occurrence_at > now and (each.end_at is None or each.end_at > now)
+        ]
+        coming += [series.next_at for series in self._series if series.next_at is not None]
+        return min((at for at in coming if at > now), default=None)
+
+    def drop(self, closed: Collection[Identity]) -> None:
+        """Forget occurrences that this executor can never have again under this plan."""
+        if not closed:
+            return
+        self.unsaved += len(closed)
+        self._once = [each for each in self._once if each.identity not in closed]
+        for series in self._series:
+            series.due = [each for each in series.due if each.identity not in closed]
+
+
+def _candidate(planned: Planned, instant: datetime, occurrence: int) -> Candidate:
+    return Candidate(
+        planned.priority,
+        instant,
+        planned.source,
+        planned.task,
+        occurrence,
+        planned.end_at,
+        planned.policy,
+    )

@@ -6,11 +6,12 @@ whoever works them out finds the same ones. All instants are aware, in UTC and o
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -183,6 +184,12 @@ def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
         days = _whole(wire[kind], DAYS, field=f"{field}.{kind}")
         return EveryDays(days, _time(wire.get("at"), field=f"{field}.at"))
     return parse_cron(wire[kind], field=f"{field}.{kind}")
+
+
+@lru_cache(maxsize=10_000)
+def read_rule(written: str) -> Rule:
+    """The rule of its stored JSON; the same text is parsed once."""
+    return parse_rule(json.loads(written))
 
 
 def _whole(value: Any, bounds: tuple[int, int], *, field: str) -> int:

@@ -1,184 +1,170 @@
-"""The personal queue: what an executor could get now and in the next hours."""
+"""The personal queue of a user: from the cache while its plan stands, else built anew."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import chain, islice, repeat
+from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import Q
 
-from apps.common.conf import conf
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
-from apps.dispatch.rules.policy import PastDispatch, Policy, verdict
-from apps.dispatch.rules.queue import Candidate, split
-from apps.dispatch.rules.recurrence import occurrence_of
-from apps.dispatch.rules.window import Window, window
+from apps.common.db import fetch, instant, marks, table
+from apps.dispatch import cache
+from apps.dispatch.cache import Entry
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock, Task
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, verdict
+from apps.dispatch.rules.queue import Candidate, Identity, Queue
+from apps.dispatch.rules.window import Window
+from apps.dispatch.services.standing import Standing, standing_of
 
-State = Dispatch.State
-_DONE = (State.SUCCEEDED, State.FAILED)
-
-
-@dataclass(frozen=True, slots=True)
-class PersonalQueue:
-    """What is due, in hand-out order, and when to look again; `next_at` None = nothing ahead."""
-
-    due: list[Candidate]
-    next_at: datetime | None
+# So much work put into a queue since it was saved is worth saving it again.
+WORTH_SAVING = 32
+_CHUNKS = (8, 64, 512)
 
 
-def window_of(executor: Executor, *, now: datetime) -> Window:
-    """The window that the executor is served from at `now`."""
-    latest = (
-        Dispatch.objects.filter(executor=executor, state__in=_DONE)
-        .order_by("-id")
-        .values_list("occurrence_at", flat=True)
-        .first()
-    )
-    return window(
-        now=now,
-        latest_done=latest,
-        hours=conf.DISPATCH_WINDOW_HOURS,
-        lookback=conf.DISPATCH_LOOKBACK,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Prospect:
-    """A candidate with what decides about it: policy, stock (None = no row) and latest dispatch."""
+class Opening(NamedTuple):
+    """A candidate that seems to be free; `has_stock`: its stock row exists already."""
 
     candidate: Candidate
-    policy: Policy
-    handed: int | None
-    last: PastDispatch | None
+    has_stock: bool
 
 
-def build(executor: Executor, *, now: datetime) -> PersonalQueue:
-    """The queue of a user executor, computed from the tables alone.
+class Ahead:
+    """What a user could have at one moment, as far as stock and earlier dispatches tell.
 
-    It may be behind by the time it is used: a hand-out checks everything again.
+    It may be behind by the time it is used: a hand-out checks everything again. `next_at` is when
+    more could be had, known once all openings have been looked at; None = nothing is ahead. Whoever
+    takes says so when an opening was `lost`.
     """
-    if not executor.enabled:
-        return PersonalQueue([], None)
-    frame = window_of(executor, now=now)
-    groups = Membership.objects.filter(user=executor, group__enabled=True).values_list(
-        "group_id", flat=True
-    )
-    owners = [executor.pk, *groups]
-    rotations, next_at = _rotations(executor, owners, frame, now)
-    open_to, cooling_until = _open_to([*_once(executor, owners, frame), *rotations], now)
-    parted = split(open_to, now=now, window=frame)
-    ahead = [at for at in (parted.next_at, next_at, cooling_until) if at is not None]
-    return PersonalQueue(parted.due, min(ahead, default=None))
+
+    def __init__(self, standing: Standing, *, now: datetime) -> None:
+        self.next_at: datetime | None = None
+        self.lost = False
+        self._standing = standing
+        self._now = now
+        self._closed: set[Identity] = set()
+        self._entry = entry_of(standing, now=now) if standing.enabled else None
+
+    def openings(self) -> Iterator[Opening]:
+        """In hand-out order, looked up in growing chunks: most often the first can be had."""
+        if self._entry is None:
+            return
+        queue = self._entry.queue
+        due = queue.due(self._now, self._standing.window(self._now))
+        sizes = chain(_CHUNKS, repeat(_CHUNKS[-1]))
+        while chunk := list(islice(due, next(sizes))):
+            yield from self._free(chunk)
+        self._note(queue.next_at(self._now))
+
+    def _free(self, chunk: list[Candidate]) -> Iterator[Opening]:
+        handed = handed_of(chunk)
+        latest = latest_of(self._standing.pk, chunk)
+        for candidate in chunk:
+            identity, policy = candidate.identity, candidate.policy
+            answer = verdict(policy, latest.get(identity), self._now)
+            self._note(answer.until)
+            if answer.code == ALREADY_TAKEN:
+                self._closed.add(identity)
+            limit = policy.dispatch_times
+            used_up = limit is not None and handed.get(identity, 0) >= limit
+            if answer.allows and (answer.carried is not None or not used_up):
+                yield Opening(candidate, identity in handed)
+
+    def _note(self, at: datetime | None) -> None:
+        if at is not None and (self.next_at is None or at < self.next_at):
+            self.next_at = at
+
+    def save_lessons(self) -> None:
+        """Keep what was learned about the cached queue, once it is worth a write."""
+        if self._entry is None:
+            return
+        self._entry.queue.drop(self._closed)
+        if self._entry.queue.unsaved >= WORTH_SAVING:
+            cache.save(self._standing.pk, self._entry, now=self._now)
 
 
-def _once(executor: Executor, owners: list[int], frame: Window) -> list[_Prospect]:
-    """The once tasks that start within the window."""
-    handed = Stock.objects.of(OnceTask.source, OuterRef("pk"), OnceTask.occurrence)
-    mine = Dispatch.objects.of(OnceTask.source, OuterRef("pk"), OnceTask.occurrence).filter(
-        executor=executor
-    )
-    tasks: list[Any] = list(
-        OnceTask.objects.filter(
-            executor_id__in=owners,
-            status=OnceTask.Status.ACTIVE,
-            start_at__gte=frame.lower,
-            start_at__lt=frame.upper,
-        )
-        .defer("params", "title")
-        .annotate(
-            handed=Subquery(handed.values("handed")[:1]),
-            latest=Subquery(mine.latest_first().values("pk")[:1]),
-        )
-    )
-    latest = Dispatch.objects.defer("params", "result", "message").in_bulk(
-        [task.latest for task in tasks if task.latest is not None]
-    )
-    return [
-        _prospect(
-            task,
-            OnceTask.occurrence,
-            task.start_at,
-            handed=task.handed,
-            last=latest.get(task.latest),
-        )
-        for task in tasks
-    ]
+def entry_of(standing: Standing, *, now: datetime) -> Entry:
+    """The cached queue if it was built for this plan and this window, else a new one.
+
+    Of many that find it outdated one builds, the others wait for it a little while.
+    """
+    window = standing.window(now)
+    entry = cache.load(standing.pk)
+    if entry is not None and _fits(entry, standing, window, now):
+        return entry
+    if not cache.may_build(standing.pk):
+        entry = cache.await_build(standing.pk, standing.versions)
+        if entry is not None and _fits(entry, standing, window, now):
+            return entry
+        return build(standing, now=now)
+    try:
+        entry = build(standing, now=now)
+        # Begun before an edit, it is of no use to anybody after it.
+        if standing_of(standing.pk).versions == entry.versions:
+            cache.save(standing.pk, entry, now=now)
+        return entry
+    finally:
+        cache.built(standing.pk)
 
 
-def _rotations(
-    executor: Executor, owners: list[int], frame: Window, now: datetime
-) -> tuple[list[_Prospect], datetime | None]:
-    """The due occurrences within the window, and the instant at which the next one will be."""
-    tasks = RotateTask.objects.filter(
-        executor_id__in=owners, status=RotateTask.Status.ACTIVE, start_at__lt=frame.upper
-    ).exclude(end_at__lte=now)
-    due: list[tuple[RotateTask, datetime]] = []
-    next_at: datetime | None = None
-    for task in tasks.defer("params", "title"):
-        instants, following = task.due(now)
-        due += [(task, instant) for instant in instants if instant in frame]
-        if following is not None:
-            next_at = min(next_at or following, following)
-    numbers = {task.pk for task, _ in due}
-    occurrences = {occurrence_of(instant) for _, instant in due}
-    handed = {
-        (task, occurrence): count
-        for task, occurrence, count in Stock.objects.filter(
-            source=RotateTask.source, task__in=numbers, occurrence__in=occurrences
-        ).values_list("task", "occurrence", "handed")
+def _fits(entry: Entry, standing: Standing, window: Window, now: datetime) -> bool:
+    return entry.versions == standing.versions and entry.queue.covers(window, now)
+
+
+def build(standing: Standing, *, now: datetime) -> Entry:
+    """The queue as the tables have it."""
+    frame = standing.window(now)
+    queue = Queue(plan_of(standing.owners, frame, now=now), frame=frame, now=now)
+    return Entry(standing.versions, now, queue)
+
+
+def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
+    """The active tasks of the executors that can be due within the frame, in no order."""
+    active = Q(executor__in=owners, status=Task.Status.ACTIVE, start_at__lt=frame.upper)
+    once = OnceTask.objects.filter(active, start_at__gte=frame.lower)
+    rotations = RotateTask.objects.filter(active).exclude(end_at__lte=now)
+    tasks: list[Any] = [*once.planning(), *rotations.planning()]
+    return [task.planned for task in tasks]
+
+
+def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
+    """How often those occurrences are handed out; one without a stock row is left out."""
+    sql = f"SELECT source, task, occurrence, handed FROM {table(Stock)} WHERE "  # noqa: S608
+    where, parameters = _among(candidates)
+    return {
+        (source, task, at): handed for source, task, at, handed in fetch(sql + where, parameters)
     }
-    latest = {
-        (dispatch.task, dispatch.occurrence): dispatch
-        for dispatch in Dispatch.objects.filter(
-            executor=executor,
-            source=RotateTask.source,
-            task__in=numbers,
-            occurrence__in=occurrences,
-        )
-        .defer("params", "result", "message")
-        .order_by("round")
-    }
-    prospects = []
-    for task, instant in due:
-        key = (task.pk, occurrence_of(instant))
-        prospects.append(
-            _prospect(task, key[1], instant, handed=handed.get(key), last=latest.get(key))
-        )
-    return prospects, next_at
 
 
-def _prospect(
-    task: OnceTask | RotateTask,
-    occurrence: int,
-    instant: datetime,
-    *,
-    handed: int | None,
-    last: Dispatch | None,
-) -> _Prospect:
-    candidate = Candidate(
-        source=task.source,
-        task=task.pk,
-        occurrence=occurrence,
-        occurrence_at=instant,
-        end_at=task.end_at,
-        priority=task.priority,
-        has_stock=handed is not None,
+def latest_of(executor: int, candidates: Iterable[Candidate]) -> dict[Identity, PastDispatch]:
+    """The executor's latest dispatch of each of those occurrences that it has had."""
+    where, parameters = _among(candidates)
+    rows = fetch(
+        "SELECT source, task, occurrence, id, round, state, holds_stock, finished_at "  # noqa: S608
+        f"FROM {table(Dispatch)} WHERE executor_id = %s AND ({where}) ORDER BY round",
+        [executor, *parameters],
     )
-    return _Prospect(candidate, task.policy, handed, None if last is None else last.as_past)
+    return {
+        (source, task, occurrence): PastDispatch(
+            number=number,
+            rounds=earlier + 1,
+            state=state,
+            holds_stock=bool(holds),
+            finished_at=instant(finished),
+        )
+        for source, task, occurrence, number, earlier, state, holds, finished in rows
+    }
 
 
-def _open_to(prospects: list[_Prospect], now: datetime) -> tuple[list[Candidate], datetime | None]:
-    """Those that stock and earlier dispatches leave open, and the first instant at which one that
-    is cooling down will be."""
-    open_to: list[Candidate] = []
-    cooling_until: datetime | None = None
-    for prospect in prospects:
-        answer = verdict(prospect.policy, prospect.last, now)
-        if answer.until is not None:
-            cooling_until = min(cooling_until or answer.until, answer.until)
-        limit = prospect.policy.dispatch_times
-        used_up = limit is not None and (prospect.handed or 0) >= limit
-        if answer.allows and (answer.carried is not None or not used_up):
-            open_to.append(prospect.candidate)
-    return open_to, cooling_until
+def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
+    """The condition on source, task and occurrence, in a shape that the unique keys serve."""
+    tasks: dict[tuple[str, int], list[int]] = {}
+    for candidate in candidates:
+        tasks.setdefault((candidate.source, candidate.occurrence), []).append(candidate.task)
+    parts, parameters = [], []
+    for (source, occurrence), numbers in tasks.items():
+        parts.append(f"(source = %s AND task IN ({marks(len(numbers))}) AND occurrence = %s)")
+        parameters += [source, *numbers, occurrence]
+    return " OR ".join(parts), parameters

@@ -10,7 +10,8 @@ import pytest
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import callback, ending, executors, tasks
-from apps.dispatch.services.pull import Nothing, find_user, take_next
+from apps.dispatch.services.pull import Nothing, answer_pull, take_next
+from apps.dispatch.services.standing import standing_by_name
 from apps.journal.models import JournalEntry
 from tests import factories
 
@@ -82,19 +83,19 @@ class TestWhoGetsWhat:
         """S0.5: no twin of a name by case, accent or blank is that name."""
         factories.user("uid_bob")
         with pytest.raises(NotFound):
-            find_user(name)
+            standing_by_name(name)
 
     def test_group_cannot_pull(self) -> None:
         factories.group("gid_sales")
         with pytest.raises(Invalid, match="gid_sales is a group"):
-            find_user("gid_sales")
+            standing_by_name("gid_sales")
 
     def test_name_outside_the_binding_is_unknown(self) -> None:
         factories.group("gid_sales", ["uid_bob"])
         factories.user("uid_eve")
-        assert find_user("uid_bob", bound=["gid_sales"]).name == "uid_bob"
+        assert standing_by_name("uid_bob", bound=["gid_sales"]).name == "uid_bob"
         with pytest.raises(NotFound):
-            find_user("uid_eve", bound=["gid_sales"])
+            standing_by_name("uid_eve", bound=["gid_sales"])
 
 
 class TestWhen:
@@ -350,5 +351,5 @@ def test_last_seen_is_written_at_most_once_a_minute(frozen_clock: Any) -> None:
     start = frozen_clock.instant
     for seconds, seen in ((0, 0), (59, 0), (60, 60)):
         frozen_clock.move_to(start + timedelta(seconds=seconds))
-        take_next(find_user("uid_alice"))
+        answer_pull("uid_alice")
         assert factories.member("uid_alice").last_seen_at == start + timedelta(seconds=seen)

@@ -1,66 +1,125 @@
-"""S0.21, I8: the order of the due is total and stable."""
+"""S0.20–S0.24, I8: the queue hands out in a total and stable order, now and as time goes on."""
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from apps.dispatch.rules.queue import Candidate, split
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.policy import Policy
+from apps.dispatch.rules.queue import Queue
+from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence
 from apps.dispatch.rules.window import Window
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 FRAME = Window(NOW - timedelta(hours=6), NOW + timedelta(hours=6))
+POLICY = Policy(
+    mode="single",
+    dispatch_times=1,
+    lease_seconds=60,
+    on_failure="finish",
+    on_expiry="keep",
+    max_rounds=3,
+)
 
 
-def candidate(task: int, *, minutes: float = -1, **fields: Any) -> Candidate:
-    return Candidate(
-        **{
-            "source": "once",
-            "task": task,
-            "occurrence": 0,
-            "occurrence_at": NOW + timedelta(minutes=minutes),
-            "end_at": None,
-            "priority": 0,
-            **fields,
-        }
+def after(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def once(task: int, *, minutes: float = -1, **fields: Any) -> Planned:
+    given = {"source": "once", "priority": 0, "end_at": None, "policy": POLICY, **fields}
+    return Planned(task=task, start_at=after(minutes), **given)
+
+
+def rotation(task: int, *, every: int, minutes: float = -60, **fields: Any) -> Planned:
+    planned = once(task, minutes=minutes, source="rotate", **fields)
+    recurrence = Recurrence(
+        rule=EveryMinutes(every),
+        zone=ZoneInfo("UTC"),
+        start_at=planned.start_at,
+        end_at=planned.end_at,
     )
+    return planned._replace(recurrence=recurrence)
+
+
+def queue(*plan: Planned, now: datetime = NOW, frame: Window = FRAME) -> Queue:
+    return Queue(plan, frame=frame, now=now)
+
+
+def due(made: Queue, now: datetime = NOW, window: Window = FRAME) -> list[int]:
+    return [candidate.task for candidate in made.due(now, window)]
 
 
 def test_due_are_ordered_by_priority_then_due_instant_then_source_then_id() -> None:
     ordered = [
-        candidate(9, priority=5),
-        candidate(8, minutes=-3),
-        candidate(2, minutes=-2),
-        candidate(3, minutes=-2),
-        candidate(1, minutes=-2, source="rotate"),
-        candidate(4, priority=-1, minutes=-200),
+        once(9, priority=5),
+        once(8, minutes=-3),
+        once(2, minutes=-2),
+        once(3, minutes=-2),
+        rotation(1, minutes=-2, every=30),
+        once(4, priority=-1, minutes=-200),
     ]
     for shuffled in permutations(ordered):
-        assert split(shuffled, now=NOW, window=FRAME).due == ordered
+        assert due(queue(*shuffled)) == [9, 8, 2, 3, 1, 4]
 
 
 def test_due_is_from_the_instant_itself() -> None:
-    parted = split([candidate(1, minutes=0)], now=NOW, window=FRAME)
-    assert [c.task for c in parted.due] == [1]
+    assert due(queue(once(1, minutes=0))) == [1]
 
 
 def test_future_is_told_but_not_handed_out() -> None:
-    parted = split([candidate(1, minutes=90), candidate(2, minutes=30)], now=NOW, window=FRAME)
-    assert parted.due == []
-    assert parted.next_at == NOW + timedelta(minutes=30)
+    made = queue(once(1, minutes=90), once(2, minutes=30), rotation(3, minutes=45, every=5))
+    assert due(made) == []
+    assert made.next_at(NOW) == after(30)
 
 
-def test_ended_and_outside_the_window_drop_out() -> None:
-    parted = split(
-        [
-            candidate(1, end_at=NOW),
-            candidate(2, minutes=-361),
-            candidate(3, minutes=361),
-            candidate(4, end_at=NOW + timedelta(microseconds=1)),
-        ],
-        now=NOW,
-        window=FRAME,
+def test_ended_and_outside_the_frame_drop_out() -> None:
+    made = queue(
+        once(1, end_at=NOW),
+        once(2, minutes=-361),
+        once(3, minutes=361),
+        once(4, end_at=NOW + timedelta(microseconds=1)),
     )
-    assert [c.task for c in parted.due] == [4]
-    assert parted.next_at is None
+    assert due(made) == [4]
+    assert made.next_at(NOW) is None
+
+
+def test_a_kept_queue_moves_on_with_time() -> None:
+    """S0.22: what was ahead becomes due, and a rotation goes from occurrence to occurrence."""
+    made = queue(once(1, minutes=10), rotation(2, every=30), once(3, end_at=after(5)))
+    assert due(made) == [3, 2]
+    later = list(made.due(after(31), FRAME))
+    assert [(each.task, each.occurrence_at) for each in later] == [(1, after(10)), (2, after(30))]
+    assert made.next_at(after(31)) == after(60)
+
+
+def test_a_kept_queue_follows_a_window_that_moves_forward() -> None:
+    made = queue(once(1, minutes=-300), once(2, minutes=-10))
+    assert due(made, window=Window(after(-60), after(300))) == [2]
+
+
+def test_a_queue_covers_windows_that_begin_no_earlier_until_its_frame_ends() -> None:
+    """S0.24: a queue is used until the end of the frame that it was built for."""
+    made = queue()
+    assert made.covers(Window(FRAME.lower, after(9999)), NOW)
+    assert not made.covers(Window(FRAME.lower - timedelta(seconds=1), FRAME.upper), NOW)
+    assert made.covers(FRAME, FRAME.upper - timedelta(seconds=1))
+    assert not made.covers(FRAME, FRAME.upper)
+
+
+def test_dropped_occurrences_are_gone_and_the_next_ones_are_not() -> None:
+    made = queue(once(1), rotation(2, every=30))
+    made.drop({("once", 1, 0), ("rotate", 2, int(NOW.timestamp()))})
+    assert due(made) == []
+    assert due(made, after(30)) == [2]
+
+
+def test_a_queue_is_the_same_after_a_stay_in_the_cache() -> None:
+    made = queue(once(1), rotation(2, every=30))
+    kept = pickle.loads(pickle.dumps(made))  # noqa: S301
+    assert list(kept.due(after(40), FRAME)) == list(made.due(after(40), FRAME))
+    assert len(kept) == 2

@@ -1,0 +1,48 @@
+"""What the queue needs to know of an active task."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from apps.dispatch.rules.policy import Policy
+from apps.dispatch.rules.recurrence import SKIP, Due, Recurrence, due_and_next, instant_of
+
+ONCE = "once"
+ROTATE = "rotate"
+# The number of a once task's only occurrence.
+ONLY = 0
+
+
+class Planned(NamedTuple):
+    """One active task; without a recurrence it is a once task, due at its start."""
+
+    source: str
+    task: int
+    priority: int
+    start_at: datetime
+    end_at: datetime | None
+    policy: Policy
+    recurrence: Recurrence | None = None
+    misfire: str = SKIP
+    misfire_limit: int = 0
+
+    def due(self, now: datetime) -> Due:
+        """The instants of the occurrences that may be handed out at `now`, oldest first, and the
+        first instant after it at which another will be; nothing at all once it has ended."""
+        if self.recurrence is not None:
+            return due_and_next(
+                self.recurrence, now, misfire=self.misfire, misfire_limit=self.misfire_limit
+            )
+        if self.end_at is not None and self.end_at <= now:
+            return Due([], None)
+        if self.start_at <= now:
+            return Due([self.start_at], None)
+        return Due([], self.start_at)
+
+    def due_at(self, occurrence: int, now: datetime) -> datetime | None:
+        """When that occurrence was due, if it is one that may be handed out at `now`."""
+        if self.recurrence is None:
+            return next(iter(self.due(now).occurrences), None) if occurrence == ONLY else None
+        instant = instant_of(occurrence)
+        return instant if instant in self.due(now).occurrences else None

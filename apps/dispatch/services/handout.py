@@ -1,0 +1,187 @@
+"""The hand-out: one transaction in which everything is checked again."""
+
+from __future__ import annotations
+
+import functools
+import json
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from apps.common import ids
+from apps.common.db import execute, fetch, insert_rows, instant, shared_lock, table, transactional
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.policy import Policy, verdict
+from apps.dispatch.rules.queue import Candidate
+from apps.dispatch.rules.recurrence import Recurrence, read_rule
+from apps.dispatch.services.queue import latest_of
+from apps.dispatch.services.standing import Standing
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+_MS = timedelta(milliseconds=1)
+
+
+class _Locked(NamedTuple):
+    """A task that may be handed to the executor, with what its dispatch says of it."""
+
+    planned: Planned
+    title: str
+    params: Any
+    template_name: str
+    template_version: int | None
+
+
+@transactional
+def hand_out(standing: Standing, candidate: Candidate, now: datetime) -> Dispatch | None:
+    """Hand the candidate out, if everything still holds; None when it does not.
+
+    Task, executors and membership stay locked (shared) until commit, so that a delete, a
+    disabling or a leave that has been answered is never overtaken by a hand-out. IntegrityError
+    when the user has got another dispatch meanwhile.
+    """
+    task = _locked_task(standing, candidate, now)
+    due_at = None if task is None else task.planned.due_at(candidate.occurrence, now)
+    if task is None or due_at is None:
+        return None
+    last = latest_of(standing.pk, [candidate]).get(candidate.identity)
+    answer = verdict(task.planned.policy, last, now)
+    if not answer.allows:
+        return None
+    if answer.carried is not None:
+        # The failed round's stock goes over to this one.
+        if not _carry(answer.carried):
+            return None
+    elif not Stock.objects.take(*candidate.identity, at_most=task.planned.policy.dispatch_times):
+        return None
+    return _insert(standing, candidate, task, due_at, 0 if last is None else last.rounds, now)
+
+
+_SHARED = (
+    "title",
+    "params",
+    "priority",
+    "start_at",
+    "end_at",
+    "mode",
+    "dispatch_times",
+    "lease_seconds",
+    "on_failure",
+    "on_expiry",
+    "max_rounds",
+)
+_RULE = ("rule", "time_zone", "effective_from", "misfire", "misfire_limit")
+
+
+@functools.cache
+def _lock_statement(source: str) -> str:
+    model = TASK_MODELS[source]
+    names = _SHARED + (_RULE if hasattr(model, "rule") else ())
+    columns = ", ".join(f"t.{name}" for name in names)
+    people = table(Executor)
+    return (
+        f"SELECT p.name, p.version, {columns} FROM {table(model)} t "  # noqa: S608
+        f"JOIN {people} u ON u.id = %s JOIN {people} e ON e.id = t.executor_id "
+        f"LEFT JOIN {table(Membership)} m ON m.group_id = e.id AND m.user_id = u.id "
+        f"LEFT JOIN {table(Template)} p ON p.id = t.template_id "
+        "WHERE t.id = %s AND t.status = %s AND u.enabled AND e.enabled "
+        "AND (e.id = u.id OR m.id IS NOT NULL) "
+        f"AND (t.end_at IS NULL OR t.end_at > %s){shared_lock()}"
+    )
+
+
+def _locked_task(standing: Standing, candidate: Candidate, now: datetime) -> _Locked | None:
+    """The task, locked, if it may be handed to the executor now."""
+    rows = fetch(
+        _lock_statement(candidate.source),
+        [standing.pk, candidate.task, Task.Status.ACTIVE.value, now],
+    )
+    if not rows:
+        return None
+    template, version, title, params, priority, start_at, end_at, *rest = rows[0]
+    starts, ends = instant(start_at), instant(end_at)
+    mode, times, lease, on_failure, on_expiry, rounds, *rule = rest
+    planned = Planned(
+        candidate.source,
+        candidate.task,
+        priority,
+        starts,
+        ends,
+        Policy(
+            mode=mode,
+            dispatch_times=times,
+            lease_seconds=lease,
+            on_failure=on_failure,
+            on_expiry=on_expiry,
+            max_rounds=rounds,
+        ),
+    )
+    if rule:
+        written, zone, effective_from, misfire, most_missed = rule
+        planned = planned._replace(
+            recurrence=Recurrence(
+                rule=read_rule(written),
+                zone=ZoneInfo(zone),
+                start_at=starts,
+                end_at=ends,
+                effective_from=instant(effective_from),
+            ),
+            misfire=misfire,
+            misfire_limit=most_missed,
+        )
+    return _Locked(planned, title, json.loads(params), template or "", version)
+
+
+def _carry(number: int) -> bool:
+    return bool(
+        execute(
+            f"UPDATE {table(Dispatch)} SET holds_stock = %s WHERE id = %s AND holds_stock",  # noqa: S608
+            [False, number],
+        )
+    )
+
+
+def _insert(
+    standing: Standing,
+    candidate: Candidate,
+    task: _Locked,
+    due_at: datetime,
+    earlier: int,
+    now: datetime,
+) -> Dispatch:
+    row = {
+        "id": ids.next_id(),
+        "executor_id": standing.pk,
+        "open_for": standing.pk,
+        "source": candidate.source,
+        "task": candidate.task,
+        "occurrence": candidate.occurrence,
+        "occurrence_at": due_at,
+        "title": task.title,
+        "params": task.params,
+        "template_name": task.template_name,
+        "template_version": task.template_version,
+        "round": earlier,
+        "dispatched_at": now,
+        "deadline_at": now + timedelta(seconds=task.planned.policy.lease_seconds),
+    }
+    insert_rows(Dispatch, [row])
+    dispatch = Dispatch(**row)
+    journal.write(
+        [
+            journal.Entry(
+                at=now,
+                source=Source.DISPATCH,
+                subject_id=dispatch.pk,
+                event="handed_out",
+                to_state=Dispatch.State.OPEN,
+                attempt=earlier + 1,
+                type_or_task=dispatch.task_label,
+                executor=standing.name,
+                actor=standing.name,
+                wait_ms=(now - due_at) // _MS,
+            )
+        ]
+    )
+    return dispatch

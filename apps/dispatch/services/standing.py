@@ -1,0 +1,111 @@
+"""Who asks: a user executor with all that decides about its queue, in one read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.common import clock, ids
+from apps.common.conf import conf
+from apps.common.db import fetch, instant, table
+from apps.common.errors import Invalid, NotFound
+from apps.dispatch.models import Dispatch, Executor, Membership
+from apps.dispatch.rules import names
+from apps.dispatch.rules.queue import Versions
+from apps.dispatch.rules.window import Window, window
+
+# Ids and dispatched_at are drawn one after the other.
+_A_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`versions` are the plan versions of the user and of its enabled groups, by executor id;
+    `latest_done` is the occurrence_at of its latest dispatch that succeeded or failed."""
+
+    pk: int
+    name: str
+    enabled: bool
+    last_seen_at: datetime | None
+    open_number: int | None
+    latest_done: datetime | None
+    versions: Versions
+
+    @property
+    def owners(self) -> list[int]:
+        """The executors whose tasks are the user's: itself and its enabled groups."""
+        return [pk for pk, _ in self.versions]
+
+    def window(self, now: datetime) -> Window:
+        """The window that the user is served from at `now`."""
+        return window(
+            now=now,
+            latest_done=self.latest_done,
+            hours=conf.DISPATCH_WINDOW_HOURS,
+            lookback=conf.DISPATCH_LOOKBACK,
+        )
+
+
+def check_user(uid: str) -> None:
+    """Invalid for a group: those do not work themselves."""
+    if names.is_group(uid):
+        raise Invalid.field(
+            "uid", f"{uid[:80]} is a group; a task is pulled by one of its users, so name a uid_…."
+        )
+
+
+def standing_of(pk: int) -> Standing:
+    """The standing of an executor that is known to exist."""
+    found = _read("e.id = %s", pk)
+    if found is None:
+        raise NotFound(f"There is no executor {pk}.")
+    return found
+
+
+def standing_by_name(uid: str, *, bound: Iterable[str] | None = None) -> Standing:
+    """The standing of a user; NotFound when unknown or outside the names in `bound`."""
+    check_user(uid)
+    found = _read("e.name = %s", uid) if names.is_name(uid) else None
+    if found is not None and bound is not None:
+        if not Executor.objects.within(bound).filter(pk=found.pk).exists():
+            found = None
+    if found is None:
+        raise NotFound(f"There is no executor {uid[:80]!r}.")
+    return found
+
+
+def _read(condition: str, value: Any) -> Standing | None:
+    # A dispatch before the look-back has its occurrence there, too, and moves no window.
+    since = ids.lowest_id_at(clock.now() - conf.DISPATCH_LOOKBACK - _A_DAY)
+    rows = fetch(_statement(condition), [since, value])
+    if not rows:
+        return None
+    pk, name, enabled, version, seen, number, latest, _, _ = rows[0]
+    groups = sorted((group, version) for *_, group, version in rows if group is not None)
+    return Standing(
+        pk=pk,
+        name=name,
+        enabled=bool(enabled),
+        last_seen_at=instant(seen),
+        open_number=number,
+        latest_done=instant(latest),
+        versions=((pk, version), *groups),
+    )
+
+
+@functools.cache
+def _statement(condition: str) -> str:
+    people, belongs, dispatches = table(Executor), table(Membership), table(Dispatch)
+    return (
+        "SELECT e.id, e.name, e.enabled, e.plan_version, e.last_seen_at, d.id, "  # noqa: S608
+        f"(SELECT x.occurrence_at FROM {dispatches} x WHERE x.executor_id = e.id "
+        "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1), "
+        f"g.id, g.plan_version FROM {people} e "
+        f"LEFT JOIN {dispatches} d ON d.open_for = e.id "
+        f"LEFT JOIN {belongs} m ON m.user_id = e.id "
+        f"LEFT JOIN {people} g ON g.id = m.group_id AND g.enabled "
+        f"WHERE {condition}"
+    )
