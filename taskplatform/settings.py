@@ -198,7 +198,12 @@ if REDIS_URL:
         }
     }
 else:
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+            "OPTIONS": {"MAX_ENTRIES": 10_000},
+        }
+    }
 
 CELERY_BROKER_URL = REDIS_URL or "filesystem://"
 _QUEUE_DIR = VAR_DIR / "queue"

@@ -111,6 +111,10 @@ class BreakerRedisCache(RedisCache):  # type: ignore[misc]
         write = super().delete
         return self._guarded(lambda: write(*args, **kwargs), False)
 
+    def delete_many(self, *args: Any, **kwargs: Any) -> Any:
+        write = super().delete_many
+        return self._guarded(lambda: write(*args, **kwargs), 0)
+
     def has_key(self, *args: Any, **kwargs: Any) -> Any:
         read = super().has_key
         return self._guarded(lambda: read(*args, **kwargs), False)

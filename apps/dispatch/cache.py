@@ -1,19 +1,24 @@
-"""Personal queues in the cache: they save work, and nothing rests on them.
+"""Plans and personal queues in the cache: they save work, and nothing rests on them.
 
-An entry names the plan versions that it was built at. Readers compare them with those in the
-database, so an entry that an edit has outdated is never used, whenever it was put here.
+All name the plan versions that they were built at. Readers compare those with the database, so
+what an edit has outdated is never used, whenever it was put here. The plan of a group is shared by
+its members, and so is the work of building it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
 from django.core.cache import cache
 
+from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.queue import Queue, Versions
+from apps.dispatch.rules.window import Window
 
 logger = logging.getLogger(__name__)
 
@@ -23,56 +28,91 @@ _LONGEST_WAIT = 0.25
 _GLANCE = 0.005
 
 
+class Plan(NamedTuple):
+    """The active tasks of one executor that can be due within the frame, at one plan version."""
+
+    version: int
+    frame: Window
+    tasks: list[Planned]
+
+
 class Entry(NamedTuple):
-    """A queue with the plan versions and the instant that it was built at."""
+    """A personal queue with the plan versions and the instant that it was built at."""
 
     versions: Versions
     built_at: datetime
     queue: Queue
 
 
+def load_plans(executors: Iterable[int]) -> dict[int, Plan]:
+    """The plans that are cached, by executor, whatever version they have."""
+    keys = {_plan_key(executor): executor for executor in executors}
+    try:
+        found = cache.get_many(keys)
+    except Exception as error:  # noqa: BLE001
+        _tell(error)
+        return {}
+    return {keys[key]: plan for key, plan in found.items() if isinstance(plan, Plan)}
+
+
 def load(executor: int) -> Entry | None:
-    """The entry of the executor, whatever it was built at; None when there is none to be read."""
+    """The queue of the user, whatever it was built at; None when there is none to be read."""
     try:
         entry = cache.get(_key(executor))
     except Exception as error:  # noqa: BLE001
-        # Written by another release, or by nobody of ours: reading a pickle can fail in any way.
-        logger.warning("dispatch: the cached queue of executor %s is no use: %s", executor, error)
+        _tell(error)
         return None
     return entry if isinstance(entry, Entry) else None
 
 
+def _tell(error: Exception) -> None:
+    # Written by another release, or by nobody of ours: reading a pickle can fail in any way.
+    logger.warning("dispatch: what the cache holds cannot be read and is made anew: %s", error)
+
+
+def save_plan(executor: int, plan: Plan, *, now: datetime) -> None:
+    """Keep the plan until the end of its frame."""
+    cache.set(_plan_key(executor), plan, timeout=_seconds_to(plan.frame.upper, now))
+
+
 def save(executor: int, entry: Entry, *, now: datetime) -> None:
-    """Keep the entry until the end of the frame that it was built for."""
-    seconds = (entry.queue.frame.upper - now).total_seconds()
+    """Keep the queue until the end of the frame that it was built for."""
     entry.queue.unsaved = 0
-    cache.set(_key(executor), entry, timeout=max(1, int(seconds)))
+    cache.set(_key(executor), entry, timeout=_seconds_to(entry.queue.frame.upper, now))
+
+
+def _seconds_to(end: datetime, now: datetime) -> int:
+    return max(1, int((end - now).total_seconds()))
 
 
 def forget(executor: int) -> None:
-    """Let the next pull build the queue anew."""
-    cache.delete(_key(executor))
+    """Let the next pull build the queue anew, from the tables."""
+    cache.delete_many([_key(executor), _plan_key(executor)])
 
 
-def may_build(executor: int) -> bool:
-    """Whether the caller is the one to build; False = another process is at it right now."""
+@contextmanager
+def building(executor: int) -> Iterator[bool]:
+    """Whether the caller is the one to build the executor's plan, or another process is at it.
+
+    While the cache is away everybody builds for itself.
+    """
     name = _builder(executor)
-    return bool(cache.add(name, 1, timeout=BUILD_SECONDS)) or cache.get(name) is None
+    mine = bool(cache.add(name, 1, timeout=BUILD_SECONDS))
+    try:
+        yield mine or cache.get(name) is None
+    finally:
+        if mine:
+            cache.delete(name)
 
 
-def built(executor: int) -> None:
-    """Let others build again."""
-    cache.delete(_builder(executor))
-
-
-def await_build(executor: int, versions: Versions) -> Entry | None:
-    """The entry that another process is building, if it comes within a quarter of a second."""
+def await_plan(executor: int, version: int) -> Plan | None:
+    """The plan that another process is building, if it comes within a quarter of a second."""
     until = time.monotonic() + _LONGEST_WAIT
     while time.monotonic() < until:
         time.sleep(_GLANCE)
-        entry = load(executor)
-        if entry is not None and entry.versions == versions:
-            return entry
+        plan = load_plans([executor]).get(executor)
+        if plan is not None and plan.version == version:
+            return plan
         if cache.get(_builder(executor)) is None:
             return None
     return None
@@ -82,5 +122,9 @@ def _key(executor: int) -> str:
     return f"dispatch:queue:{executor}"
 
 
+def _plan_key(executor: int) -> str:
+    return f"dispatch:plan:{executor}"
+
+
 def _builder(executor: int) -> str:
-    return f"dispatch:queue:{executor}:builder"
+    return f"dispatch:plan:{executor}:builder"

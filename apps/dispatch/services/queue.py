@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from django.db.models import Q
 
+from apps.common.conf import conf
 from apps.common.db import fetch, instant, marks, table
 from apps.dispatch import cache
-from apps.dispatch.cache import Entry
-from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock, Task
+from apps.dispatch.cache import Entry, Plan
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, verdict
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
@@ -57,6 +58,8 @@ class Ahead:
         while chunk := list(islice(due, next(sizes))):
             yield from self._free(chunk)
         self._note(queue.next_at(self._now))
+        # What starts after the frame is not known yet.
+        self._note(queue.frame.upper)
 
     def _free(self, chunk: list[Candidate]) -> Iterator[Opening]:
         handed = handed_of(chunk)
@@ -86,38 +89,59 @@ class Ahead:
 
 
 def entry_of(standing: Standing, *, now: datetime) -> Entry:
-    """The cached queue if it was built for this plan and this window, else a new one.
-
-    Of many that find it outdated one builds, the others wait for it a little while.
-    """
-    window = standing.window(now)
+    """The cached queue if it was built for this plan and this window, else a new one."""
     entry = cache.load(standing.pk)
-    if entry is not None and _fits(entry, standing, window, now):
+    if (
+        entry is not None
+        and entry.versions == standing.versions
+        and entry.queue.covers(standing.window(now), now)
+    ):
         return entry
-    if not cache.may_build(standing.pk):
-        entry = cache.await_build(standing.pk, standing.versions)
-        if entry is not None and _fits(entry, standing, window, now):
-            return entry
-        return build(standing, now=now)
-    try:
-        entry = build(standing, now=now)
-        # Begun before an edit, it is of no use to anybody after it.
-        if standing_of(standing.pk).versions == entry.versions:
-            cache.save(standing.pk, entry, now=now)
-        return entry
-    finally:
-        cache.built(standing.pk)
-
-
-def _fits(entry: Entry, standing: Standing, window: Window, now: datetime) -> bool:
-    return entry.versions == standing.versions and entry.queue.covers(window, now)
+    entry = build(standing, now=now)
+    # Begun before an edit, it is of no use to anybody after it.
+    if standing_of(standing.pk).versions == entry.versions:
+        cache.save(standing.pk, entry, now=now)
+    return entry
 
 
 def build(standing: Standing, *, now: datetime) -> Entry:
-    """The queue as the tables have it."""
+    """The queue made of the plans of the user and its groups."""
     frame = standing.window(now)
-    queue = Queue(plan_of(standing.owners, frame, now=now), frame=frame, now=now)
+    known = cache.load_plans(standing.owners)
+    plans = []
+    for owner, version in standing.versions:
+        plan = known.get(owner)
+        if plan is None or not _fits(plan, version, frame, now):
+            plan = _shared_plan(owner, version, frame, now)
+        plans.append(plan)
+    # It ends with the first of its plans.
+    frame = Window(frame.lower, min(plan.frame.upper for plan in plans))
+    queue = Queue(chain.from_iterable(plan.tasks for plan in plans), frame=frame, now=now)
     return Entry(standing.versions, now, queue)
+
+
+def _fits(plan: Plan, version: int, frame: Window, now: datetime) -> bool:
+    return plan.version == version and plan.frame.lower <= frame.lower and now < plan.frame.upper
+
+
+def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
+    """The plan at that version; of many that miss it one builds, the others wait a little."""
+    with cache.building(owner) as mine:
+        if not mine:
+            plan = cache.await_plan(owner, version)
+            if plan is not None and _fits(plan, version, frame, now):
+                return plan
+        frame = Window(_depth(frame, now), frame.upper)
+        plan = Plan(version, frame, plan_of([owner], frame, now=now))
+        if Executor.objects.filter(pk=owner, plan_version=version).exists():
+            cache.save_plan(owner, plan, now=now)
+        return plan
+
+
+def _depth(frame: Window, now: datetime) -> datetime:
+    """How far back a plan is read: the members at work share one, all others a deeper one."""
+    recent = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
+    return recent if frame.lower >= recent else now - conf.DISPATCH_LOOKBACK
 
 
 def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:

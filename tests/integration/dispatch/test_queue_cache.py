@@ -1,0 +1,228 @@
+"""The cached plans and queues: they save reads and never change what is handed out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache as store
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.dispatch import cache
+from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.services import callback, executors, queue, tasks
+from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services.standing import standing_of
+from tests import factories
+from tests.frozen import FrozenClock
+
+pytestmark = pytest.mark.django_db
+
+
+def title_of(taken: Dispatch | Nothing) -> str:
+    return "nothing" if isinstance(taken, Nothing) else taken.title
+
+
+def finish(taken: Dispatch | Nothing, outcome: str = "succeeded") -> None:
+    assert isinstance(taken, Dispatch)
+    callback.call_back(executor=taken.executor, number=taken.pk, outcome=outcome)
+
+
+def plans_read(work: Callable[[], object]) -> int:
+    """How often the work has read the tasks of an executor."""
+    with CaptureQueriesContext(connection) as captured:
+        work()
+    return sum(_reads_plan(query["sql"]) for query in captured)
+
+
+def _reads_plan(sql: str) -> bool:
+    return sql.startswith("SELECT") and 'FROM "dispatch_rotatetask"' in sql.replace("`", '"')
+
+
+def test_the_tasks_are_read_once_for_many_pulls() -> None:
+    """S0.19: the queue is used again while nothing has changed."""
+    alice = factories.user()
+    for _ in range(3):
+        factories.once_task(alice)
+    assert plans_read(lambda: finish(take_next(alice))) == 1
+    assert plans_read(lambda: finish(take_next(alice))) == 0
+    assert plans_read(lambda: take_next(alice)) == 0
+
+
+def test_members_share_the_plan_of_their_group() -> None:
+    """S0.18, I12: the members of a group build its plan once, not each for itself."""
+    members = [f"uid_{n}" for n in range(5)]
+    group = factories.group("gid_all", members)
+    factories.once_task(group, mode="multi", dispatch_times=5)
+    people = [factories.member(name) for name in members]
+    reads = [plans_read(lambda each=each: take_next(each)) for each in people]
+    # Its own plan each, and the first one that of the group.
+    assert reads == [2, 1, 1, 1, 1]
+
+
+def edits() -> dict[str, Callable[[Any], object]]:
+    operator = {"actor": factories.OPERATOR}
+    return {
+        "create": lambda s: factories.once_task(s.group, "new", priority=9),
+        "edit": lambda s: tasks.update_task(task=s.task, changes={"title": "new"}, **operator),
+        "delete": lambda s: tasks.delete_task(task=s.task, **operator),
+        "move": lambda s: tasks.update_task(
+            task=s.others, changes={"executor": s.alice, "title": "new", "priority": 9}, **operator
+        ),
+        "leave": lambda s: executors.change_members(
+            group=s.group, remove=["uid_alice"], **operator
+        ),
+        "disable": lambda s: executors.update_executor(
+            executor=s.group, changes={"enabled": False}, **operator
+        ),
+        "join": lambda s: executors.change_members(
+            group=s.strangers, add=["uid_alice"], **operator
+        ),
+    }
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.group = factories.group("gid_all", ["uid_alice"])
+        self.strangers = factories.group("gid_strangers")
+        self.alice = factories.member("uid_alice")
+        self.task = factories.once_task(self.group, "old")
+        self.others = factories.once_task(factories.user("uid_bob"), "bobs")
+        factories.once_task(self.strangers, "new", priority=9)
+
+
+EXPECTED = {
+    "create": "new",
+    "edit": "new",
+    "delete": "nothing",
+    "move": "new",
+    "leave": "nothing",
+    "disable": "nothing",
+    "join": "new",
+}
+
+
+@pytest.mark.parametrize("edit", EXPECTED)
+def test_an_edit_is_seen_by_the_next_pull(edit: str) -> None:
+    """S0.5, S0.32, S0.33: a cached queue is outdated by the transaction of the edit itself."""
+    scene = Scene()
+    queue.entry_of(standing_of(scene.alice.pk), now=scene.task.start_at)
+    edits()[edit](scene)
+    assert title_of(take_next(scene.alice)) == EXPECTED[edit]
+
+
+@pytest.mark.parametrize("edit", EXPECTED)
+def test_a_build_begun_before_an_edit_is_not_published_after_it(
+    edit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S0.18, I12: neither the plan nor the queue that an edit overtook is used by a later pull."""
+    scene = Scene()
+    plan_of, standing = queue.plan_of, standing_of(scene.alice.pk)
+
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
+        read = plan_of(*args, **kwargs)
+        monkeypatch.setattr(queue, "plan_of", plan_of)
+        edits()[edit](scene)
+        return read
+
+    monkeypatch.setattr(queue, "plan_of", overtaken)
+    queue.entry_of(standing, now=scene.task.start_at)
+    assert cache.load(scene.alice.pk) is None
+    current = {e.pk: e.plan_version for e in Executor.objects.all()}
+    for owner, plan in cache.load_plans(current).items():
+        assert plan.version == current[owner]
+    assert title_of(take_next(scene.alice)) == EXPECTED[edit]
+
+
+def test_what_another_gives_back_can_be_had_at_once() -> None:
+    """S0.28: a queue that was kept while the stock was used up offers it when it returns."""
+    group = factories.group("gid_all", ["uid_a", "uid_b"])
+    factories.once_task(group)
+    a, b = factories.member("uid_a"), factories.member("uid_b")
+    taken = take_next(a)
+    assert isinstance(taken, Dispatch)
+    assert title_of(take_next(b)) == "nothing"
+    callback.release(executor=a, number=taken.pk)
+    assert title_of(take_next(b)) == "Check the shelf"
+    assert title_of(take_next(a)) == "nothing"
+
+
+def test_one_free_task_is_found_behind_many_that_are_not() -> None:
+    """S0.25: those used up are passed over, however many there are."""
+    group = factories.group("gid_all", ["uid_a", "uid_b"])
+    a, b = factories.member("uid_a"), factories.member("uid_b")
+    for _ in range(90):
+        factories.once_task(group, priority=1)
+    factories.once_task(group, "the last", mode="multi", dispatch_times=2)
+    for _ in range(90):
+        finish(take_next(a))
+    assert title_of(take_next(a)) == "the last"
+    assert title_of(take_next(b)) == "the last"
+
+
+def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
+    """S0.10, I10: the work of the past does not pile up in the queue."""
+    alice = factories.user()
+    for _ in range(queue.WORTH_SAVING + 20):
+        factories.once_task(alice)
+    for _ in range(queue.WORTH_SAVING + 10):
+        finish(take_next(alice))
+    entry = cache.load(alice.pk)
+    assert entry is not None
+    assert len(entry.queue) < queue.WORTH_SAVING
+
+
+def test_a_kept_queue_moves_through_the_occurrences(frozen_clock: FrozenClock) -> None:
+    """S0.22: rotations go on in a cached queue, hour by hour, until its frame ends and after."""
+    alice = factories.user()
+    factories.rotation(alice, rule={"every_minutes": 60})
+    instants = []
+    for _ in range(30):
+        taken = take_next(alice)
+        finish(taken)
+        assert isinstance(taken, Dispatch)
+        instants.append(taken.occurrence_at)
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.advance(minutes=60)
+    assert instants == [instants[0] + timedelta(hours=n) for n in range(30)]
+
+
+JUNK = [b"", 7, "text", {"versions": ()}, cache.Plan(0, None, [])]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=[str(n) for n in range(len(JUNK))])
+def test_junk_in_the_cache_is_made_anew(junk: Any) -> None:
+    """I9: whatever stands under our keys, the tables decide."""
+    alice = factories.user()
+    factories.once_task(alice)
+    store.set(f"dispatch:queue:{alice.pk}", junk)
+    if not isinstance(junk, cache.Plan):
+        store.set(f"dispatch:plan:{alice.pk}", junk)
+    assert title_of(take_next(alice)) == "Check the shelf"
+
+
+@pytest.mark.mariadb
+@pytest.mark.django_db(transaction=True)
+def test_a_stampede_builds_the_plan_of_a_group_once(
+    racers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S0.18, I12: of 20 members that come at once, one reads the tasks of the group."""
+    members = [f"uid_{n}" for n in range(20)]
+    group = factories.group("gid_all", members)
+    factories.once_task(group, mode="multi", dispatch_times=20)
+    plan_of, lock, read = queue.plan_of, threading.Lock(), []
+
+    def counted(owners: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            read.extend(owners)
+        return plan_of(owners, *args, **kwargs)
+
+    monkeypatch.setattr(queue, "plan_of", counted)
+    people = [factories.member(name) for name in members]
+    race = racers([lambda each=each: take_next(each) for each in people])
+    assert [title_of(taken) for taken in race.results] == ["Check the shelf"] * 20
+    assert read.count(group.pk) == 1
