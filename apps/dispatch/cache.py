@@ -108,13 +108,14 @@ def building(executor: int) -> Iterator[bool]:
 def await_plan(executor: int, version: int) -> Plan | None:
     """The plan that another process is building, if it comes within a quarter of a second."""
     until = time.monotonic() + _LONGEST_WAIT
-    while time.monotonic() < until:
+    building = True
+    while building and time.monotonic() < until:
         time.sleep(_GLANCE)
+        building = cache.get(_builder(executor)) is not None
+        # Looked for after the builder, who ends by putting it there.
         plan = load_plans([executor]).get(executor)
         if plan is not None and plan.version == version:
             return plan
-        if cache.get(_builder(executor)) is None:
-            return None
     return None
 
 

@@ -22,6 +22,7 @@ from apps.dispatch.services.standing import Standing, standing_of
 
 # So much work put into a queue since it was saved is worth saving it again.
 WORTH_SAVING = 32
+_A_MINUTE = timedelta(minutes=1)
 _CHUNKS = (8, 64, 512)
 
 
@@ -127,10 +128,10 @@ def _fits(plan: Plan, version: int, frame: Window, now: datetime) -> bool:
 def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
     """The plan at that version; of many that miss it one builds, the others wait a little."""
     with cache.building(owner) as mine:
-        if not mine:
-            plan = cache.await_plan(owner, version)
-            if plan is not None and _fits(plan, version, frame, now):
-                return plan
+        # Another may have finished it since it was looked for.
+        plan = cache.load_plans([owner]).get(owner) if mine else cache.await_plan(owner, version)
+        if plan is not None and _fits(plan, version, frame, now):
+            return plan
         frame = Window(_depth(frame, now), frame.upper)
         plan = Plan(version, frame, plan_of([owner], frame, now=now))
         if Executor.objects.filter(pk=owner, plan_version=version).exists():
@@ -139,9 +140,12 @@ def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan
 
 
 def _depth(frame: Window, now: datetime) -> datetime:
-    """How far back a plan is read: the members at work share one, all others a deeper one."""
+    """How far back a plan is read: the members at work share one, all others a deeper one.
+
+    A little deeper than its reader needs, for those who looked at the clock a moment before.
+    """
     recent = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
-    return recent if frame.lower >= recent else now - conf.DISPATCH_LOOKBACK
+    return (recent if frame.lower >= recent else now - conf.DISPATCH_LOOKBACK) - _A_MINUTE
 
 
 def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
