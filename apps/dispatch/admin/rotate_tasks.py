@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -16,13 +16,15 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, shown_time
+from apps.common.admin.display import column, quota_bar, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
+from apps.dispatch.admin.filters import ModeFilter, RunsIn, StatusFilter, TasksFor
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
+from apps.dispatch.services import tasks
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 OTHER_WHEN = ("time_zone", "start_at", "end_at", "misfire", "misfire_limit")
@@ -101,12 +103,20 @@ class RotateTaskAdmin(TaskAdmin):
         "shown_status",
         "shown_rule",
         "next_due",
-        "mode_word",
         "quota",
+        "room",
+        "mode_word",
         "priority",
     )
+    list_filter = (TasksFor, StatusFilter, ModeFilter, RunsIn)
 
     # --- the list ---------------------------------------------------------------------------------
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        super().prepare_page(request, rows)
+        active = tasks.active_rotations({row.executor_id for row in rows})
+        for row in rows:
+            row.executor_rotations = active[row.executor_id]
+
     @column(_("rule"))
     def shown_rule(self, task: RotateTask) -> str:
         return task.summary.text(gettext)
@@ -118,6 +128,15 @@ class RotateTaskAdmin(TaskAdmin):
             "-" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
         )
 
+    @column(_("executor's rotations"))
+    def room(self, task: Any) -> SafeString:
+        """How many of the rotations that its executor may have are taken."""
+        return quota_bar(
+            task.executor_rotations,
+            conf.ROTATIONS_PER_EXECUTOR,
+            meaning=gettext("%(handed)d of at most %(times)d active rotations"),
+        )
+
     # --- the page ---------------------------------------------------------------------------------
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         return [Panel(_("Due"), self._due(row)), *super().panels(request, row)]
@@ -126,9 +145,6 @@ class RotateTaskAdmin(TaskAdmin):
     def _due(task: RotateTask) -> SafeString:
         """The rule in words, the next instants, and how many rotations the executor has."""
         coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
-        active: QuerySet[RotateTask] = RotateTask.objects.filter(
-            executor=task.executor_id, status=RotateTask.Status.ACTIVE
-        )
         return format_html(
             '<p>{}</p><ol class="plain-list">{}</ol><p>{}</p>',
             task.summary.text(gettext),
@@ -136,7 +152,7 @@ class RotateTaskAdmin(TaskAdmin):
             gettext("%(executor)s has %(count)s of at most %(most)s active rotations.")
             % {
                 "executor": task.executor.name,
-                "count": active.count(),
+                "count": tasks.active_rotations([task.executor_id])[task.executor_id],
                 "most": conf.ROTATIONS_PER_EXECUTOR,
             },
         )

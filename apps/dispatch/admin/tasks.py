@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -24,10 +23,8 @@ from apps.common.admin.display import (
     state_label,
     text_column,
 )
-from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
-from apps.dispatch.admin.filters import TasksFor
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.models import Dispatch, Executor, Task
 from apps.dispatch.services import tasks
@@ -48,25 +45,6 @@ MODE_WORDS = {
 MOST_DISPATCHES = 10
 
 
-class StatusFilter(ChoiceFilter):
-    """Deleted tasks are kept for their history and shown only when asked for."""
-
-    title = _("status")
-    parameter = "status"
-    options = Task.Status.choices
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if not self.used_parameters.get(self.parameter):
-            return queryset.exclude(status=Task.Status.DELETED)
-        return super().queryset(request, queryset)
-
-
-class ModeFilter(ChoiceFilter):
-    title = _("mode")
-    parameter = "mode"
-    options = Task.Mode.choices
-
-
 class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
     """A subclass names its form and columns.
 
@@ -78,7 +56,6 @@ class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
     when: ClassVar[tuple[str, ...]] = ("start_at", "end_at")
     when_read_only: ClassVar[tuple[str, ...]] = when
     list_select_related = ("executor",)
-    list_filter: ClassVar[Any] = (TasksFor, StatusFilter, ModeFilter)
     list_defer = ("params",)
     search_fields = ("title",)
     search_help_text = _("Part of a title")

@@ -3,9 +3,11 @@ raises the plan version of the old and the new executor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
+
+from django.db.models import Count
 
 from apps.common import clock
 from apps.common.conf import conf
@@ -178,6 +180,13 @@ def handed_of(tasks: list[TaskT]) -> dict[int, int]:
         if present[task] == occurrence:
             handed[task] = count
     return handed
+
+
+def active_rotations(executors: Collection[int]) -> dict[int, int]:
+    """How many active rotations are addressed to each of the executors, by their ids."""
+    active = RotateTask.objects.filter(executor__in=executors, status=ACTIVE)
+    counted = active.order_by().values_list("executor").annotate(Count("pk"))
+    return {**dict.fromkeys(executors, 0), **dict(counted)}
 
 
 def _present(task: Task, now: datetime) -> int:

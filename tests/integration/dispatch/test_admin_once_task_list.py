@@ -35,19 +35,30 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
     assert "0 / 3" in text_of(page)
 
 
-def test_list_starts_with_the_last_seven_days_and_all_to_come(
+def test_list_shows_seven_days_back_and_ahead(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
-    """S0.31: seven days unless told otherwise, a period when told."""
+    """S0.31: seven days unless told otherwise, a period when told, and the whole of a first and
+    last day."""
     group = factories.group()
-    now = frozen_clock.instant
-    for days in (-30, -8, -6, 0, 30):
-        factories.once_task(group, title=f"{days}", start_at=now + timedelta(days=days))
-    assert titles(admin_client) == ["30", "0", "-6"]
+    midnight = frozen_clock.instant.replace(hour=0)
+    second = timedelta(seconds=1)
+    for title, start_at in (
+        ("long ago", midnight - timedelta(days=30)),
+        ("too early", midnight - timedelta(days=7) - second),
+        ("first", midnight - timedelta(days=7)),
+        ("now", frozen_clock.instant),
+        ("last", midnight + timedelta(days=8) - second),
+        ("too late", midnight + timedelta(days=8)),
+    ):
+        factories.once_task(group, title=title, start_at=start_at)
+    assert titles(admin_client) == ["last", "now", "first"]
     shown = form_of(admin_client.get(LIST), "from_day")
-    assert shown["from_day"] == "2026-02-23"
-    day = {"from_day": "2026-01-01", "to_day": "2026-02-22"}
-    assert titles(admin_client, **day) == ["-8", "-30"]
+    assert (shown["from_day"], shown["to_day"]) == ("2026-02-23", "2026-03-09")
+    period = {"from_day": "2026-01-01", "to_day": "2026-02-22"}
+    assert titles(admin_client, **period) == ["too early", "long ago"]
+    assert titles(admin_client, from_day="2026-03-10") == ["too late"]
+    assert titles(admin_client, to_day="2026-02-01") == ["long ago"]
 
 
 def titles(client: Client, **query: str) -> list[str]:

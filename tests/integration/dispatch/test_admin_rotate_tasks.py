@@ -1,16 +1,18 @@
 """Rotations in the admin: planned by rule, with the next instants and words beside it. S0.11,
-S0.23."""
+S0.23, S0.31."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.urls import reverse
 
 from apps.dispatch.models import RotateTask
-from apps.dispatch.services import tasks
+from apps.dispatch.services import pull, tasks
 from tests import factories
+from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -119,3 +121,54 @@ def test_operator_pauses_resumes_and_deletes_with_reason(role_client: Any) -> No
             302,
         }
         assert RotateTask.objects.get().status == status
+
+
+def test_list_shows_the_rotations_that_run_in_the_period(
+    admin_client: Any, frozen_clock: Any
+) -> None:
+    """S0.31: seven days back and ahead unless told otherwise."""
+    alice, now = factories.member("uid_alice"), frozen_clock.instant
+    for title, start, end in (
+        ("over", -30, -8),
+        ("until last week", -30, -6),
+        ("for years", -800, None),
+        ("from next week", 6, None),
+        ("later", 8, None),
+    ):
+        ends = None if end is None else now + timedelta(days=end)
+        factories.rotation(alice, title, start_at=now + timedelta(days=start), end_at=ends)
+
+    assert titles(admin_client) == ["from next week", "for years", "until last week"]
+    past = {"from_day": "2026-01-01", "to_day": "2026-02-15"}
+    assert titles(admin_client, **past) == ["for years", "until last week", "over"]
+    assert titles(admin_client, from_day="2026-03-10") == ["later", "from next week", "for years"]
+
+
+def titles(client: Any, **query: str) -> list[str]:
+    return [task.title for task in client.get(reverse(LIST), query).context["cl"].result_list]
+
+
+def test_list_tells_stock_and_room_in_as_few_queries_for_fifty_rows_as_for_two(
+    admin_client: Any, frozen_clock: Any, django_assert_max_num_queries: Any
+) -> None:
+    """S0.23, S0.31: of the current occurrence, and of what the executor may have."""
+    groups = [factories.group(f"gid_{n}", members=[f"uid_{n}"]) for n in range(5)]
+    for n in range(50):
+        factories.rotation(groups[n % 5], f"Task {n}", mode="multi", dispatch_times=3)
+    factories.rotation(groups[0], "Resting", status="paused")
+    pull.take_next(factories.member("uid_4"))
+    admin_client.get(reverse(LIST))
+
+    with django_assert_max_num_queries(7) as few:
+        two = admin_client.get(reverse(LIST), {"q": "Task 4"})
+    with django_assert_max_num_queries(len(few)):
+        page = admin_client.get(reverse(LIST))
+
+    assert len(two.context["cl"].result_list) == 14
+    assert len(page.context["cl"].result_list) == 50
+    text = text_of(page)
+    assert "1 / 3" in text
+    assert "0 / 3" in text
+    assert "10 / 100" in text
+    frozen_clock.advance(minutes=30)
+    assert "1 / 3" not in text_of(admin_client.get(reverse(LIST)))
