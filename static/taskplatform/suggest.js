@@ -1,4 +1,5 @@
-// Fills the datalist beside a name box with what the server suggests for the text typed so far.
+// Fills the datalist beside a name box with what the server suggests for the text typed so far;
+// in a box for several names, for the last of them.
 (() => {
   "use strict";
 
@@ -13,15 +14,16 @@
     let asked = null;
 
     async function ask() {
-      const term = input.value.trim();
-      if (term === asked) return;
-      asked = term;
+      const typed = "several" in list.dataset ? input.value.match(/^(.*[\s,;])?(.*)$/) : ["", "", input.value];
+      const [before, term] = [typed[1] || "", typed[2].trim()];
+      if (before + term === asked) return;
+      asked = before + term;
       const url = new URL(list.dataset.suggestions, window.location.href);
       url.searchParams.set("term", term);
       const answer = await fetch(url, { headers: { Accept: "application/json" } });
-      if (!answer.ok || term !== asked) return;
+      if (!answer.ok || before + term !== asked) return;
       const { names } = await answer.json();
-      list.replaceChildren(...names.map((name) => new Option(name, name)));
+      list.replaceChildren(...names.map((name) => new Option(name, before + name)));
     }
 
     input.addEventListener("focus", ask);

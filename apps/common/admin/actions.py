@@ -1,14 +1,16 @@
 """Actions that ask for a reason: on the list for many rows, on the page of a row for that one.
 
-The confirm page is a plain form. A row is acted on by the method that the action was made of, in
-the transaction of the service it calls; what it raises as PlatformError skips this row and no
-other. Sending the form again repeats what the service makes of a repeat.
+The confirm page is a plain form, which may ask for more than the reason. A row is acted on by the
+method that the action was made of, in the transaction of the service it calls; what it raises as
+PlatformError skips this row and no other. An action with `at_once` is given all rows together and
+says itself what became of each. Sending the form again repeats what the service makes of a repeat.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +43,35 @@ def actor_of(request: HttpRequest) -> str:
     return f"admin:{request.user.get_username()}"
 
 
+class ReasonForm(forms.Form):
+    """A subclass asks for more: its values are given to the action by their names.
+
+    `request` is that of the person who is asked.
+    """
+
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=MOST_REASON,
+        help_text=_("Kept in the journal beside your name."),
+        widget=TextareaWidget(attrs={"rows": 3}),
+    )
+
+    def __init__(self, *args: Any, request: HttpRequest | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.request = request
+        self.order_fields([name for name in self.fields if name != "reason"])
+        self.visible_fields()[0].field.widget.attrs["autofocus"] = True
+
+
+class OnceForm(ReasonForm):
+    """For actions that would do more when repeated: `once` is the same when a form is sent twice,
+    and another one whenever it is opened."""
+
+    once = forms.CharField(
+        max_length=64, required=False, initial=secrets.token_hex, widget=forms.HiddenInput
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReasonAction:
     """How a reasoned action presents itself; `offered(row)` says whether a row's page has it."""
@@ -52,6 +83,8 @@ class ReasonAction:
     icon: str
     is_dangerous: bool
     offered: Callable[[Any], bool]
+    form: type[ReasonForm]
+    at_once: bool
 
 
 def reason_action(
@@ -62,12 +95,15 @@ def reason_action(
     icon: str = "",
     is_dangerous: bool = False,
     offered: Callable[[Any], bool] = lambda row: True,
+    form: type[ReasonForm] = ReasonForm,
+    at_once: bool = False,
 ) -> Callable[[Act], Callable[..., Any]]:
     """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
 
     The method returns False when there was nothing left to do, and raises PlatformError when the
-    row's state does not allow it; both count as skipped. `permission` is that of
-    `has_<permission>_permission`. Name the method in `actions`.
+    row's state does not allow it; both count as skipped. With `at_once` it is given the queryset of
+    all rows that this person may see and returns an Outcome; PlatformError then refuses them all.
+    `permission` is that of `has_<permission>_permission`. Name the method in `actions`.
     """
 
     def decorate(act: Act) -> Callable[..., Any]:
@@ -86,27 +122,23 @@ def reason_action(
             icon=icon,
             is_dangerous=is_dangerous,
             offered=offered,
+            form=form,
+            at_once=at_once,
         )
         return action
 
     return decorate
 
 
-class ReasonForm(forms.Form):
-    reason = forms.CharField(
-        label=_("Reason"),
-        max_length=MOST_REASON,
-        help_text=_("Kept in the journal beside your name."),
-        widget=TextareaWidget(attrs={"rows": 3, "autofocus": True}),
-    )
-
-
 @dataclass(kw_only=True)
 class Outcome:
-    """What became of each row: how many were acted on, and which was skipped for what."""
+    """How many rows were acted on, or things were made of them, and which was skipped for what.
+
+    A row that is skipped for None had nothing left to be done.
+    """
 
     done: int = 0
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    skipped: list[tuple[str, str | None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +181,15 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
     back = _local(given.get("back", ""), admin, pks)
     if request.method != "POST":
         return _confirm(admin, request, spec, pks, back=back)
-    form = ReasonForm(request.POST)
+    form = spec.form(request.POST, request=request)
     if len(pks) > MOST_ROWS or not form.is_valid():
         return _confirm(admin, request, spec, pks, back=back, form=form)
-    outcome = _carry_out(admin, request, spec, pks, form.cleaned_data["reason"])
+    carry_out = _carry_out_at_once if spec.at_once else _carry_out
+    try:
+        outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
+    except PlatformError as error:
+        form.add_error(None, error.detail)
+        return _confirm(admin, request, spec, pks, back=back, form=form)
     return _report(admin, request, spec, outcome, back)
 
 
@@ -221,7 +258,7 @@ def _confirm(
         "opts": admin.opts,
         "spec": spec,
         "url": admin.act_url(spec.act.__name__),
-        "form": form or ReasonForm(),
+        "form": form or spec.form(request=request),
         "rows": [shown_text(admin.row_label(row), most=MOST_LABEL) for row in rows],
         "more": max(0, len(pks) - MOST_NAMED),
         "count": len(pks),
@@ -232,7 +269,11 @@ def _confirm(
 
 
 def _carry_out(
-    admin: Any, request: HttpRequest, spec: ReasonAction, pks: Sequence[Any], reason: str
+    admin: Any,
+    request: HttpRequest,
+    spec: ReasonAction,
+    pks: Sequence[Any],
+    asked: Mapping[str, Any],
 ) -> Outcome:
     rows = _rows(admin, request).in_bulk(list(pks))
     outcome = Outcome()
@@ -242,15 +283,29 @@ def _carry_out(
             outcome.skipped.append((str(pk), gettext("There is no such row.")))
             continue
         try:
-            acted = spec.act(admin, row, reason=reason, actor=actor_of(request))
+            acted = spec.act(admin, row, actor=actor_of(request), **asked)
         except PlatformError as error:
             outcome.skipped.append((admin.row_label(row), error.detail))
             continue
         if acted is False:
-            outcome.skipped.append((admin.row_label(row), gettext("Nothing was left to do.")))
+            outcome.skipped.append((admin.row_label(row), None))
         else:
             outcome.done += 1
     return outcome
+
+
+def _carry_out_at_once(
+    admin: Any,
+    request: HttpRequest,
+    spec: ReasonAction,
+    pks: Sequence[Any],
+    asked: Mapping[str, Any],
+) -> Outcome:
+    rows = _rows(admin, request).filter(pk__in=pks)
+    unseen = sorted({*pks} - {*rows.values_list("pk", flat=True)})
+    outcome: Any = spec.act(admin, rows, actor=actor_of(request), **asked)
+    skipped = [(str(pk), gettext("There is no such row.")) for pk in unseen]
+    return Outcome(done=outcome.done, skipped=[*outcome.skipped, *skipped])
 
 
 def _report(
@@ -258,12 +313,15 @@ def _report(
 ) -> HttpResponseBase:
     """A message where one line tells all; a page that lists the skipped rows otherwise."""
     done, skipped = outcome.done, len(outcome.skipped)
+    nothing = gettext("Nothing was left to do.")
     counted = ngettext("%d row done.", "%d rows done.", done) % done
     if not skipped:
         admin.message_user(request, f"{spec.description}: {counted}", messages.SUCCESS)
         return HttpResponseRedirect(back)
     if done == 0 and skipped == 1:
-        admin.message_user(request, f"{spec.description}: {outcome.skipped[0][1]}", messages.ERROR)
+        admin.message_user(
+            request, f"{spec.description}: {outcome.skipped[0][1] or nothing}", messages.ERROR
+        )
         return HttpResponseRedirect(back)
     request.current_app = admin.admin_site.name
     context = {
@@ -274,7 +332,9 @@ def _report(
         "counted": counted,
         "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
         "done": done,
-        "skipped": [(shown_text(row, most=MOST_LABEL), why) for row, why in outcome.skipped],
+        "skipped": [
+            (shown_text(row, most=MOST_LABEL), why or nothing) for row, why in outcome.skipped
+        ],
         "back": back,
     }
     return TemplateResponse(request, "admin/reason_report.html", context)

@@ -13,7 +13,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import CountFreeMixin, VersionedModelAdmin, reason_action
+from apps.common.admin import CountFreeMixin, VersionedModelAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -25,6 +25,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
+from apps.dispatch.admin.task_actions import TaskActions
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.models import Dispatch, Executor, Task
 from apps.dispatch.services import tasks
@@ -45,7 +46,7 @@ MODE_WORDS = {
 MOST_DISPATCHES = 10
 
 
-class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
+class TaskAdmin(TaskActions, CountFreeMixin, VersionedModelAdmin):
     """A subclass names its form and columns.
 
     `when` are the fields that say when a task is due, and `when_read_only` the same ones for who
@@ -61,7 +62,6 @@ class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
     search_help_text = _("Part of a title")
     ordering = ("-pk",)
     payload_fields = ("shown_params",)
-    actions = ("pause", "resume", "delete_task")
 
     shown_status = state_label("status", STATUS_COLOURS, _("status"))
     shown_title = text_column("title", _("title"), ordering="title")
@@ -72,6 +72,9 @@ class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
         handed = tasks.handed_of(list(rows))
         for row in rows:
             row.handed = handed[row.pk]
+
+    def row_label(self, row: Any) -> str:
+        return f"{row.title} · {row.executor.name}"
 
     @column(_("executor"))
     def executor_link(self, task: Task) -> SafeString:
@@ -121,9 +124,6 @@ class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_over = obj is not None and obj.status == Task.Status.DELETED
         return not is_over and super().has_change_permission(request, obj)
-
-    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
-        return self._has_own_permission(request, f"delete_{self.opts.model_name}")
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
         fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
@@ -190,42 +190,3 @@ class TaskAdmin(CountFreeMixin, VersionedModelAdmin):
             entries.filter(type_or_task=f"{row.source}:{row.pk}"),
             shows_payload=self.has_payload_permission(request),
         )
-
-    # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
-        description=_("Pause"),
-        permission="change",
-        question=_("They are kept and no longer handed out; open dispatches go on."),
-        icon="pause_circle",
-        offered=lambda task: task.status == Task.Status.ACTIVE,
-    )
-    def pause(self, row: Any, *, reason: str, actor: str) -> bool:
-        return _set_status(row, Task.Status.PAUSED, reason=reason, actor=actor)
-
-    @reason_action(
-        description=_("Resume"),
-        permission="change",
-        question=_("They are handed out again when they are due."),
-        icon="play_circle",
-        offered=lambda task: task.status == Task.Status.PAUSED,
-    )
-    def resume(self, row: Any, *, reason: str, actor: str) -> bool:
-        return _set_status(row, Task.Status.ACTIVE, reason=reason, actor=actor)
-
-    @reason_action(
-        description=_("Delete"),
-        permission="mark_deleted",
-        question=_("They are never handed out again and kept for their history. This is final."),
-        icon="delete",
-        is_dangerous=True,
-        offered=lambda task: task.status != Task.Status.DELETED,
-    )
-    def delete_task(self, row: Any, *, reason: str, actor: str) -> bool:
-        return tasks.delete_task(task=row, actor=actor, reason=reason)
-
-
-def _set_status(row: Any, status: str, *, reason: str, actor: str) -> bool:
-    if row.status == status:
-        return False
-    tasks.update_task(task=row, changes={"status": status}, actor=actor, reason=reason)
-    return True

@@ -43,6 +43,7 @@ def edit_entry(
     reason: str = "",
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
+    trace_id: str = "",
 ) -> journal.Entry:
     """The journal's entry for an edit of the plan, with the changed values before and after."""
     label, executor = str(subject._meta.model_name), ""
@@ -60,6 +61,7 @@ def edit_entry(
         actor=actor,
         reason=reason,
         data={"before": dict(before or {}), "after": dict(after or {})},
+        trace_id=trace_id,
     )
 
 

@@ -3,7 +3,8 @@ raises the plan version of the old and the new executor."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,8 +20,9 @@ from apps.dispatch.rules.params import check_params
 from apps.dispatch.rules.recurrence import occurrence_of, parse_rule
 from apps.dispatch.rules.task import check_misfire_limit, check_task
 from apps.dispatch.rules.zones import parse_zone
-from apps.dispatch.services.audit import record_edit, take_version
+from apps.dispatch.services.audit import edit_entry, take_version
 from apps.dispatch.services.templates import check_usable
+from apps.journal import services as journal
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
@@ -42,29 +44,9 @@ def create_task(
     Invalid with every wrong field, params against the template's schema included. LimitReached
     when the executor has as many active rotations as it may have.
     """
-    now = clock.now()
-    _check_names(model, fields)
-    start_at = fields.pop("start_at", None) or now
-    task = model(
-        title=title,
-        executor=executor,
-        start_at=start_at,
-        created_at=now,
-        created_by=actor,
-        updated_at=now,
-        updated_by=actor,
-        **fields,
-    )
-    if task.status == DELETED:
-        raise Invalid.field("status", "A new task is active or paused.")
-    if isinstance(task, RotateTask):
-        task.effective_from = start_at
-    _check(task, template_is_new=True)
-    _demand_room(task, was_counted=False)
-    task.save(force_insert=True)
-    _use_template(task.template, now)
-    Executor.objects.filter(pk=executor.pk).raise_plan_version()
-    record_edit(task, "task_created", now=now, actor=actor, after=_shown(task))
+    fields |= {"title": title, "executor": executor}
+    task, edit = plan(model, fields, now=clock.now(), actor=actor)
+    tell([edit])
     return task
 
 
@@ -82,49 +64,11 @@ def update_task(
     A rotation whose rule, zone or start changed, or that was resumed, has no occurrences before
     this moment. Conflict when `version` is given and no longer current, or the task is deleted.
     """
-    model = type(task)
-    _check_names(model, changes)
-    current = take_version(model, task.pk, version)
-    if current.status == DELETED:
-        raise Conflict(f"Task {task.pk} is deleted; plan a new one.")
-    if changes.get("status") == DELETED:
-        raise Invalid.field("status", "Delete the task instead of setting this status.")
-    before = _shown(current)
-    old_executor, old_template = current.executor_id, current.template_id
-    for name, value in changes.items():
-        setattr(current, name, value)
-    after = _shown(current)
-    changed: list[str] = [name for name in model.editable if before[name] != after[name]]
-    if not changed:
-        return current
-    _check(current, template_is_new=current.template_id != old_template)
-    was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
-    _demand_room(current, was_counted=was_counted)
-    now = clock.now()
-    written = [*changed, "version", "updated_at", "updated_by"]
-    if isinstance(current, RotateTask) and _is_another_series(current, changed):
-        current.effective_from = now
-        written.append("effective_from")
-    current.version += 1
-    current.updated_at, current.updated_by = now, actor
-    current.save(update_fields=written)
-    _use_template(current.template, now)
-    Executor.objects.filter(pk__in={old_executor, current.executor_id}).raise_plan_version()
-    record_edit(
-        current,
-        "task_changed",
-        now=now,
-        actor=actor,
-        reason=reason,
-        before={name: before[name] for name in changed},
-        after={name: after[name] for name in changed},
-    )
+    current = take_version(type(task), task.pk, version)
+    edit = change(current, changes, now=clock.now(), actor=actor, reason=reason)
+    if edit is not None:
+        tell([edit])
     return current
-
-
-def _is_another_series(task: RotateTask, changed: list[str]) -> bool:
-    resumed = "status" in changed and task.status == ACTIVE
-    return resumed or not set(changed).isdisjoint(RotateTask.rule_fields)
 
 
 @transactional
@@ -134,27 +78,128 @@ def delete_task(*, task: TaskT, actor: str, version: int | None = None, reason: 
     Waits for hand-outs in flight, because they hold the task's row; open dispatches go on.
     """
     current = take_version(type(task), task.pk, version)
+    edit = mark_deleted(current, now=clock.now(), actor=actor, reason=reason)
+    if edit is not None:
+        tell([edit])
+    return edit is not None
+
+
+# --- the steps, of which a batch takes many and tells of them at once ---------------------------
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A write that `tell` has to follow in the same transaction."""
+
+    executors: frozenset[int]
+    entry: journal.Entry
+
+
+def tell(edits: Sequence[Edit]) -> None:
+    """Raise the plan version of everybody concerned once, and write the journal."""
+    concerned = {pk for edit in edits for pk in edit.executors}
+    Executor.objects.filter(pk__in=concerned).raise_plan_version()
+    journal.write([edit.entry for edit in edits])
+
+
+def plan(
+    model: type[TaskT],
+    fields: dict[str, Any],
+    *,
+    now: datetime,
+    actor: str,
+    effective_from: datetime | None = None,
+    **told: Any,
+) -> tuple[TaskT, Edit]:
+    """Write a new task, all of whose fields are judged first; `told` goes into the journal."""
+    _check_names(model, fields)
+    start_at = fields.get("start_at") or now
+    task = model(
+        **{**fields, "start_at": start_at},
+        created_at=now,
+        created_by=actor,
+        updated_at=now,
+        updated_by=actor,
+    )
+    if task.status == DELETED:
+        raise Invalid.field("status", "A new task is active or paused.")
+    if isinstance(task, RotateTask):
+        task.effective_from = effective_from or start_at
+    _check(task, template_is_new=True)
+    _demand_room(task, was_counted=False)
+    task.save(force_insert=True)
+    _use_template(task.template, now)
+    after = {**_shown(task), **told.pop("after", {})}
+    entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **told)
+    return task, Edit(frozenset({task.executor_id}), entry)
+
+
+def change(
+    current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str, **told: Any
+) -> Edit | None:
+    """Write the changes to the locked row, all judged first; None when they change nothing."""
+    model = type(current)
+    _check_names(model, changes)
     if current.status == DELETED:
-        return False
-    now = clock.now()
+        raise Conflict(f"Task {current.pk} is deleted; plan a new one.")
+    if changes.get("status") == DELETED:
+        raise Invalid.field("status", "Delete the task instead of setting this status.")
+    before = _shown(current)
+    old_executor, old_template = current.executor_id, current.template_id
+    for name, value in changes.items():
+        setattr(current, name, value)
+    after = _shown(current)
+    changed: list[str] = [name for name in model.editable if before[name] != after[name]]
+    if not changed:
+        return None
+    _check(current, template_is_new=current.template_id != old_template)
+    was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
+    _demand_room(current, was_counted=was_counted)
+    written = [*changed, "version", "updated_at", "updated_by"]
+    if isinstance(current, RotateTask) and _is_another_series(current, changed):
+        current.effective_from = now
+        written.append("effective_from")
+    current.version += 1
+    current.updated_at, current.updated_by = now, actor
+    current.save(update_fields=written)
+    _use_template(current.template, now)
+    entry = edit_entry(
+        current,
+        "task_changed",
+        now=now,
+        actor=actor,
+        before={name: before[name] for name in changed},
+        after={name: after[name] for name in changed},
+        **told,
+    )
+    return Edit(frozenset({old_executor, current.executor_id}), entry)
+
+
+def _is_another_series(task: RotateTask, changed: list[str]) -> bool:
+    resumed = "status" in changed and task.status == ACTIVE
+    return resumed or not set(changed).isdisjoint(RotateTask.rule_fields)
+
+
+def mark_deleted(current: TaskT, *, now: datetime, actor: str, **told: Any) -> Edit | None:
+    """Mark the locked row deleted; None when it is already."""
+    if current.status == DELETED:
+        return None
     before = current.status
     current.status = DELETED
     current.version += 1
     current.updated_at, current.updated_by = now, actor
     current.save(update_fields=["status", "version", "updated_at", "updated_by"])
-    Executor.objects.filter(pk=current.executor_id).raise_plan_version()
-    record_edit(
+    entry = edit_entry(
         current,
         "task_deleted",
         now=now,
         actor=actor,
-        reason=reason,
         before={"status": before},
         after={"status": current.status},
+        **told,
     )
-    return True
+    return Edit(frozenset({current.executor_id}), entry)
 
 
+# --- looking ------------------------------------------------------------------------------------
 def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
     """The task, unless deleted; NotFound also when outside the executors in `bound`."""
     tasks: Any = model.objects.standing().select_related("executor", "template")

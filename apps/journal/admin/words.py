@@ -35,6 +35,7 @@ EVENTS = {
     "late_result": Event(_("Late result"), "schedule", "warning"),
     "task_created": Event(_("Task created"), "add_circle", "success"),
     "task_changed": Event(_("Task changed"), "edit", "info"),
+    "task_copied": Event(_("Task copied"), "content_copy", "info"),
     "task_deleted": Event(_("Task deleted"), "delete", "danger"),
     "executor_created": Event(_("Executor created"), "add_circle", "success"),
     "executor_changed": Event(_("Executor changed"), "edit", "info"),
@@ -64,6 +65,8 @@ STATES = {
 }
 NAMES = {
     "add": _("add"),
+    "copied_from": _("copied from"),
+    "copies": _("copies"),
     "dispatch_times": _("dispatch times"),
     "enabled": _("enabled"),
     "end_at": _("end"),

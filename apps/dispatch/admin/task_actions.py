@@ -1,0 +1,147 @@
+"""What operators do to many tasks at once, or to the one on the page: pause, resume, copy, delete.
+
+Each also has a shift, which its own admin explains, because it moves another thing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import OnceForm, Outcome, PlatformModelAdmin, reason_action
+from apps.common.admin.key_choice import KeyChoicesField
+from apps.common.admin.theme import TextWidget
+from apps.common.errors import Invalid
+from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.models import Executor, Task
+from apps.dispatch.rules.shift import MOST, parse_shift
+from apps.dispatch.services import bulk
+
+MOST_EXECUTORS = 100
+
+
+class ShiftForm(OnceForm):
+    by = forms.CharField(
+        label=_("Shift by"),
+        max_length=40,
+        widget=TextWidget(attrs={"placeholder": "+2h", "spellcheck": "false"}),
+        help_text=_("+2h is later, -30m earlier; also +1d12h or +1w. A day is 24 hours."),
+    )
+
+    def clean_by(self) -> timedelta:
+        text: str = self.cleaned_data["by"]
+        try:
+            return parse_shift(text)
+        except Invalid as error:
+            raise ValidationError(
+                gettext(
+                    "%(text)s is not a shift; write for example +2h, -30m or +1d12h, "
+                    "at most %(days)d days."
+                )
+                % {"text": repr(text), "days": MOST.days}
+            ) from error
+
+
+class CopyForm(OnceForm):
+    executors = KeyChoicesField(
+        rows=Executor.objects.none(),
+        suggestions=NAMES_URL,
+        most=MOST_EXECUTORS,
+        label=_("For"),
+        help_text=_("Names of users (uid_…) or groups (gid_…), divided by blanks or commas."),
+    )
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        super().__init__(*args, request=request, **kwargs)
+        chosen: Any = self.fields["executors"]
+        chosen.rows = Executor.objects.visible_to(request.user)
+
+
+class TaskActions(PlatformModelAdmin):
+    """Before VersionedModelAdmin, for both kinds of task."""
+
+    actions = ("pause", "resume", "shift", "copy", "delete_task")
+
+    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
+        return self._has_own_permission(request, f"delete_{self.opts.model_name}")
+
+    @reason_action(
+        description=_("Pause"),
+        permission="change",
+        question=_("They are kept and no longer handed out; open dispatches go on."),
+        icon="pause_circle",
+        offered=lambda task: task.status == Task.Status.ACTIVE,
+        at_once=True,
+    )
+    def pause(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
+        return self.told(
+            rows, bulk.set_status(rows, Task.Status.PAUSED, actor=actor, reason=reason)
+        )
+
+    @reason_action(
+        description=_("Resume"),
+        permission="change",
+        question=_("They are handed out again when they are due."),
+        icon="play_circle",
+        offered=lambda task: task.status == Task.Status.PAUSED,
+        at_once=True,
+    )
+    def resume(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
+        return self.told(
+            rows, bulk.set_status(rows, Task.Status.ACTIVE, actor=actor, reason=reason)
+        )
+
+    @reason_action(
+        description=_("Copy"),
+        permission="add",
+        question=_(
+            "Each is planned for these executors as well, with the same times, params and rules. "
+            "The originals stay as they are, and nothing of a copy is handed out yet."
+        ),
+        icon="content_copy",
+        offered=lambda task: task.status != Task.Status.DELETED,
+        form=CopyForm,
+        at_once=True,
+    )
+    def copy(
+        self,
+        rows: QuerySet[Any],
+        *,
+        executors: list[Executor],
+        reason: str,
+        actor: str,
+        once: str,
+    ) -> Outcome:
+        return self.told(rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
+
+    @reason_action(
+        description=_("Delete"),
+        permission="mark_deleted",
+        question=_("They are never handed out again and kept for their history. This is final."),
+        icon="delete",
+        is_dangerous=True,
+        offered=lambda task: task.status != Task.Status.DELETED,
+        at_once=True,
+    )
+    def delete_task(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
+        return self.told(rows, bulk.delete(rows, actor=actor, reason=reason))
+
+    def told(self, rows: QuerySet[Any], outcome: bulk.Outcome) -> Outcome:
+        """The outcome with the tasks by their names."""
+        refused = {refusal.task for refusal in outcome.refused}
+        labels = {row.pk: self.row_label(row) for row in rows.filter(pk__in=refused)}
+        skipped = [
+            (
+                " → ".join(filter(None, [labels.get(left.task, str(left.task)), left.executor])),
+                left.why,
+            )
+            for left in outcome.refused
+        ]
+        return Outcome(done=outcome.done, skipped=skipped)

@@ -1,0 +1,258 @@
+"""Edits of many tasks: in batches, each of which is one transaction, tells every executor's queue
+once and writes the journal in one statement. What one row refuses keeps no other from its edit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, TypeVar
+
+from django.db import DatabaseError
+from django.db.models import QuerySet, prefetch_related_objects
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
+from apps.dispatch.rules.recurrence import Recurrence
+from apps.dispatch.services import tasks
+from apps.dispatch.services.audit import edit_entry
+from apps.dispatch.services.tasks import Edit
+from apps.journal.models import JournalEntry, Source
+
+logger = logging.getLogger(__name__)
+
+TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
+
+# Hand-outs of these tasks wait until their batch is through.
+BATCH = 100
+MOST_COPIES = 1000
+# So many instants tell whether a rotation is due at other times.
+COMPARED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A task that was left as it was; `why` None = there was nothing left to do."""
+
+    task: int
+    why: str | None
+    executor: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many edits were made, and which were not."""
+
+    done: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+
+    def __iadd__(self, other: Outcome) -> Outcome:
+        self.done += other.done
+        self.refused += other.refused
+        return self
+
+
+def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -> Outcome:
+    """Pause or resume the tasks; of resumed rotations as many as their executor has room for."""
+    told = {"actor": actor, "reason": reason}
+    return _in_batches(
+        rows, _one_each(lambda task, now: tasks.change(task, {"status": status}, now=now, **told))
+    )
+
+
+def delete(rows: QuerySet[TaskT], *, actor: str, reason: str) -> Outcome:
+    """Mark the tasks deleted."""
+    told = {"actor": actor, "reason": reason}
+    return _in_batches(rows, _one_each(lambda task, now: tasks.mark_deleted(task, now=now, **told)))
+
+
+def shift(
+    rows: QuerySet[TaskT], by: timedelta, *, actor: str, reason: str, once: str = ""
+) -> Outcome:
+    """Move start and end of the tasks; what has been handed out of a once task stays counted.
+
+    A rotation is another series from this moment on, as after any edit of its start; one that would
+    not be due at any other time is refused. A repeat with the same `once` changes nothing.
+    """
+
+    def moved(task: TaskT, now: datetime) -> Edit | None:
+        changes = _shifted(task, by)
+        if isinstance(task, RotateTask) and task.status != Task.Status.DELETED:
+            _demand_difference(task.recurrence, changes, now)
+        return tasks.change(task, changes, now=now, actor=actor, reason=reason, trace_id=once)
+
+    return _in_batches(rows, _one_each(moved), once=once)
+
+
+def copy(
+    rows: QuerySet[TaskT],
+    executors: Sequence[Executor],
+    *,
+    actor: str,
+    reason: str,
+    once: str = "",
+) -> Outcome:
+    """Plan each task for every one of the executors as well; nothing of a copy is handed out yet.
+
+    A copy of a rotation has the occurrences that the original has. LimitReached when that makes
+    more than MOST_COPIES. A repeat with the same `once` copies nothing again.
+    """
+    executors = sorted(executors, key=lambda executor: executor.pk)
+    if rows.count() * len(executors) > MOST_COPIES:
+        raise LimitReached(f"At most {MOST_COPIES} copies at once; choose fewer.")
+    told: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
+
+    def copied(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:
+        made: dict[str, str] = {}
+        for executor in executors:
+            try:
+                copy, edit = _copy(task, executor, now=now, **told)
+            except PlatformError as error:
+                yield Refusal(task.pk, error.detail, executor.name)
+                continue
+            made[executor.name] = f"{copy.source}:{copy.pk}"
+            yield edit
+        if made:
+            after = {"copies": made}
+            entry = edit_entry(task, "task_copied", now=now, after=after, **told)
+            yield Edit(frozenset(), entry)
+
+    batch = max(1, BATCH // max(1, len(executors)))
+    return _in_batches(rows, copied, once=once, executors=executors, batch=batch)
+
+
+# --- batches --------------------------------------------------------------------------------------
+Act = Callable[[Any, datetime], Iterator[Edit | Refusal]]
+
+
+def _one_each(act: Callable[[Any, datetime], Edit | None]) -> Act:
+    def acted(task: Any, now: datetime) -> Iterator[Edit | Refusal]:
+        yield act(task, now) or Refusal(task.pk, None)
+
+    return acted
+
+
+def _in_batches(
+    rows: QuerySet[Any],
+    act: Act,
+    *,
+    once: str = "",
+    executors: Sequence[Executor] = (),
+    batch: int = 0,
+) -> Outcome:
+    pks = sorted(rows.values_list("pk", flat=True))
+    batch = batch or BATCH
+    outcome = Outcome()
+    for start in range(0, len(pks), batch):
+        outcome += _surely(rows, pks[start : start + batch], act, once, executors)
+    return outcome
+
+
+def _surely(
+    rows: QuerySet[Any], pks: list[int], act: Act, once: str, executors: Sequence[Executor]
+) -> Outcome:
+    """A batch; or each row by itself, where the database does not take the batch."""
+    try:
+        return _batch(rows, pks, act, once, executors)
+    except DatabaseError:
+        logger.exception("an edit of %d tasks failed", len(pks))
+    if len(pks) == 1:
+        return Outcome(refused=[Refusal(pks[0], "The database did not take it; try again.")])
+    outcome = Outcome()
+    for pk in pks:
+        outcome += _surely(rows, [pk], act, once, executors)
+    return outcome
+
+
+@transactional
+def _batch(
+    rows: QuerySet[Any], pks: list[int], act: Act, once: str, executors: Sequence[Executor]
+) -> Outcome:
+    now = clock.now()
+    found = _locked(rows, pks, executors)
+    gone = {*pks} - {task.pk for task in found}
+    outcome = Outcome(refused=[Refusal(pk, "It does not exist any more.") for pk in sorted(gone)])
+    edits: list[Edit] = []
+    done_before = _done_before(found, once)
+    for task in found:
+        if task.pk in done_before:
+            outcome.refused.append(Refusal(task.pk, None))
+            continue
+        try:
+            for made in act(task, now):
+                if isinstance(made, Refusal):
+                    outcome.refused.append(made)
+                    continue
+                edits.append(made)
+                # Who is told of nothing new has only been noted in the journal.
+                outcome.done += bool(made.executors)
+        except PlatformError as error:
+            outcome.refused.append(Refusal(task.pk, error.detail))
+    tasks.tell(edits)
+    return outcome
+
+
+def _locked(rows: QuerySet[Any], pks: list[int], executors: Sequence[Executor]) -> list[Any]:
+    """The rows, locked in the order of their ids, and the executors whose room is looked at."""
+    found = list(rows.select_related(None).select_for_update().filter(pk__in=pks).order_by("pk"))
+    if rows.model is RotateTask:
+        concerned = {task.executor_id for task in found} | {row.pk for row in executors}
+        locked = Executor.objects.select_for_update().filter(pk__in=concerned)
+        list(locked.order_by("pk").values_list("pk"))
+    prefetch_related_objects(found, "executor", "template")
+    return found
+
+
+def _done_before(found: Sequence[Task], once: str) -> set[int]:
+    """Those that an edit with the same `once` has been made of."""
+    if not once or not found:
+        return set()
+    told = JournalEntry.objects.filter(
+        source=Source.PLAN,
+        subject_id__in=[task.pk for task in found],
+        type_or_task__in=[f"{task.source}:{task.pk}" for task in found],
+        trace_id=once,
+        event__in=("task_changed", "task_copied"),
+    )
+    return set(told.values_list("subject_id", flat=True))
+
+
+# --- what is done to one task -------------------------------------------------------------------
+def _shifted(task: Task, by: timedelta) -> dict[str, Any]:
+    try:
+        start_at: datetime = task.start_at + by  # type: ignore[attr-defined]
+        end_at: datetime | None = task.end_at and task.end_at + by  # type: ignore[attr-defined]
+    except OverflowError as error:
+        raise Invalid.field("start_at", "That lies beyond the calendar; shift by less.") from error
+    return {"start_at": start_at, "end_at": end_at}
+
+
+def _demand_difference(before: Recurrence, changes: dict[str, Any], now: datetime) -> None:
+    after = Recurrence(rule=before.rule, zone=before.zone, effective_from=now, **changes)
+    ahead = [list(islice(series.after(now), COMPARED)) for series in (before, after)]
+    if ahead[0] == ahead[1]:
+        raise Conflict(
+            "It would be due at the same times as before, because its rule goes by the clock or "
+            "it has ended; edit its rule or end instead."
+        )
+
+
+def _copy(task: TaskT, executor: Executor, *, now: datetime, **told: Any) -> tuple[TaskT, Edit]:
+    if task.status == Task.Status.DELETED:
+        raise Conflict(f"Task {task.pk} is deleted; copy one that stands.")
+    if task.executor_id == executor.pk:
+        raise Conflict(f"It is addressed to {executor.name} already.")
+    fields = {name: getattr(task, name) for name in task.editable}
+    fields["executor"] = executor
+    return tasks.plan(
+        type(task),
+        fields,
+        now=now,
+        effective_from=task.effective_from if isinstance(task, RotateTask) else None,
+        after={"copied_from": f"{task.source}:{task.pk}"},
+        **told,
+    )

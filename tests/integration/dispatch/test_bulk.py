@@ -1,0 +1,333 @@
+"""Edits of many tasks at once: S0.32, I7, I12, I23."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+
+from apps.common.errors import LimitReached
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
+from apps.dispatch.services import bulk, pull, tasks
+from apps.dispatch.services.bulk import Refusal
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+
+pytestmark = pytest.mark.django_db
+
+TOLD: dict[str, Any] = {"actor": "admin:olga", "reason": "Storm"}
+
+
+def once_tasks(count: int = 3, executor: Executor | None = None) -> list[OnceTask]:
+    executor = executor or factories.user()
+    return [factories.once_task(executor, title=f"Task {n}") for n in range(count)]
+
+
+def plan_versions() -> dict[str, int]:
+    return dict(Executor.objects.values_list("name", "plan_version"))
+
+
+def refused(outcome: bulk.Outcome) -> dict[int, str | None]:
+    return {refusal.task: refusal.why for refusal in outcome.refused}
+
+
+# --- pause, resume, delete ------------------------------------------------------------------------
+def test_many_are_paused_with_one_rise_of_each_plan_and_an_entry_each() -> None:
+    """S0.32, I12: bulk edits are batched, and nobody's queue is forgotten."""
+    alice, bob, carl = (factories.user(f"uid_{name}") for name in ("alice", "bob", "carl"))
+    mine = [*once_tasks(3, alice), *once_tasks(2, bob)]
+    once_tasks(1, carl)
+    versions = plan_versions()
+
+    outcome = bulk.set_status(
+        OnceTask.objects.filter(pk__in=[t.pk for t in mine]), "paused", **TOLD
+    )
+
+    assert (outcome.done, outcome.refused) == (5, [])
+    assert OnceTask.objects.filter(status="paused", version=2).count() == 5
+    raised = {name: count - versions[name] for name, count in plan_versions().items()}
+    assert raised == {"uid_alice": 1, "uid_bob": 1, "uid_carl": 0}
+    entries = JournalEntry.objects.filter(event="task_changed", reason="Storm", actor="admin:olga")
+    assert {entry.subject_id for entry in entries} == {task.pk for task in mine}
+    assert entries[0].data == {"before": {"status": "active"}, "after": {"status": "paused"}}
+
+
+def test_one_bad_row_keeps_no_other_from_its_edit() -> None:
+    first, gone, last = once_tasks()
+    tasks.delete_task(task=gone, actor="admin:vera")
+
+    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
+
+    assert outcome.done == 2
+    assert refused(outcome) == {gone.pk: f"Task {gone.pk} is deleted; plan a new one."}
+    assert set(OnceTask.objects.filter(status="paused")) == {first, last}
+
+
+def test_what_is_so_already_is_told_and_not_written_again() -> None:
+    once_tasks()
+    bulk.delete(OnceTask.objects.all(), **TOLD)
+    entries, versions = JournalEntry.objects.count(), plan_versions()
+
+    outcome = bulk.delete(OnceTask.objects.all(), **TOLD)
+
+    assert outcome.done == 0
+    assert set(refused(outcome).values()) == {None}
+    assert (JournalEntry.objects.count(), plan_versions()) == (entries, versions)
+
+
+def test_batches_are_bounded_and_the_statements_of_one_few(
+    django_assert_max_num_queries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch costs one UPDATE a row and some ten statements besides."""
+    once_tasks(20)
+    with django_assert_max_num_queries(20 + 12):
+        bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
+    told: list[int] = []
+    tell = tasks.tell
+    monkeypatch.setattr(tasks, "tell", lambda edits: told.append(len(edits)) or tell(edits))
+    monkeypatch.setattr(bulk, "BATCH", 8)
+
+    assert bulk.delete(OnceTask.objects.all(), **TOLD).done == 20
+
+    assert told == [8, 8, 4]
+
+
+def test_row_that_the_database_does_not_take_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = once_tasks()[1]
+    save = OnceTask.save
+
+    def fail(task: OnceTask, **kwargs: Any) -> None:
+        if task.pk == bad.pk:
+            raise DatabaseError("the disk has a hole here")
+        save(task, **kwargs)
+
+    monkeypatch.setattr(OnceTask, "save", fail)
+
+    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
+
+    assert outcome.done == 2
+    assert refused(outcome) == {bad.pk: "The database did not take it; try again."}
+    assert OnceTask.objects.filter(status="paused").count() == 2
+    assert JournalEntry.objects.filter(reason="Storm").count() == 2
+
+
+def test_only_the_given_rows_are_touched_however_they_change_meanwhile() -> None:
+    """What an operator may not see any more when the rows are locked is left alone."""
+    kept, moved = once_tasks(2)
+    rows = OnceTask.objects.filter(executor=kept.executor_id)
+    pks = sorted(rows.values_list("pk", flat=True))
+    tasks.update_task(task=moved, changes={"executor": factories.user("uid_bob")}, actor="x")
+
+    outcome = bulk._surely(rows, pks, bulk._one_each(lambda task, now: None), "", ())
+
+    assert refused(outcome) == {kept.pk: None, moved.pk: "It does not exist any more."}
+
+
+def test_as_many_rotations_are_resumed_as_their_executor_has_room_for(settings: Any) -> None:
+    """S0.23: the limit counts those of the same batch, too."""
+    settings.ROTATIONS_PER_EXECUTOR = 3
+    alice = factories.user()
+    factories.rotation(alice)
+    resting = [factories.rotation(alice, status="paused") for _ in range(4)]
+
+    outcome = bulk.set_status(RotateTask.objects.filter(status="paused"), "active", **TOLD)
+
+    assert outcome.done == 2
+    assert [refusal.task for refusal in outcome.refused] == [task.pk for task in resting[2:]]
+    assert all("has 3 active rotations" in str(refusal.why) for refusal in outcome.refused)
+
+
+# --- shift ----------------------------------------------------------------------------------------
+def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
+    """I7: who has it does not get it again, the others do, and no earlier than it starts."""
+    factories.group(members=["uid_alice", "uid_bob"])
+    now = frozen_clock.instant
+    task = factories.once_task(
+        Executor.objects.get(name="gid_sales"),
+        mode="multi",
+        dispatch_times=2,
+        start_at=now,
+        end_at=now + timedelta(hours=3),
+    )
+    dispatch = pull.take_next(factories.member("uid_alice"))
+    assert isinstance(dispatch, Dispatch)
+
+    outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=2), **TOLD)
+
+    assert outcome.done == 1
+    task.refresh_from_db()
+    assert (task.start_at, task.end_at) == (now + timedelta(hours=2), now + timedelta(hours=5))
+    assert Stock.objects.get().handed == 1
+    assert isinstance(pull.take_next(factories.member("uid_bob")), pull.Nothing)
+    frozen_clock.advance(hours=2)
+    assert isinstance(pull.take_next(factories.member("uid_bob")), Dispatch)
+    assert Stock.objects.get().handed == 2
+
+
+def test_shifted_rotation_of_minutes_is_due_later_and_has_no_past(
+    frozen_clock: FrozenClock,
+) -> None:
+    """I23: the occurrences before the shift are no more."""
+    start = frozen_clock.instant
+    task = factories.rotation(factories.user(), misfire="all")
+    frozen_clock.advance(minutes=65)
+
+    assert bulk.shift(RotateTask.objects.all(), timedelta(minutes=10), **TOLD).done == 1
+
+    task = RotateTask.objects.get()
+    assert task.start_at == start + timedelta(minutes=10)
+    due = task.due(frozen_clock.instant)
+    assert (due.occurrences, due.next_at) == ([], start + timedelta(minutes=70))
+
+
+@pytest.mark.parametrize(
+    ("rule", "by", "moves"),
+    [
+        ({"cron": "0 9 * * *"}, timedelta(hours=2), False),
+        ({"every_days": 1, "at": "09:30"}, timedelta(days=1), False),
+        ({"every_days": 3, "at": "09:30"}, timedelta(days=1), True),
+        ({"every_days": 3, "at": "09:30"}, timedelta(days=3), False),
+        ({"every_minutes": 30}, timedelta(hours=1), False),
+        ({"every_minutes": 30}, timedelta(minutes=-10), True),
+    ],
+)
+def test_rotation_that_would_be_due_at_the_same_times_is_refused(
+    frozen_clock: FrozenClock, rule: dict[str, Any], by: timedelta, moves: bool
+) -> None:
+    """It would only lose its current occurrence."""
+    factories.rotation(factories.user(), rule=rule, time_zone="UTC")
+    frozen_clock.advance(days=30)
+
+    outcome = bulk.shift(RotateTask.objects.all(), by, **TOLD)
+
+    assert outcome.done == moves
+    if not moves:
+        assert "due at the same times as before" in str(outcome.refused[0].why)
+
+
+def test_rotation_by_the_clock_that_is_yet_to_begin_is_shifted(frozen_clock: FrozenClock) -> None:
+    start = frozen_clock.instant + timedelta(days=1)
+    factories.rotation(factories.user(), rule={"cron": "0 9 * * *"}, start_at=start)
+
+    assert bulk.shift(RotateTask.objects.all(), timedelta(days=7), **TOLD).done == 1
+
+    assert RotateTask.objects.get().start_at == start + timedelta(days=7)
+
+
+def test_shift_beyond_the_calendar_is_refused(frozen_clock: FrozenClock) -> None:
+    far = frozen_clock.instant.replace(year=9999, month=12)
+    task = factories.once_task(factories.user(), start_at=far)
+    outcome = bulk.shift(OnceTask.objects.all(), timedelta(days=366), **TOLD)
+    assert refused(outcome) == {task.pk: "That lies beyond the calendar; shift by less."}
+
+
+def test_shift_that_is_sent_twice_shifts_once(frozen_clock: FrozenClock) -> None:
+    task = once_tasks(1)[0]
+    for done in (1, 0):
+        outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="a1", **TOLD)
+        assert outcome.done == done
+    assert bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="b2", **TOLD).done == 1
+    assert OnceTask.objects.get().start_at == task.start_at + timedelta(hours=2)
+
+
+# --- copy -----------------------------------------------------------------------------------------
+def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
+    """S0.32: with all that was planned, and nothing that was handed out."""
+    alice, bob, carl = (factories.user(f"uid_{name}") for name in ("alice", "bob", "carl"))
+    template = factories.template()
+    fields = {"mode": "blocking", "dispatch_times": 3, "priority": 5, "params": {"shop": "S9"}}
+    original = factories.once_task(alice, template=template, **fields)
+    pull.take_next(alice)
+    versions = plan_versions()
+
+    outcome = bulk.copy(OnceTask.objects.all(), [carl, bob], **TOLD)
+
+    assert (outcome.done, outcome.refused) == (2, [])
+    copies = OnceTask.objects.exclude(pk=original.pk).order_by("executor__name")
+    assert [copy.executor.name for copy in copies] == ["uid_bob", "uid_carl"]
+    for copy in copies:
+        for name in {*OnceTask.editable} - {"executor"}:
+            assert getattr(copy, name) == getattr(original, name), name
+        assert (copy.version, copy.created_by) == (1, "admin:olga")
+    assert tasks.handed_of([*copies]) == {copy.pk: 0 for copy in copies}
+    raised = {name: count - versions[name] for name, count in plan_versions().items()}
+    assert raised == {"uid_alice": 0, "uid_bob": 1, "uid_carl": 1}
+    told = JournalEntry.objects.get(event="task_copied")
+    assert (told.subject_id, told.reason) == (original.pk, "Storm")
+    assert set(told.data["after"]["copies"]) == {"uid_bob", "uid_carl"}
+    made = JournalEntry.objects.filter(event="task_created", reason="Storm")
+    assert {entry.data["after"]["copied_from"] for entry in made} == {f"once:{original.pk}"}
+    assert isinstance(pull.take_next(bob), Dispatch)
+
+
+def test_copy_of_a_rotation_has_the_occurrences_of_the_original(frozen_clock: FrozenClock) -> None:
+    """I23: those that an edit took from the original do not come back."""
+    original = factories.rotation(factories.user(), rule={"every_minutes": 10}, misfire="all")
+    frozen_clock.advance(minutes=45)
+    original = tasks.update_task(task=original, changes={"rule": {"every_minutes": 20}}, actor="x")
+    frozen_clock.advance(minutes=30)
+
+    bulk.copy(RotateTask.objects.all(), [factories.user("uid_bob")], **TOLD)
+
+    copy = RotateTask.objects.latest("pk")
+    assert copy.pk != original.pk
+    assert copy.due(frozen_clock.instant) == original.due(frozen_clock.instant)
+
+
+def test_pair_that_cannot_be_is_refused_and_the_others_are_made(settings: Any) -> None:
+    settings.ROTATIONS_PER_EXECUTOR = 2
+    alice, bob = factories.user(), factories.user("uid_bob")
+    factories.rotation(bob)
+    first, second = factories.rotation(alice), factories.rotation(alice)
+    rows = RotateTask.objects.filter(executor=alice)
+
+    outcome = bulk.copy(rows, [alice, bob], **TOLD)
+
+    assert outcome.done == 1
+    full = (
+        "uid_bob has 2 active rotations, and more are not allowed; pause or delete one, or raise "
+        "ROTATIONS_PER_EXECUTOR."
+    )
+    mine = "It is addressed to uid_alice already."
+    assert outcome.refused == [
+        Refusal(first.pk, mine, "uid_alice"),
+        Refusal(second.pk, mine, "uid_alice"),
+        Refusal(second.pk, full, "uid_bob"),
+    ]
+
+
+def test_copy_that_is_sent_twice_is_made_once() -> None:
+    once_tasks(2)
+    bob = factories.user("uid_bob")
+    for done in (2, 0):
+        rows = OnceTask.objects.exclude(executor=bob)
+        assert bulk.copy(rows, [bob], once="a1", **TOLD).done == done
+    assert OnceTask.objects.count() == 4
+
+
+def test_more_copies_than_may_be_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MOST_COPIES", 3)
+    once_tasks(2)
+    others = [factories.user("uid_bob"), factories.user("uid_carl")]
+    with pytest.raises(LimitReached, match="At most 3 copies at once"):
+        bulk.copy(OnceTask.objects.all(), others, **TOLD)
+    assert OnceTask.objects.count() == 2
+
+
+@pytest.mark.mariadb
+def test_batches_that_meet_wait_for_each_other_and_all_edits_are_made(racers: Any) -> None:
+    """Rows are locked in one order, and a transaction that lost a lock is run again."""
+    executors = [factories.user(f"uid_{n}") for n in range(4)]
+    for n in range(24):
+        factories.once_task(executors[n % 4], title=f"Task {n}")
+    steps = [timedelta(minutes=n) for n in range(1, 7)]
+    start = OnceTask.objects.order_by("pk")[0].start_at
+
+    race = racers([lambda by=by: bulk.shift(OnceTask.objects.all(), by, **TOLD) for by in steps])
+
+    assert [outcome.done for outcome in race.results] == [24] * 6
+    assert OnceTask.objects.order_by("pk")[0].start_at == start + timedelta(minutes=21)
+    assert OnceTask.objects.filter(version=7).count() == 24
