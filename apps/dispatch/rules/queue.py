@@ -82,6 +82,12 @@ class Queue:
     def __len__(self) -> int:
         return len(self._once) + sum(len(series.due) for series in self._series)
 
+    def __iter__(self) -> Iterator[Candidate]:
+        """What is in here, due or not, in no order."""
+        yield from self._once
+        for series in self._series:
+            yield from series.due
+
     def covers(self, window: Window, now: datetime) -> bool:
         """Whether all that the window lets through at `now` is in here."""
         return self.frame.lower <= window.lower and now < self.frame.upper

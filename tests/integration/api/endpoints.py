@@ -172,6 +172,12 @@ ENDPOINTS = [
         body=lambda world: {"add": ["uid_alice"], "remove": ["uid_nobody"]},
         is_batch=True,
     ),
+    Endpoint(
+        method="GET",
+        route="executors/<str:name>/preview/",
+        scope="read",
+        path=lambda world: f"{_user_path(world)}preview/",
+    ),
     _all_see_it(method="GET", route="templates/", scope="read"),
     _all_see_it(
         method="POST",

@@ -1,0 +1,89 @@
+"""Looking ahead: what an executor would get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common import clock
+from apps.common.serializers import Instant, StrictSerializer, wire_time
+from apps.common.views import ApiView
+from apps.dispatch.api.bindings import bound_of
+from apps.dispatch.models import Source
+from apps.dispatch.services import executors, preview
+from apps.dispatch.services.preview import Item, Period, period_of
+
+
+class PeriodQuery(StrictSerializer):
+    """`from` and `to`; a word of Python cannot be declared like a field."""
+
+    def get_fields(self) -> dict[str, Any]:
+        period = {
+            "from": Instant(required=False, help_text="Now, when it is absent."),
+            "to": Instant(
+                required=False,
+                help_text="Not included; 7 days later when it is absent, 400 days at most.",
+            ),
+        }
+        return {**super().get_fields(), **period}
+
+
+class ItemOut(serializers.Serializer[Any]):
+    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
+    task = serializers.IntegerField()
+    occurrence_at = serializers.DateTimeField()
+    title = serializers.CharField()
+    priority = serializers.IntegerField()
+    remaining = serializers.IntegerField(
+        allow_null=True, help_text="Stock left just before the hand-out; null: unlimited."
+    )
+    at = serializers.DateTimeField(help_text="When the executor would get it.")
+    number = serializers.CharField(
+        allow_null=True, help_text="Of the dispatch, if it is open already."
+    )
+
+
+class PreviewOut(serializers.Serializer[Any]):
+    items = ItemOut(many=True, help_text="In hand-out order.")
+    more = serializers.BooleanField(help_text="There is more; ask for a shorter period.")
+
+
+class PreviewView(ApiView):
+    """What the executor would get if it did everything at once and had no rivals.
+
+    Of a group: the occurrences that its members could get.
+    """
+
+    scopes = {"GET": "read"}
+    queries = {"get": PeriodQuery}
+    problems = (404,)
+
+    @extend_schema(responses={200: PreviewOut})
+    def get(self, request: Request, name: str) -> Response:
+        executor = executors.find(name, bound=bound_of(request))
+        now = clock.now()
+        told = preview.preview(executor, period_from(self.query, now=now), now=now)
+        return Response({"items": [item_shape(item) for item in told.items], "more": told.more})
+
+
+def period_from(given: dict[str, Any], *, now: Any) -> Period:
+    """The period of a query or body, whose two words it takes away."""
+    return period_of(given.pop("from", None), given.pop("to", None), now=now)
+
+
+def item_shape(item: Item) -> dict[str, Any]:
+    """ITEM of the wire contract."""
+    return {
+        "source": item.source,
+        "task": item.task,
+        "occurrence_at": wire_time(item.occurrence_at),
+        "title": item.title,
+        "priority": item.priority,
+        "remaining": item.remaining,
+        "at": wire_time(item.at),
+        "number": None if item.number is None else str(item.number),
+    }

@@ -1,0 +1,268 @@
+"""What an executor would get in a period, in hand-out order; nothing is written or cached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from apps.common import clock
+from apps.common.conf import conf
+from apps.common.errors import Invalid
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.preview import (
+    Held,
+    Past,
+    Step,
+    Windows,
+    steps_of_group,
+    steps_of_user,
+)
+from apps.dispatch.rules.queue import Candidate, Queue
+from apps.dispatch.rules.window import Window, window
+from apps.dispatch.services.queue import handed_of, latest_of, plan_of
+from apps.dispatch.services.standing import standing_of
+
+USUAL = timedelta(days=7)
+LONGEST = timedelta(days=400)
+MOST_ITEMS = 1000
+# Hand-outs that are played through, those before the period included.
+MOST_STEPS = 5000
+# Once tasks read beyond those that are due already.
+_MOST_AHEAD = 2 * MOST_ITEMS
+_CHUNK = 512
+
+
+class Period(NamedTuple):
+    """From `start` to before `end`."""
+
+    start: datetime
+    end: datetime
+
+
+class Item(NamedTuple):
+    """One hand-out: `at` is when the executor would get it, `remaining` the stock just before
+    (None = unlimited), `number` that of a dispatch that is open already."""
+
+    at: datetime
+    source: str
+    task: int
+    occurrence_at: datetime
+    title: str
+    priority: int
+    remaining: int | None
+    number: int | None
+
+
+class Preview(NamedTuple):
+    """`more`: it goes on, but was cut here."""
+
+    items: list[Item]
+    more: bool
+
+
+def period_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Period:
+    """The period asked for, by default from now on for 7 days; Invalid when it is none."""
+    start = now if start is None else start
+    end = max(start, now) + USUAL if end is None else end
+    if end <= start:
+        raise Invalid.field("to", "The period ends before it starts; choose `to` after `from`.")
+    if end <= now:
+        raise Invalid.field("to", "The period is over; what was handed out, dispatches tell.")
+    if end - start > LONGEST:
+        raise Invalid.field("to", f"The period is too long; ask for at most {LONGEST.days} days.")
+    return Period(start, end)
+
+
+def preview(executor: Executor, period: Period, *, now: datetime | None = None) -> Preview:
+    """What the executor would get if it did everything at once and had no rivals.
+
+    Of a group: the occurrences that its members could get.
+    """
+    outlook = Outlook.of(executor, until=period.end, now=clock.now() if now is None else now)
+    return outlook.preview(period)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """All that decides about the work of an executor from `now` to before `until`.
+
+    `is_cut`: there is more to be done than is looked at, so `until` was moved up. `owners` are the
+    executors whose tasks reach it.
+    """
+
+    now: datetime
+    until: datetime
+    is_cut: bool
+    is_group: bool
+    owners: frozenset[int]
+    plan: tuple[Planned, ...]
+    frame: Window
+    past: Past
+    held: Held | None
+    held_title: str
+    windows: Windows
+
+    @classmethod
+    def of(
+        cls,
+        executor: Executor,
+        *,
+        until: datetime,
+        now: datetime,
+        besides: Sequence[Planned] = (),
+    ) -> Outlook:
+        """As the tables have it; the past of the tasks `besides` is looked up as well."""
+        windows = _windows()
+        latest_done, dispatch = None, None
+        owners = [executor.pk] if executor.enabled else []
+        if not executor.is_group:
+            standing = standing_of(executor.pk)
+            owners = standing.owners if standing.enabled else []
+            latest_done = standing.latest_done
+            if standing.open_number is not None:
+                opened = Dispatch.objects.defer("params", "result", "message")
+                dispatch = opened.filter(pk=standing.open_number, state=Dispatch.State.OPEN).first()
+        lower = windows(now, latest_done).lower
+        if dispatch is not None:
+            # Once it is done, the window may begin earlier than before.
+            lower = min(lower, windows(now, dispatch.occurrence_at).lower)
+        end = max(now, _end_of_reading(owners, now, until))
+        frame = Window(lower, end)
+        plan = tuple(plan_of(owners, frame, now=now)) if owners else ()
+        held = None if dispatch is None else _held(dispatch)
+        known = [*Queue([*plan, *besides], frame=frame, now=now), *_candidates(held)]
+        past = _past_of(None if executor.is_group else executor.pk, known)
+        past.latest_done = latest_done
+        return cls(
+            now=now,
+            until=end,
+            is_cut=end < until,
+            is_group=executor.is_group,
+            owners=frozenset(owners),
+            plan=plan,
+            frame=frame,
+            past=past,
+            held=held,
+            held_title="" if dispatch is None else dispatch.title,
+            windows=windows,
+        )
+
+    def changed(self, task: Task, planned: Planned, *, is_planned: bool) -> Outlook:
+        """The same with another version of that task, if it reaches this executor at all."""
+        key = (planned.source, planned.task)
+        plan = tuple(each for each in self.plan if (each.source, each.task) != key)
+        if is_planned and task.executor_id in self.owners:
+            plan = (*plan, planned)
+        held = self.held
+        if held is not None and held.identity[:2] == key:
+            held = replace(held, policy=planned.policy, priority=planned.priority)
+        return replace(self, plan=plan, held=held)
+
+    def steps(self) -> Iterator[Step]:
+        """Hand-out by hand-out, lazily."""
+        queue = Queue(self.plan, frame=self.frame, now=self.now)
+        past = Past(
+            handed=dict(self.past.handed),
+            latest=dict(self.past.latest),
+            latest_done=self.past.latest_done,
+        )
+        if self.is_group:
+            return steps_of_group(queue, past, now=self.now, until=self.until, windows=self.windows)
+        return steps_of_user(
+            queue, past, self.held, now=self.now, until=self.until, windows=self.windows
+        )
+
+    def preview(self, period: Period, titles: dict[tuple[str, int], str] | None = None) -> Preview:
+        """The items of the period; `titles` of tasks that no table has yet."""
+        shown: list[Step] = []
+        more = self.is_cut
+        for played, step in enumerate(self.steps(), start=1):
+            if len(shown) == MOST_ITEMS or played > MOST_STEPS:
+                more = True
+                break
+            if step.at >= period.start:
+                shown.append(step)
+        known = {**_titles_of(shown), **(titles or {})}
+        return Preview([self._item(step, known) for step in shown], more)
+
+    def _item(self, step: Step, titles: dict[tuple[str, int], str]) -> Item:
+        title = titles.get((step.source, step.task), "")
+        if step.number is not None:
+            title = self.held_title
+        return Item(
+            step.at,
+            step.source,
+            step.task,
+            step.occurrence_at,
+            title,
+            step.priority,
+            step.left,
+            step.number,
+        )
+
+
+def _windows() -> Windows:
+    hours, lookback = conf.DISPATCH_WINDOW_HOURS, conf.DISPATCH_LOOKBACK
+
+    def windows(now: datetime, latest_done: datetime | None) -> Window:
+        return window(now=now, latest_done=latest_done, hours=hours, lookback=lookback)
+
+    return windows
+
+
+def _end_of_reading(owners: Sequence[int], now: datetime, until: datetime) -> datetime:
+    """`until`, or the start of the once task before which there are as many as are read ahead."""
+    ahead = OnceTask.objects.filter(
+        executor__in=owners, status=Task.Status.ACTIVE, start_at__gt=now, start_at__lt=until
+    )
+    starts = ahead.order_by("start_at").values_list("start_at", flat=True)
+    beyond = list(starts[_MOST_AHEAD : _MOST_AHEAD + 1])
+    return beyond[0] if beyond else until
+
+
+def _past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
+    past = Past(handed={}, latest={})
+    rest = iter(candidates)
+    while chunk := list(islice(rest, _CHUNK)):
+        past.handed.update(handed_of(chunk))
+        if user is not None:
+            past.latest.update(latest_of(user, chunk))
+    return past
+
+
+def _held(dispatch: Dispatch) -> Held:
+    task = TASK_MODELS[dispatch.source].objects.planning().get(pk=dispatch.task)
+    return Held(
+        number=dispatch.pk,
+        identity=(dispatch.source, dispatch.task, dispatch.occurrence),
+        occurrence_at=dispatch.occurrence_at,
+        deadline_at=dispatch.deadline_at,
+        rounds=dispatch.round + 1,
+        policy=task.policy,
+        priority=task.priority,
+    )
+
+
+def _candidates(held: Held | None) -> list[Candidate]:
+    """What is in hand, which the plan may not have any more."""
+    if held is None:
+        return []
+    source, task, occurrence = held.identity
+    return [
+        Candidate(held.priority, held.occurrence_at, source, task, occurrence, None, held.policy)
+    ]
+
+
+def _titles_of(steps: Iterable[Step]) -> dict[tuple[str, int], str]:
+    wanted: dict[str, set[int]] = {}
+    for step in steps:
+        wanted.setdefault(step.source, set()).add(step.task)
+    return {
+        (source, pk): title
+        for source, pks in wanted.items()
+        for pk, title in TASK_MODELS[source].objects.filter(pk__in=pks).values_list("pk", "title")
+    }

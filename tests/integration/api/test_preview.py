@@ -1,0 +1,113 @@
+"""GET /executors/{name}/preview/: what is ahead, on the wire. S0.31."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.dispatch.services import pull
+from tests import factories
+from tests.integration.api.contract import ContractClient
+
+pytestmark = pytest.mark.django_db
+
+ALICE = "/api/v1/executors/uid_alice/preview/"
+
+
+def test_items_are_told_in_hand_out_order(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.31: the open one first, then what is due, then onward for seven days."""
+    group = factories.group("gid_sales", ["uid_alice"])
+    alice = factories.member("uid_alice")
+    first = factories.once_task(alice, "In hand")
+    taken = pull.take_next(alice)
+    daily = factories.rotation(
+        group,
+        "Each morning",
+        rule={"every_days": 1, "at": "10:00"},
+        time_zone="UTC",
+        mode="multi",
+        dispatch_times=None,
+        priority=5,
+    )
+
+    told = api.get(ALICE).json()
+
+    assert told["items"][:2] == [
+        {
+            "source": "once",
+            "task": first.pk,
+            "occurrence_at": "2026-03-02T09:00:00Z",
+            "title": "In hand",
+            "priority": 0,
+            "remaining": 0,
+            "at": "2026-03-02T09:00:00Z",
+            "number": str(taken.pk),
+        },
+        {
+            "source": "rotate",
+            "task": daily.pk,
+            "occurrence_at": "2026-03-02T10:00:00Z",
+            "title": "Each morning",
+            "priority": 5,
+            "remaining": None,
+            "at": "2026-03-02T10:00:00Z",
+            "number": None,
+        },
+    ]
+    assert (len(told["items"]), told["more"]) == (1 + 7, False)
+
+
+def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_clock: Any) -> None:
+    alice = factories.user()
+    for hours in (0, 1, 2, 3):
+        start = frozen_clock.instant + timedelta(hours=hours)
+        factories.once_task(alice, str(hours), start_at=start)
+
+    told = api.get(ALICE, **{"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T12:00:00Z"}).json()
+
+    assert [item["title"] for item in told["items"]] == ["1", "2"]
+
+
+def test_of_a_group_it_tells_the_occurrences(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.31: whoever of its members gets them."""
+    group = factories.group("gid_sales", ["uid_alice"])
+    factories.once_task(group, "Three of you", mode="multi", dispatch_times=3)
+    pull.take_next(factories.member("uid_alice"))
+
+    told = api.get("/api/v1/executors/gid_sales/preview/").json()
+
+    assert [(item["title"], item["remaining"]) for item in told["items"]] == [("Three of you", 2)]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T10:00:00Z"}, "to"),
+        ({"from": "2026-03-01T10:00:00Z", "to": "2026-03-02T09:00:00Z"}, "to"),
+        ({"from": "2026-03-02T09:00:00Z", "to": "2027-04-06T09:00:01Z"}, "to"),
+        ({"from": "yesterday"}, "from"),
+        ({"to": "2026-03-02"}, "to"),
+        ({"until": "2026-03-02T10:00:00Z"}, "until"),
+    ],
+)
+def test_period_that_is_none_is_refused(
+    api: ContractClient, frozen_clock: Any, query: dict[str, str], field: str
+) -> None:
+    factories.user()
+
+    answer = api.get(ALICE, **query)
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_400_days_are_looked_at(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.31: at most 1,000 items, and it says that there are more."""
+    factories.rotation(factories.user(), rule={"every_minutes": 1})
+
+    told = api.get(ALICE, **{"to": "2027-04-06T09:00:00Z"}).json()
+
+    assert (len(told["items"]), told["more"]) == (1000, True)
+    assert told["items"][-1]["at"] == "2026-03-03T01:39:00Z"

@@ -1,0 +1,137 @@
+"""Worlds of tasks and of what has been handed out before, as Hypothesis draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from django.core.cache import cache
+from django.db import transaction
+from hypothesis import strategies as st
+
+from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.services import callback, ending
+from apps.dispatch.services.pull import take_next
+from tests import factories
+from tests.frozen import FrozenClock
+
+MINUTES = st.one_of(
+    st.sampled_from([-10_080, -10_079, -1441, -361, -360, -359, -30, -1, 0, 1, 30, 359, 360, 361]),
+    st.integers(-11_000, 1500),
+)
+RULES = st.sampled_from(
+    [
+        {"every_minutes": 30},
+        {"every_minutes": 47},
+        {"every_minutes": 720},
+        {"every_days": 1, "at": "09:30"},
+        {"every_days": 2, "at": "00:00"},
+        {"cron": "0 */3 * * *"},
+    ]
+)
+
+
+@st.composite
+def task_fields(draw: st.DrawFn) -> dict[str, Any]:
+    """The fields of a task; `start` and `end` are minutes from the present."""
+    mode = draw(st.sampled_from(["single", "multi", "blocking"]))
+    times = {
+        "single": st.just(1),
+        "multi": st.sampled_from([None, 1, 2, 3]),
+        "blocking": st.integers(1, 4),
+    }
+    start = draw(MINUTES)
+    fields = {
+        "owner": draw(st.sampled_from(["uid_alice", "gid_a", "gid_b"])),
+        "start": start,
+        "end": draw(st.none() | st.integers(start + 1, start + 3000)),
+        "mode": mode,
+        "dispatch_times": draw(times[mode]),
+        "priority": draw(st.integers(-1, 1)),
+        "lease_seconds": draw(st.sampled_from([60, 600, 7200])),
+        "on_failure": draw(st.sampled_from(["finish", "give_back", "retry_same"])),
+        "on_expiry": draw(st.sampled_from(["give_back", "keep"])),
+        "max_rounds": draw(st.integers(1, 3)),
+        "status": draw(st.sampled_from(["active"] * 5 + ["paused"])),
+    }
+    if draw(st.booleans()):
+        fields |= {
+            "rule": draw(RULES),
+            "time_zone": draw(st.sampled_from(["UTC", "Asia/Shanghai"])),
+            "misfire": draw(st.sampled_from(["skip", "once", "all"])),
+            "misfire_limit": draw(st.integers(1, 3)),
+        }
+    return fields
+
+
+# Who does what, so many minutes after the step before.
+STEPS = st.tuples(
+    st.sampled_from([0, 0, 1, 5, 60, 400]),
+    st.sampled_from(["uid_alice", "uid_alice", "uid_bob"]),
+    st.sampled_from(["succeeded", "failed", "release", "cancel", "keep", "keep"]),
+)
+WORLDS = st.fixed_dictionaries(
+    {
+        "tasks": st.lists(task_fields(), min_size=1, max_size=5),
+        "history": st.lists(STEPS, max_size=8),
+        "enabled": st.sampled_from([True] * 6 + [False]),
+        "pause": st.sampled_from([0, 0, 1, 5, 30, 700, 9000]),
+    }
+)
+
+
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """What happens within is undone afterwards, the cache included."""
+    cache.clear()
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+    cache.clear()
+
+
+def build(world: dict[str, Any], clock: FrozenClock) -> Executor:
+    """alice in gid_a and gid_b, bob in gid_a, the tasks, and all that has happened since."""
+    alice, bob = factories.user(), factories.user("uid_bob")
+    factories.group("gid_a", ["uid_alice", "uid_bob"])
+    factories.group("gid_b", ["uid_alice"], enabled=world["enabled"])
+    for number, fields in enumerate(world["tasks"]):
+        plan(fields, clock, title=f"Task {number}")
+    people = {"uid_alice": alice, "uid_bob": bob}
+    for minutes, name, outcome in world["history"]:
+        clock.advance(minutes=minutes)
+        act(people[name], outcome)
+    clock.advance(minutes=world["pause"])
+    return alice
+
+
+def plan(fields: dict[str, Any], clock: FrozenClock, *, title: str) -> Any:
+    made = factories.rotation if "rule" in fields else factories.once_task
+    return made(title=title, **resolved(fields, clock))
+
+
+def resolved(fields: dict[str, Any], clock: FrozenClock) -> dict[str, Any]:
+    """The fields as the services take them."""
+    fields = dict(fields)
+    owner, start, end = (fields.pop(name) for name in ("owner", "start", "end"))
+    return {
+        **fields,
+        "executor": Executor.objects.get(name=owner),
+        "start_at": clock.instant + timedelta(minutes=start),
+        "end_at": None if end is None else clock.instant + timedelta(minutes=end),
+    }
+
+
+def act(executor: Executor, outcome: str) -> None:
+    """Pull, and do that with what comes."""
+    taken = take_next(executor)
+    if not isinstance(taken, Dispatch) or outcome == "keep":
+        return
+    if outcome == "release":
+        ending.release(dispatch=taken, actor="test")
+    elif outcome == "cancel":
+        ending.cancel(dispatch=taken, actor="test", reason="test")
+    else:
+        callback.call_back(executor=executor, number=taken.pk, outcome=outcome)

@@ -1,0 +1,226 @@
+"""S0.31: the order in which work would be handed out as time goes on, by the rules of a pull."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.policy import PastDispatch, Policy
+from apps.dispatch.rules.preview import Held, Past, Step, steps_of_group, steps_of_user
+from apps.dispatch.rules.queue import Queue
+from apps.dispatch.rules.recurrence import EveryMinutes, Recurrence
+from apps.dispatch.rules.window import Window, window
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+LOOKBACK = timedelta(days=7)
+
+
+def windows(now: datetime, latest_done: datetime | None) -> Window:
+    return window(now=now, latest_done=latest_done, hours=6, lookback=LOOKBACK)
+
+
+def after(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def policy(**fields: Any) -> Policy:
+    return Policy(
+        **{
+            "mode": "single",
+            "dispatch_times": 1,
+            "lease_seconds": 600,
+            "on_failure": "finish",
+            "on_expiry": "give_back",
+            "max_rounds": 3,
+            **fields,
+        }
+    )
+
+
+def once(task: int, minutes: float = -1, *, priority: int = 0, **fields: Any) -> Planned:
+    ends = fields.pop("end", None)
+    return Planned(
+        "once",
+        task,
+        priority,
+        after(minutes),
+        None if ends is None else after(ends),
+        policy(**fields),
+    )
+
+
+def rotation(task: int, minutes: float, *, every: int, misfire: str = "skip") -> Planned:
+    planned = once(task, minutes)._replace(source="rotate", misfire=misfire, misfire_limit=2)
+    recurrence = Recurrence(
+        rule=EveryMinutes(every), zone=ZoneInfo("UTC"), start_at=planned.start_at
+    )
+    return planned._replace(recurrence=recurrence)
+
+
+def past_of(task: int, state: str, *, holds: bool, ago: float = 1, rounds: int = 1) -> Past:
+    key = ("once", task, 0)
+    last = PastDispatch(
+        number=7, rounds=rounds, state=state, holds_stock=holds, finished_at=after(-ago)
+    )
+    return Past(handed={key: int(holds)}, latest={key: last})
+
+
+def played(*plan: Planned, hours: float = 1, **fields: Any) -> Iterator[Step]:
+    frame = Window(NOW - LOOKBACK, NOW + timedelta(hours=hours))
+    queue = Queue(plan, frame=frame, now=NOW)
+    past = fields.pop("past", None) or Past(handed={}, latest={})
+    return steps_of_user(
+        queue, past, fields.pop("held", None), now=NOW, until=frame.upper, windows=windows
+    )
+
+
+def told(steps: Iterator[Step]) -> list[tuple[int, float]]:
+    """Which task, and how many minutes from now."""
+    return [(step.task, (step.at - NOW) / timedelta(minutes=1)) for step in steps]
+
+
+def held(task: int, *, deadline: float, minutes: float = -5, **fields: Any) -> Held:
+    return Held(
+        number=7,
+        identity=("once", task, 0),
+        occurrence_at=after(minutes),
+        deadline_at=after(deadline),
+        rounds=1,
+        policy=policy(**fields),
+        priority=0,
+    )
+
+
+def test_what_is_due_comes_in_pull_order_then_the_rest_when_it_is_due() -> None:
+    plan = [once(1, 20), once(2, -5), once(3, 10, priority=9), once(4, -3, priority=1)]
+    assert told(played(*plan, rotation(5, 10, every=30))) == [
+        (4, 0),
+        (2, 0),
+        (3, 10),
+        (5, 10),
+        (1, 20),
+        (5, 40),
+    ]
+
+
+def test_end_of_the_period_is_outside() -> None:
+    assert told(played(once(1, 0), once(2, 60), hours=1)) == [(1, 0)]
+    assert told(played(once(1, 0), hours=0)) == []
+
+
+def test_missed_occurrences_come_first_and_are_not_repeated() -> None:
+    steps = played(rotation(1, -70, every=30, misfire="all"))
+    assert [(s.occurrence_at, s.at) for s in steps] == [
+        (after(-70), NOW),
+        (after(-40), NOW),
+        (after(-10), NOW),
+        (after(20), after(20)),
+        (after(50), after(50)),
+    ]
+
+
+def test_blocking_task_comes_as_often_as_there_is_stock() -> None:
+    steps = list(played(once(1, -5, mode="blocking", dispatch_times=3), once(2, -4)))
+    assert [(step.task, step.left) for step in steps] == [(1, 3), (1, 2), (1, 1), (2, 1)]
+
+
+def test_unlimited_stock_is_none_and_each_member_has_it_once() -> None:
+    steps = list(played(once(1, mode="multi", dispatch_times=None)))
+    assert [step.left for step in steps] == [None]
+
+
+def test_stock_that_others_used_up_is_left_out() -> None:
+    past = Past(handed={("once", 1, 0): 1}, latest={})
+    assert told(played(once(1), once(2, mode="multi", dispatch_times=2), past=past)) == [(2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("state", "holds", "expected"),
+    [
+        ("succeeded", True, []),
+        ("cancelled", False, []),
+        ("released", False, [(1, 9)]),
+        ("expired", False, [(1, 9)]),
+    ],
+)
+def test_earlier_dispatches_exclude_or_cool_down(
+    state: str, holds: bool, expected: list[tuple[int, float]]
+) -> None:
+    """S0.17: given back a minute ago under a lease of ten."""
+    assert told(played(once(1), past=past_of(1, state, holds=holds))) == expected
+
+
+def test_cooling_down_past_its_end_is_left_out() -> None:
+    assert told(played(once(1, end=9), past=past_of(1, "released", holds=False))) == []
+
+
+@pytest.mark.parametrize(("rounds", "count"), [(2, 1), (3, 0)])
+def test_failed_round_is_tried_again_with_its_stock(rounds: int, count: int) -> None:
+    past = past_of(1, "failed", holds=True, rounds=rounds)
+    steps = list(played(once(1, on_failure="retry_same"), past=past))
+    assert [step.left for step in steps] == [0] * count
+    assert past.handed == {("once", 1, 0): 1}
+
+
+def test_open_dispatch_is_first_and_done_then() -> None:
+    past = Past(handed={("once", 1, 0): 1}, latest={})
+    steps = list(played(once(1), once(2, priority=9), held=held(1, deadline=5), past=past))
+    assert [(step.task, step.number) for step in steps] == [(1, 7), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("on_expiry", "expected"), [("keep", [(2, 0)]), ("give_back", [(2, 0), (1, 10)])]
+)
+def test_open_dispatch_past_its_deadline_is_ended_by_its_policy(
+    on_expiry: str, expected: list[tuple[int, float]]
+) -> None:
+    past = Past(handed={("once", 1, 0): 1}, latest={})
+    taken = held(1, deadline=0, on_expiry=on_expiry)
+    assert told(played(once(1, on_expiry=on_expiry), once(2), held=taken, past=past)) == expected
+
+
+def test_window_moves_up_with_what_is_done() -> None:
+    """S0.23: who has done something of today is not served from the days before any more."""
+    plan = [once(1, -3000), once(2, -5, priority=9), once(3, -2900)]
+    assert told(played(*plan)) == [(2, 0)]
+    assert told(played(*plan[::2])) == [(1, 0), (3, 0)]
+
+
+def test_window_slides_for_the_long_idle() -> None:
+    """S0.23: a week back and no more, also later on."""
+    plan = [once(1, -7 * 1440 - 1), once(2, -7 * 1440)]
+    assert told(played(*plan)) == [(2, 0)]
+
+
+def test_work_in_hand_may_open_the_window_downwards() -> None:
+    """S0.23: the latest work that is done decides, and the one in hand is the latest."""
+    past = Past(handed={}, latest={}, latest_done=after(-10))
+    taken = held(1, deadline=5, minutes=-600)
+    assert told(played(once(2, -500), past=past)) == []
+    past = Past(handed={}, latest={}, latest_done=after(-10))
+    assert told(played(once(2, -500), held=taken, past=past)) == [(1, 0), (2, 0)]
+
+
+def test_group_is_told_each_occurrence_once_with_its_stock() -> None:
+    plan = [
+        once(1, -5, mode="blocking", dispatch_times=3),
+        once(2, 10, mode="multi", dispatch_times=None),
+        once(3),
+        rotation(4, -10, every=30),
+    ]
+    frame = Window(NOW - LOOKBACK, after(30))
+    past = Past(handed={("once", 1, 0): 1, ("once", 3, 0): 1}, latest={})
+    steps = steps_of_group(
+        Queue(plan, frame=frame, now=NOW), past, now=NOW, until=frame.upper, windows=windows
+    )
+    assert [(s.task, s.left, s.at) for s in steps] == [
+        (4, 1, NOW),
+        (1, 2, NOW),
+        (2, None, after(10)),
+        (4, 1, after(20)),
+    ]
