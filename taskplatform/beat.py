@@ -11,6 +11,7 @@ def schedule() -> dict[str, dict[str, Any]]:
     """Celery's beat schedule; a beat that was missed is not worth a second run."""
     periods = {
         "dispatch.expire": conf.EXPIRY_SWEEP_SECONDS,
+        "dispatch.purge": conf.PURGE_SWEEP_SECONDS,
     }
     return {
         name: {"task": name, "schedule": seconds, "options": {"expires": seconds * 2}}

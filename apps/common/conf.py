@@ -118,6 +118,24 @@ class Conf:
     EXPIRY_BATCH = integer(
         500, "Most dispatches that one transaction of the expiry sweep closes.", least=1, most=5000
     )
+    DISPATCH_RETENTION = duration(
+        "400d",
+        "How long ended dispatches are kept, with their stock; at least a day more than "
+        "DISPATCH_LOOKBACK, 0 for ever. Those of a once task also stay while it stands.",
+        most="36500d",
+    )
+    TASK_RETENTION = duration(
+        "400d",
+        "How long tasks stay that are deleted, or over and untouched; 0 for ever. They also stay "
+        "while they have dispatches.",
+        most="36500d",
+    )
+    PURGE_SWEEP_SECONDS = integer(
+        60, "Period of the sweep that removes what is past its retention.", least=1, most=86_400
+    )
+    PURGE_BATCH = integer(
+        200, "Most rows that one transaction of that sweep removes.", least=1, most=500
+    )
     FAILED_KEY_LIMIT = integer(
         20,
         "Wrong API keys per address and minute before that address has to wait.",

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import F, Q
 
@@ -44,3 +45,15 @@ def sweep_lease(name: str, *, at_most: timedelta) -> Iterator[bool]:
             finished_at=end,
             duration_ms=max(0, (end - now) // timedelta(milliseconds=1)),
         )
+
+
+def load_position(name: str) -> dict[str, Any]:
+    """Where the sweep wants to go on, as its last turn saved it; {} at first."""
+    saved = SweepLease.objects.filter(name=name).values_list("position", flat=True).first()
+    return saved or {}
+
+
+def save_position(name: str, position: dict[str, Any]) -> None:
+    """Keep where the next turn goes on. A turn that dies before only repeats what it looked at."""
+    ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
+    SweepLease.objects.filter(name=name).update(position=position)

@@ -36,6 +36,7 @@ class SweepLease(models.Model):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     duration_ms = models.PositiveIntegerField(null=True)
+    position = models.JSONField(null=True)
 
     class Meta:
         verbose_name = _("sweep")

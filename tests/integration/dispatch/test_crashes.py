@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from django.db import connection, connections
 
 from apps.dispatch.models import Dispatch, Stock
 from apps.dispatch.services import callback
 from apps.dispatch.services.pull import take_next
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.kills import killed_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def killed_at(statement: int, work: Callable[[], object]) -> bool:
-    """Do the work in a process that kills itself before its n-th statement; False when it ends
-    before that."""
-    connections.close_all()
-    child = os.fork()
-    if child == 0:
-        seen = 0
-
-        def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-            nonlocal seen
-            seen += 1
-            if seen == statement:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return execute(sql, params, many, context)
-
-        status = 1
-        try:
-            with connection.execute_wrapper(count):
-                work()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0
-    return False
 
 
 def audit() -> None:

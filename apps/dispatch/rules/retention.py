@@ -1,0 +1,55 @@
+"""How long what is over is kept, and when it is over.
+
+What still decides about a hand-out is never old enough: see `horizon` and `is_settled`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from apps.dispatch.rules.plan import ONCE
+
+# Beyond the lookback, for ids and clocks that differ by seconds.
+MARGIN = timedelta(days=1)
+
+
+def horizon(now: datetime, *, retention: timedelta, lookback: timedelta) -> datetime | None:
+    """What was over before this instant may go; None = keep all, as a retention of 0 says.
+
+    It always lies behind the lookback: no occurrence due before it can be handed out, and none of
+    the dispatches before it decides about an executor's window.
+    """
+    if not retention:
+        return None
+    return now - max(retention, lookback + MARGIN)
+
+
+def over_since(
+    *,
+    source: str,
+    is_deleted: bool,
+    changed_at: datetime,
+    start_at: datetime,
+    end_at: datetime | None,
+    lookback: timedelta,
+) -> datetime | None:
+    """Since when nobody can be handed the task and no person has touched it; None = it is not over.
+
+    A task is over at its end_at; a once task without one, when it has fallen out of the lookback.
+    A standing one can still be shifted, so an edit puts that off; a deleted one cannot.
+    """
+    by_itself = end_at
+    if by_itself is None and source == ONCE:
+        by_itself = start_at + lookback
+    if is_deleted:
+        return changed_at if by_itself is None else min(by_itself, changed_at)
+    return None if by_itself is None else max(by_itself, changed_at)
+
+
+def is_settled(source: str, *, due_at: datetime, task_stands: bool, before: datetime) -> bool:
+    """Whether what an occurrence was handed out decides nothing any more, seen from the horizon.
+
+    That of a once task decides as long as the task stands, because a shift would make it due
+    again; that of a rotation keeps its instant for ever, and then falls out of every window.
+    """
+    return not task_stands if source == ONCE else due_at < before

@@ -1,0 +1,276 @@
+"""Housekeeping: what has been over for longer than its retention goes, in small chunks.
+
+Each table is gone through by primary key, a bounded read at a time, and what is chosen goes by id
+in one transaction a chunk. No task that can be handed out, no open dispatch and none of their
+stocks is locked, so no pull waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeAlias
+
+from django.db.models import F
+
+from apps.common import clock, ids
+from apps.common.conf import conf
+from apps.common.db import transactional
+from apps.common.leases import load_position, save_position
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock, Task
+from apps.dispatch.rules import retention as rules
+from apps.dispatch.rules.recurrence import instant_of
+from apps.dispatch.services.audit import edit_entry
+from apps.journal import services as journal
+from apps.journal.models import Source as JournalSource
+
+SWEEP = "dispatch.purge"
+# How often what was kept is looked at again; in between, only what has come since.
+PASS = timedelta(days=1)
+# After each chunk it rests three times as long as that took.
+RESTS = 3
+LONGEST_REST = 1.0
+OVER = "over since %s"
+
+Model: TypeAlias = type[OnceTask] | type[RotateTask]
+# A source, a task, an occurrence.
+Occurrence: TypeAlias = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table to go through: `read` the rows after an id as (id, may it go), `remove` by ids."""
+
+    name: str
+    read: Callable[[int], list[tuple[int, bool]]]
+    remove: Callable[[list[int]], Counter[str]]
+
+
+def purge(*, until: datetime) -> Counter[str]:
+    """Remove what was over before its horizon; returns how many rows of which kind.
+
+    Stops between two chunks when the clock has passed `until`; the next call goes on there.
+    """
+    position = load_position(SWEEP)
+    waiting = _tables(clock.now())
+    removed: Counter[str] = Counter()
+    try:
+        while waiting and clock.now() < until:
+            # In turn, so that a long one keeps none of the others waiting.
+            table = waiting.pop(0)
+            begun = time.monotonic()
+            gone, ended = _take_chunk(table, position)
+            removed += gone
+            if not ended:
+                waiting.append(table)
+            if gone:
+                # What others have to share with it is a quarter of a connection at most.
+                time.sleep(min(LONGEST_REST, RESTS * (time.monotonic() - begun)))
+    finally:
+        save_position(SWEEP, position)
+    return removed
+
+
+def _take_chunk(table: _Table, position: dict[str, Any]) -> tuple[Counter[str], bool]:
+    """Go through the next chunk: what went, and whether the end of the table was reached."""
+    now = clock.now()
+    place = position.get(table.name)
+    if place is None or (place["ended"] and datetime.fromisoformat(place["begun"]) + PASS <= now):
+        place = position[table.name] = {"after": 0, "begun": now.isoformat(), "ended": False}
+    rows = table.read(place["after"])
+    chosen = [pk for pk, goes in rows if goes]
+    gone = table.remove(chosen) if chosen else Counter[str]()
+    if rows:
+        place["after"] = rows[-1][0]
+    ended = len(rows) < conf.PURGE_BATCH
+    place["ended"] = place["ended"] or ended
+    return gone, ended
+
+
+def _tables(now: datetime) -> list[_Table]:
+    """What is to be gone through, as far as the settings let anything of it go."""
+    lookback = conf.DISPATCH_LOOKBACK
+    tables = []
+    before = rules.horizon(now, retention=conf.TASK_RETENTION, lookback=lookback)
+    if before is not None:
+        for model in (OnceTask, RotateTask):
+            read, remove = partial(_read_tasks, model, before), partial(_end_tasks, model, before)
+            tables.append(_Table(f"{model.source}_tasks", read, remove))
+    before = rules.horizon(now, retention=conf.DISPATCH_RETENTION, lookback=lookback)
+    if before is not None:
+        tables.append(_Table("dispatches", partial(_read_dispatches, before), _remove_dispatches))
+        tables.append(_Table("stocks", partial(_read_stocks, before), _remove_stocks))
+    return tables
+
+
+def _read_tasks(model: Model, before: datetime, after: int) -> list[tuple[int, bool]]:
+    rows = model._default_manager.filter(pk__gt=after).order_by("pk").defer("params", "title")
+    return [(task.pk, _is_over(task, before)) for task in rows[: conf.PURGE_BATCH]]
+
+
+def _is_over(task: Task, before: datetime) -> bool:
+    since = _over_since(task)
+    return since is not None and since < before
+
+
+def _over_since(task: Any) -> datetime | None:
+    return rules.over_since(
+        source=task.source,
+        is_deleted=task.status == Task.Status.DELETED,
+        changed_at=task.updated_at,
+        start_at=task.start_at,
+        end_at=task.end_at,
+        lookback=conf.DISPATCH_LOOKBACK,
+    )
+
+
+@transactional
+def _end_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str]:
+    """Remove those without a dispatch; mark the others deleted, so that theirs can go in time.
+
+    No plan version is raised: what is over has been in nobody's queue for long.
+    """
+    now = clock.now()
+    locked = model._default_manager.filter(pk__in=chosen).order_by("pk").select_for_update()
+    over = [task for task in locked if _is_over(task, before)]
+    # One look-up each: a rotation may have a million dispatches, and one is enough to know.
+    known = {
+        task.pk
+        for task in over
+        if Dispatch.objects.filter(source=model.source, task=task.pk).exists()
+    }
+    entries = []
+    for task in over:
+        if task.pk in known and task.status != Task.Status.DELETED:
+            entries.append(_mark_deleted(task, now))
+    # The numbers of tasks are never given anew, so no later task inherits a stock.
+    going = [task.pk for task in over if task.pk not in known]
+    gone, _ = model._default_manager.filter(pk__in=going).delete()
+    removed = Counter({f"{model.source}_tasks": gone})
+    journal.write([*entries, *_told(+removed, now)])
+    return +removed
+
+
+def _mark_deleted(task: Any, now: datetime) -> journal.Entry:
+    since, before = _over_since(task), task.status
+    task.status = Task.Status.DELETED
+    task.version += 1
+    task.updated_at, task.updated_by = now, ""
+    task.save(update_fields=["status", "version", "updated_at", "updated_by"])
+    return edit_entry(
+        task,
+        "task_deleted",
+        now=now,
+        actor="",
+        reason=OVER % since,
+        before={"status": before},
+        after={"status": task.status},
+    )
+
+
+def _read_dispatches(before: datetime, after: int) -> list[tuple[int, bool]]:
+    # Ids tell when they were made; what began later has not ended earlier.
+    old = Dispatch.objects.filter(pk__gt=after, pk__lt=ids.lowest_id_at(before)).order_by("pk")
+    rows = old.values_list("pk", "source", "task", "occurrence_at", "finished_at")
+    read = list(rows[: conf.PURGE_BATCH])
+    standing = _standing(row[2] for row in read if row[1] == OnceTask.source)
+    return [
+        (
+            pk,
+            finished_at is not None
+            and finished_at < before
+            and rules.is_settled(
+                source, due_at=due_at, task_stands=task in standing, before=before
+            ),
+        )
+        for pk, source, task, due_at, finished_at in read
+    ]
+
+
+@transactional
+def _remove_dispatches(chosen: list[int]) -> Counter[str]:
+    """With each its part of the stock goes: handed stays the number of those that hold it."""
+    locked = Dispatch.objects.filter(pk__in=chosen).order_by("pk").select_for_update()
+    rows = list(locked.values_list("pk", "source", "task", "occurrence", "holds_stock"))
+    held: Counter[Occurrence] = Counter()
+    for _, source, task, occurrence, holds_stock in rows:
+        held[source, task, occurrence] += holds_stock
+    # The dispatches before their stocks, as an ending locks them.
+    gone, _ = Dispatch.objects.filter(pk__in=[row[0] for row in rows]).delete()
+    removed = Counter({"dispatches": gone, "stocks": _lower_stocks(held)})
+    journal.write(_told(+removed, clock.now()))
+    return +removed
+
+
+def _lower_stocks(held: Counter[Occurrence]) -> int:
+    """Take the counts off the stocks, and remove those that are then 0; returns how many."""
+    empty: list[int] = []
+    for source, task_ids, occurrences in _in_few_reads(held):
+        stocks = Stock.objects.filter(
+            source=source, task__in=task_ids, occurrence__in=occurrences
+        ).order_by("pk")
+        for stock in stocks.select_for_update():
+            count = held[(source, stock.task, stock.occurrence)]
+            if stock.handed <= count:
+                empty.append(stock.pk)
+            elif count:
+                Stock.objects.filter(pk=stock.pk).update(handed=F("handed") - count)
+    gone, _ = Stock.objects.filter(pk__in=empty).delete()
+    return gone
+
+
+def _in_few_reads(held: Counter[Occurrence]) -> list[tuple[str, list[int], list[int]]]:
+    """One read for all once tasks, and one for each rotation: both follow the unique index."""
+    once = sorted(task for source, task, _ in held if source == OnceTask.source)
+    reads = [(str(OnceTask.source), once, [OnceTask.occurrence])] if once else []
+    rotations: dict[int, list[int]] = {}
+    for source, task, occurrence in sorted(held):
+        if source == RotateTask.source:
+            rotations.setdefault(task, []).append(occurrence)
+    return reads + [(str(RotateTask.source), [task], them) for task, them in rotations.items()]
+
+
+def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
+    """Those left over: made for a hand-out that then did not come about, or all given back."""
+    rows = Stock.objects.filter(pk__gt=after).order_by("pk")
+    read = list(rows[: conf.PURGE_BATCH])
+    standing = _standing(stock.task for stock in read if stock.source == OnceTask.source)
+    return [
+        (
+            stock.pk,
+            stock.handed == 0
+            and rules.is_settled(
+                stock.source,
+                due_at=instant_of(stock.occurrence),
+                task_stands=stock.task in standing,
+                before=before,
+            ),
+        )
+        for stock in read
+    ]
+
+
+@transactional
+def _remove_stocks(chosen: list[int]) -> Counter[str]:
+    gone, _ = Stock.objects.filter(pk__in=chosen, handed=0).delete()
+    removed = +Counter({"stocks": gone})
+    journal.write(_told(removed, clock.now()))
+    return removed
+
+
+def _standing(task_ids: Iterable[int]) -> set[int]:
+    """Those of the once tasks that are not deleted."""
+    wanted = set(task_ids)
+    return set(OnceTask.objects.standing().filter(pk__in=wanted).values_list("pk", flat=True))
+
+
+def _told(removed: Counter[str], now: datetime) -> list[journal.Entry]:
+    """One entry for the chunk, with how many went of what; none for nothing."""
+    if not removed:
+        return []
+    source = JournalSource.PLAN
+    return [journal.Entry(at=now, source=source, subject_id=0, event="purged", data=dict(removed))]

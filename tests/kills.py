@@ -1,0 +1,40 @@
+"""A process that dies in the middle of its work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection, connections
+
+
+def killed_at(statement: int, work: Callable[[], object]) -> bool:
+    """Do the work in a process that kills itself before its n-th statement; False when it ends
+    before that."""
+    connections.close_all()
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            nonlocal seen
+            seen += 1
+            if seen == statement:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return execute(sql, params, many, context)
+
+        status = 1
+        try:
+            with connection.execute_wrapper(count):
+                work()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0
+    return False
