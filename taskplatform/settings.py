@@ -193,7 +193,8 @@ if REDIS_URL:
         "default": {
             "BACKEND": "apps.common.cache.BreakerRedisCache",
             "LOCATION": REDIS_URL,
-            "KEY_PREFIX": "taskplatform",
+            # Installations with a database each may share a Redis.
+            "KEY_PREFIX": f"taskplatform:{DATABASES['default']['NAME']}",
             "OPTIONS": {"SOCKET_CONNECT_TIMEOUT": 0.3, "SOCKET_TIMEOUT": 0.3},
         }
     }

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.db import DatabaseError, OperationalError, connection, models, transaction
 
@@ -126,6 +126,36 @@ def _quoted(field: models.Field[Any, Any]) -> str:
     return connection.ops.quote_name(str(field.column))
 
 
+class _Shape(NamedTuple):
+    """How rows that name certain columns are inserted: the statement up to its VALUES, the
+    placeholders of one row, and for each column its name, the maker of its default and its
+    conversion."""
+
+    insert: str
+    one: str
+    columns: list[tuple[str, Callable[[], Any], Callable[[Any], Any] | None]]
+
+
+@functools.cache
+def _shape(model: type[models.Model], given: tuple[str, ...]) -> _Shape:
+    fields = _columns(model)
+    left_out = [n for n, f in fields.items() if n not in given and not f.primary_key]
+    names = [*given, *left_out]
+    columns = ", ".join(_quoted(fields[name]) for name in names)
+    return _Shape(
+        f"INSERT INTO {table(model)} ({columns}) VALUES ",  # noqa: S608
+        f"({marks(len(names))})",
+        [(name, fields[name].get_default, _conversion(fields[name])) for name in names],
+    )
+
+
+def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
+    """None where the driver takes the value as it is."""
+    if isinstance(field, models.CharField | models.IntegerField | models.TextField):
+        return None
+    return lambda value: field.get_db_prep_save(value, connection)
+
+
 def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows in one statement; every row names the same columns (by attname).
 
@@ -134,24 +164,15 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
     """
     if not rows:
         return
-    fields = _columns(model)
-    names = list(rows[0])
-    left_out = [n for n, f in fields.items() if n not in rows[0] and not f.primary_key]
-    defaults = {n: fields[n].get_default() for n in left_out}
-    names += left_out
-    columns = ", ".join(_quoted(fields[name]) for name in names)
-    one = f"({marks(len(names))})"
-    values: list[Any] = []
-    for row in rows:
-        for name in names:
-            value = row[name] if name in row else defaults[name]
-            values.append(fields[name].get_db_prep_save(value, connection))
+    shape = _shape(model, tuple(rows[0]))
+    values = [
+        value if convert is None else convert(value)
+        for row in rows
+        for name, default, convert in shape.columns
+        for value in (row[name] if name in row else default(),)
+    ]
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {table(model)} ({columns}) VALUES "  # noqa: S608
-            + ", ".join([one] * len(rows)),
-            values,
-        )
+        cursor.execute(shape.insert + ", ".join([shape.one] * len(rows)), values)
 
 
 def ensure_row(model: type[models.Model], unique: Sequence[str], row: Mapping[str, Any]) -> None:

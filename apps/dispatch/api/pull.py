@@ -18,9 +18,9 @@ from apps.common.serializers import (
 from apps.common.views import ApiView
 from apps.dispatch.api.bindings import bound_of
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
-from apps.dispatch.models import Executor
-from apps.dispatch.services import callback, executors, pull
-from apps.dispatch.services.standing import check_user
+from apps.dispatch.models import Dispatch
+from apps.dispatch.services import callback, pull
+from apps.dispatch.services.standing import Standing, standing_by_name
 
 
 def retry_after(status: int, *, required: bool) -> OpenApiParameter:
@@ -65,9 +65,8 @@ class UserView(ApiView):
 
     scopes = {"POST": "pull"}
 
-    def user(self, request: Request, uid: str) -> Executor:
-        check_user(uid)
-        return executors.find(uid, bound=bound_of(request))
+    def user(self, request: Request, uid: str) -> Standing:
+        return standing_by_name(uid, bound=bound_of(request))
 
 
 class PullView(UserView):
@@ -98,19 +97,22 @@ class CallbackView(UserView):
     def post(self, request: Request) -> Response:
         body = self.read_body()
         user = self.user(request, body.pop("uid"))
-        ended = callback.call_back(executor=user, **body)
+        following: Dispatch | pull.Nothing | None = None
+        if self.query.get("next"):
+            ended, following = callback.call_back_and_pull(standing=user, **body)
+        else:
+            ended = callback.call_back(executor=user, **body)
         answer = {
             "number": str(ended.pk),
             "state": ended.state,
             "finished_at": None if ended.finished_at is None else wire_time(ended.finished_at),
             "next": None,
         }
-        if not self.query.get("next"):
+        if following is None:
             return Response(answer)
-        taken = pull.take_next(user)
-        if isinstance(taken, pull.Nothing):
-            return Response(answer, headers={"Retry-After": str(taken.retry_after)})
-        return Response({**answer, "next": dispatch_shape(taken)})
+        if isinstance(following, pull.Nothing):
+            return Response(answer, headers={"Retry-After": str(following.retry_after)})
+        return Response({**answer, "next": dispatch_shape(following)})
 
 
 class ExtendView(UserView):

@@ -29,11 +29,7 @@ class StockQuerySet(models.QuerySet["Stock"]):
         return bool(execute(sql, parameters))
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
-        """Make the row of an occurrence that has none yet.
-
-        Not within the hand-out's transaction: where one of those is rolled back, all that waited
-        for its row would insert it at once, and deadlock.
-        """
+        """Make the row of an occurrence that has none yet."""
         row = {"source": source, "task": task, "occurrence": occurrence, "handed": 0}
         ensure_row(Stock, ["source", "task", "occurrence"], row)
 

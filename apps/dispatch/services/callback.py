@@ -1,18 +1,25 @@
-"""What an executor does with the dispatch it has: call back, extend, release."""
+"""What a user does with the dispatch it has: call back, extend, release."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import IntegrityError
 
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Closed, Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical, check_json, check_text
-from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import policy
 from apps.dispatch.services import ending
 from apps.dispatch.services.ending import State
+from apps.dispatch.services.handout import Lost, give
+from apps.dispatch.services.pull import Nothing, note_seen, nothing, take_next
+from apps.dispatch.services.queue import Ahead, Opening
+from apps.dispatch.services.standing import Standing, User
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -21,9 +28,33 @@ MOST_MESSAGE = 4000
 MOST_EXTENSION = 86_400
 
 
+class Report(NamedTuple):
+    """What an executor says of its dispatch."""
+
+    outcome: str
+    result: dict[str, Any] | None = None
+    message: str = ""
+
+    def check(self) -> None:
+        """Invalid names what is wrong."""
+        if self.outcome not in OUTCOMES:
+            raise Invalid.field(
+                "outcome", f"{self.outcome!r} is no outcome; say succeeded or failed."
+            )
+        if len(self.message) > MOST_MESSAGE:
+            raise Invalid.field("message", f"A message has at most {MOST_MESSAGE} characters.")
+        check_text(self.message, field="message")
+        if self.result is not None:
+            check_json(self.result, field="result")
+
+    @property
+    def words(self) -> dict[str, Any]:
+        return {"result": self.result, "message": self.message}
+
+
 def call_back(
     *,
-    executor: Executor,
+    executor: User,
     number: int,
     outcome: str,
     result: dict[str, Any] | None = None,
@@ -34,22 +65,14 @@ def call_back(
     An exact repeat gets the first answer. NotFound: unknown or another's number. ReplayConflict: a
     repeat with another outcome or result. Closed: it ended in another way (kept in the journal).
     """
-    if outcome not in OUTCOMES:
-        raise Invalid.field("outcome", f"{outcome!r} is no outcome; say succeeded or failed.")
-    if len(message) > MOST_MESSAGE:
-        raise Invalid.field("message", f"A message has at most {MOST_MESSAGE} characters.")
-    check_text(message, field="message")
-    if result is not None:
-        check_json(result, field="result")
+    report = Report(outcome, result, message)
+    report.check()
     dispatch = _own(executor, number)
-    now = clock.now()
-    if dispatch.is_open and ending.end(
-        dispatch, outcome, now=now, result=result, message=message, actor=executor.name
-    ):
+    if dispatch.is_open and _end(executor, dispatch, report, clock.now()):
         return dispatch
     dispatch = _own(executor, number)
     if dispatch.state not in OUTCOMES:
-        _keep_late_result(dispatch, outcome, result)
+        _keep_late_result(executor, dispatch, report)
         raise Closed(
             f"Dispatch {number} is {dispatch.state} since {dispatch.finished_at}; its result is no "
             "longer taken. Pull again."
@@ -62,7 +85,77 @@ def call_back(
     return dispatch
 
 
-def extend(*, executor: Executor, number: int, seconds: int) -> Dispatch:
+def call_back_and_pull(
+    *,
+    standing: Standing,
+    number: int,
+    outcome: str,
+    result: dict[str, Any] | None = None,
+    message: str = "",
+) -> tuple[Dispatch, Dispatch | Nothing]:
+    """`call_back`, and what a pull answers next; as a rule both are one transaction."""
+    report = Report(outcome, result, message)
+    report.check()
+    dispatch = _own(standing, number)
+    following = _end_and_take(standing, dispatch, report) if dispatch.is_open else None
+    if following is not None:
+        return dispatch, following
+    ended = call_back(
+        executor=standing, number=number, outcome=outcome, result=result, message=message
+    )
+    return ended, take_next(standing)
+
+
+@transactional
+def _end(executor: User, dispatch: Dispatch, report: Report, now: datetime) -> bool:
+    if not ending.close(dispatch, report.outcome, now=now, **report.words):
+        return False
+    journal.write([_told_by(executor, dispatch, now)])
+    return True
+
+
+def _told_by(executor: User, dispatch: Dispatch, now: datetime) -> journal.Entry:
+    return ending.entry_of(dispatch, executor=executor.name, now=now, actor=executor.name)
+
+
+def _end_and_take(
+    standing: Standing, dispatch: Dispatch, report: Report
+) -> Dispatch | Nothing | None:
+    """What comes after the open dispatch, which has ended with it; None when one of the two could
+    not be done, and then neither is."""
+    now = clock.now()
+    note_seen(standing)
+    after = replace(standing, open_number=None, latest_done=dispatch.occurrence_at)
+    ended = replace(
+        dispatch.as_past,
+        state=report.outcome,
+        holds_stock=ending.keeps_its_stock(dispatch, report.outcome),
+        finished_at=now,
+    )
+    ahead = Ahead(after, now=now, ending=(dispatch.identity, ended))
+    opening = next(ahead.openings(), None)
+    try:
+        if opening is not None:
+            return _end_and_give(after, dispatch, report, opening, now)
+    except (Lost, IntegrityError):
+        return None
+    finally:
+        ahead.save_lessons()
+    return nothing(ahead, now) if _end(standing, dispatch, report, now) else None
+
+
+@transactional
+def _end_and_give(
+    standing: Standing, dispatch: Dispatch, report: Report, opening: Opening, now: datetime
+) -> Dispatch:
+    if not ending.close(dispatch, report.outcome, now=now, **report.words):
+        raise Lost
+    taken, entry = give(standing, opening, now)
+    journal.write([_told_by(standing, dispatch, now), entry])
+    return taken
+
+
+def extend(*, executor: User, number: int, seconds: int) -> Dispatch:
     """Move the deadline to at least `seconds` (1 to 86,400) from now; it never moves back.
 
     Closed when the dispatch is no longer open.
@@ -80,23 +173,21 @@ def extend(*, executor: Executor, number: int, seconds: int) -> Dispatch:
     return dispatch
 
 
-def release(*, executor: Executor, number: int, reason: str = "") -> Dispatch:
+def release(*, executor: User, number: int, reason: str = "") -> Dispatch:
     """Give the executor's own open dispatch back; as ending.release otherwise."""
     check_text(reason, field="reason")
     return ending.release(dispatch=_own(executor, number), actor=executor.name, reason=reason)
 
 
-def _own(executor: Executor, number: int) -> Dispatch:
-    dispatch = (
-        Dispatch.objects.select_related("executor").filter(pk=number, executor=executor).first()
-    )
+def _own(executor: User, number: int) -> Dispatch:
+    dispatch = Dispatch.objects.read("d.id = %s AND d.executor_id = %s", [number, executor.pk])
     if dispatch is None:
         raise NotFound(f"{executor.name} has no dispatch {number}.")
     return dispatch
 
 
 @transactional
-def _keep_late_result(dispatch: Dispatch, outcome: str, result: dict[str, Any] | None) -> None:
+def _keep_late_result(executor: User, dispatch: Dispatch, report: Report) -> None:
     """A refused result changes nothing, but a person may want to read it."""
     journal.write(
         [
@@ -109,9 +200,9 @@ def _keep_late_result(dispatch: Dispatch, outcome: str, result: dict[str, Any] |
                 to_state=dispatch.state,
                 attempt=dispatch.round + 1,
                 type_or_task=dispatch.task_label,
-                executor=dispatch.executor.name,
-                actor=dispatch.executor.name,
-                data={"outcome": outcome, "result": result},
+                executor=executor.name,
+                actor=executor.name,
+                data={"outcome": report.outcome, "result": report.result},
             )
         ]
     )

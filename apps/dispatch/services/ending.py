@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import execute, table, transactional
 from apps.common.errors import Closed, NotFound
 from apps.dispatch.models import TASK_MODELS, Dispatch, Stock
 from apps.dispatch.rules import policy
@@ -33,30 +34,55 @@ def end(
 
     On True the object carries its new state.
     """
-    keeps = policy.keeps_stock(_policy_of(dispatch), to_state)
-    changes: dict[str, Any] = {
-        "state": to_state,
-        "open_for": None,
-        "holds_stock": keeps,
-        "finished_at": now,
-        "result": result,
-        "message": message,
-    }
-    if not Dispatch.objects.filter(pk=dispatch.pk, state=State.OPEN).update(**changes):
+    if not close(dispatch, to_state, now=now, result=result, message=message):
         return False
-    if not keeps:
-        Stock.objects.give_back(dispatch.source, dispatch.task, dispatch.occurrence)
-    for name, value in changes.items():
-        setattr(dispatch, name, value)
-    journal.write([_entry(dispatch, now, actor=actor, reason=reason)])
+    name = dispatch.executor.name
+    journal.write([entry_of(dispatch, executor=name, now=now, actor=actor, reason=reason)])
     return True
 
 
-def _policy_of(dispatch: Dispatch) -> policy.Policy:
-    return TASK_MODELS[dispatch.source].objects.get(pk=dispatch.task).policy
+def close(
+    dispatch: Dispatch,
+    to_state: str,
+    *,
+    now: datetime,
+    result: dict[str, Any] | None = None,
+    message: str = "",
+) -> bool:
+    """`end` without its journal entry, within the caller's transaction."""
+    keeps = keeps_its_stock(dispatch, to_state)
+    written = None if result is None else json.dumps(result)
+    closed = execute(
+        f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "  # noqa: S608
+        "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s",
+        [str(to_state), keeps, now, written, message, dispatch.pk, State.OPEN.value],
+    )
+    if not closed:
+        return False
+    if not keeps:
+        Stock.objects.give_back(dispatch.source, dispatch.task, dispatch.occurrence)
+    dispatch.state, dispatch.open_for, dispatch.holds_stock = to_state, None, keeps
+    dispatch.finished_at, dispatch.result, dispatch.message = now, result, message
+    return True
 
 
-def _entry(dispatch: Dispatch, now: datetime, *, actor: str, reason: str) -> journal.Entry:
+def keeps_its_stock(dispatch: Dispatch, to_state: str) -> bool:
+    """Whether the dispatch still counts against its task's dispatch_times when it ends so."""
+    if to_state not in (State.FAILED, State.EXPIRED):
+        # No policy has a say in the other endings.
+        return to_state == State.SUCCEEDED
+    return policy.keeps_stock(policy_of(dispatch), to_state)
+
+
+def policy_of(dispatch: Dispatch) -> policy.Policy:
+    """That of its task, as it is now."""
+    return TASK_MODELS[dispatch.source].objects.planning().get(pk=dispatch.task).policy
+
+
+def entry_of(
+    dispatch: Dispatch, *, executor: str, now: datetime, actor: str, reason: str = ""
+) -> journal.Entry:
+    """The journal's line on a dispatch of that executor that has ended."""
     return journal.Entry(
         at=now,
         source=JournalSource.DISPATCH,
@@ -66,7 +92,7 @@ def _entry(dispatch: Dispatch, now: datetime, *, actor: str, reason: str) -> jou
         to_state=dispatch.state,
         attempt=dispatch.round + 1,
         type_or_task=dispatch.task_label,
-        executor=dispatch.executor.name,
+        executor=executor,
         actor=actor,
         reason=reason,
         wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,

@@ -15,7 +15,7 @@ from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import Policy, verdict
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
-from apps.dispatch.services.queue import latest_of
+from apps.dispatch.services.queue import Opening
 from apps.dispatch.services.standing import Standing
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -33,29 +33,60 @@ class _Locked(NamedTuple):
     template_version: int | None
 
 
+class Lost(Exception):
+    """What seemed free cannot be had any more; the transaction must be rolled back."""
+
+
+def hand_out(standing: Standing, opening: Opening, now: datetime) -> Dispatch | None:
+    """Hand the opening out, if everything still holds; None when it does not.
+
+    IntegrityError when the user has got another dispatch meanwhile.
+    """
+    try:
+        return _hand_out(standing, opening, now)
+    except Lost:
+        return None
+
+
 @transactional
-def hand_out(standing: Standing, candidate: Candidate, now: datetime) -> Dispatch | None:
-    """Hand the candidate out, if everything still holds; None when it does not.
+def _hand_out(standing: Standing, opening: Opening, now: datetime) -> Dispatch:
+    dispatch, entry = give(standing, opening, now)
+    journal.write([entry])
+    return dispatch
+
+
+def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch, journal.Entry]:
+    """The hand-out within the caller's transaction, and the entry that tells of it.
 
     Task, executors and membership stay locked (shared) until commit, so that a delete, a
-    disabling or a leave that has been answered is never overtaken by a hand-out. IntegrityError
-    when the user has got another dispatch meanwhile.
+    disabling or a leave that has been answered is never overtaken by a hand-out. That `last` of the
+    opening is still the latest dispatch, the unique key of its round proves. The dispatch comes
+    before the stock: who loses to another pull of the same user has then touched no stock, and
+    nobody waits for a new stock row that is taken back.
+
+    Lost when something does not hold any more; IntegrityError as above.
     """
+    candidate, last, has_stock = opening
     task = _locked_task(standing, candidate, now)
     due_at = None if task is None else task.planned.due_at(candidate.occurrence, now)
     if task is None or due_at is None:
-        return None
-    last = latest_of(standing.pk, [candidate]).get(candidate.identity)
+        raise Lost
     answer = verdict(task.planned.policy, last, now)
     if not answer.allows:
-        return None
+        raise Lost
+    row = _row(standing, candidate, task, due_at, 0 if last is None else last.rounds, now)
+    insert_rows(Dispatch, [row])
     if answer.carried is not None:
         # The failed round's stock goes over to this one.
-        if not _carry(answer.carried):
-            return None
-    elif not Stock.objects.take(*candidate.identity, at_most=task.planned.policy.dispatch_times):
-        return None
-    return _insert(standing, candidate, task, due_at, 0 if last is None else last.rounds, now)
+        taken = _carry(answer.carried)
+    else:
+        if not has_stock:
+            Stock.objects.ensure(*candidate.identity)
+        taken = Stock.objects.take(*candidate.identity, at_most=task.planned.policy.dispatch_times)
+    if not taken:
+        raise Lost
+    dispatch = Dispatch(**row)
+    return dispatch, _entry(standing, dispatch)
 
 
 _SHARED = (
@@ -142,15 +173,15 @@ def _carry(number: int) -> bool:
     )
 
 
-def _insert(
+def _row(
     standing: Standing,
     candidate: Candidate,
     task: _Locked,
     due_at: datetime,
     earlier: int,
     now: datetime,
-) -> Dispatch:
-    row = {
+) -> dict[str, Any]:
+    return {
         "id": ids.next_id(),
         "executor_id": standing.pk,
         "open_for": standing.pk,
@@ -166,22 +197,18 @@ def _insert(
         "dispatched_at": now,
         "deadline_at": now + timedelta(seconds=task.planned.policy.lease_seconds),
     }
-    insert_rows(Dispatch, [row])
-    dispatch = Dispatch(**row)
-    journal.write(
-        [
-            journal.Entry(
-                at=now,
-                source=Source.DISPATCH,
-                subject_id=dispatch.pk,
-                event="handed_out",
-                to_state=Dispatch.State.OPEN,
-                attempt=earlier + 1,
-                type_or_task=dispatch.task_label,
-                executor=standing.name,
-                actor=standing.name,
-                wait_ms=(now - due_at) // _MS,
-            )
-        ]
+
+
+def _entry(standing: Standing, dispatch: Dispatch) -> journal.Entry:
+    return journal.Entry(
+        at=dispatch.dispatched_at,
+        source=Source.DISPATCH,
+        subject_id=dispatch.pk,
+        event="handed_out",
+        to_state=Dispatch.State.OPEN,
+        attempt=dispatch.round + 1,
+        type_or_task=dispatch.task_label,
+        executor=standing.name,
+        actor=standing.name,
+        wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
     )
-    return dispatch

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError
-from django.db.models import F
 
 from apps.common import clock
+from apps.common.db import execute, table
 from apps.common.errors import Unavailable
-from apps.dispatch.models import Dispatch, Executor, Stock
+from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.ending import State
 from apps.dispatch.services.expire import expire_if_due
 from apps.dispatch.services.handout import hand_out
 from apps.dispatch.services.queue import Ahead
-from apps.dispatch.services.standing import Standing, standing_by_name, standing_of
+from apps.dispatch.services.standing import Standing, User, standing_by_name, standing_of
 
 MOST_RACES = 10
 LONGEST_WAIT = 60
@@ -40,7 +40,7 @@ def answer_pull(uid: str, *, bound: Iterable[str] | None = None) -> Dispatch | N
     return _serve(standing_by_name(uid, bound=bound))
 
 
-def take_next(executor: Executor) -> Dispatch | Nothing:
+def take_next(executor: User) -> Dispatch | Nothing:
     """The executor's open dispatch again (redo + 1), or the next due task as a new dispatch.
 
     A dispatch past its deadline is closed by its policy first. Losing a race is normal: the
@@ -50,46 +50,59 @@ def take_next(executor: Executor) -> Dispatch | Nothing:
 
 
 def _serve(standing: Standing) -> Dispatch | Nothing:
-    _note_seen(standing)
+    note_seen(standing)
     for _ in range(MOST_RACES):
         now = clock.now()
         if standing.open_number is None:
-            ahead = Ahead(standing, now=now)
-            taken = _take_first(standing, ahead, now)
-            if taken is not None:
-                return taken
-            # Whatever was lost may have been lost to another pull of the same user.
-            if not ahead.lost or standing_of(standing.pk).open_number is None:
-                return Nothing(_retry_after(ahead.next_at, now))
-        current = Dispatch.objects.select_related("executor").open_of(standing.pk)
-        if current is not None and current.deadline_at <= now:
-            expire_if_due(current, now=now)
-        elif current is not None and _count_redo(current):
-            return current
+            answer = _take_first(standing, now)
+        else:
+            answer = _open_again(standing, now)
+        if answer is not None:
+            return answer
         standing = standing_of(standing.pk)
     raise Unavailable(f"{standing.name} pulls from too many places at once.", retry_after=1)
 
 
-def _take_first(standing: Standing, ahead: Ahead, now: datetime) -> Dispatch | None:
-    """The first opening that can still be had; None when there is none, or when another pull of
-    the same user came first."""
+def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
+    """The first opening that can still be had; None when another pull of the same user came
+    first."""
+    ahead = Ahead(standing, now=now)
     try:
-        for candidate, has_stock in ahead.openings():
-            if not has_stock:
-                Stock.objects.ensure(*candidate.identity)
-            taken = hand_out(standing, candidate, now)
+        for opening in ahead.openings():
+            taken = hand_out(standing, opening, now)
             if taken is not None:
                 return taken
             ahead.lost = True
     except IntegrityError:
-        # The unique key of the one open dispatch; the caller looks at it next.
-        ahead.lost = True
+        # Of the user's one open dispatch, or of the round.
+        return None
     finally:
         ahead.save_lessons()
-    return None
+    # Whatever was lost may have been lost to another pull of the same user.
+    if ahead.lost and standing_of(standing.pk).open_number is not None:
+        return None
+    return nothing(ahead, now)
 
 
-def _note_seen(standing: Standing) -> None:
+def nothing(ahead: Ahead, now: datetime) -> Nothing:
+    """The answer when all openings have been looked at."""
+    return Nothing(_retry_after(ahead.next_at, now))
+
+
+def _open_again(standing: Standing, now: datetime) -> Dispatch | None:
+    """The open dispatch, counted; None when it is over, by its deadline or meanwhile."""
+    current = Dispatch.objects.read("d.open_for = %s", [standing.pk])
+    if current is None:
+        return None
+    if current.deadline_at <= now:
+        current.executor = Executor(pk=standing.pk, name=standing.name)
+        expire_if_due(current, now=now)
+        return None
+    return current if _count_redo(current) else None
+
+
+def note_seen(standing: Standing) -> None:
+    """Write when the user last called, at most once a minute."""
     now = clock.now()
     seen = standing.last_seen_at
     if seen is None or now - seen >= SEEN_EVERY:
@@ -97,9 +110,13 @@ def _note_seen(standing: Standing) -> None:
 
 
 def _count_redo(dispatch: Dispatch) -> bool:
-    counted = Dispatch.objects.filter(pk=dispatch.pk, state=State.OPEN).update(redo=F("redo") + 1)
     dispatch.redo += 1
-    return bool(counted)
+    return bool(
+        execute(
+            f"UPDATE {table(Dispatch)} SET redo = redo + 1 WHERE id = %s AND state = %s",  # noqa: S608
+            [dispatch.pk, State.OPEN.value],
+        )
+    )
 
 
 def _retry_after(next_at: datetime | None, now: datetime) -> int:

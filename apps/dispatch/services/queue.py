@@ -20,16 +20,19 @@ from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
 from apps.dispatch.services.standing import Standing, standing_of
 
-# So much work put into a queue since it was saved is worth saving it again.
-WORTH_SAVING = 32
+# So much work put into a queue since it was saved is worth saving it again: what a user has done
+# would otherwise fill the first chunk.
+WORTH_SAVING = 8
 _A_MINUTE = timedelta(minutes=1)
 _CHUNKS = (8, 64, 512)
 
 
 class Opening(NamedTuple):
-    """A candidate that seems to be free; `has_stock`: its stock row exists already."""
+    """A candidate that seems to be free, with the user's latest dispatch of it; `has_stock`: its
+    stock row exists already."""
 
     candidate: Candidate
+    last: PastDispatch | None
     has_stock: bool
 
 
@@ -38,12 +41,20 @@ class Ahead:
 
     It may be behind by the time it is used: a hand-out checks everything again. `next_at` is when
     more could be had, known once all openings have been looked at; None = nothing is ahead. Whoever
-    takes says so when an opening was `lost`.
+    takes says so when an opening was `lost`. `ending` is the user's open dispatch as it will be
+    when it has ended, for those who end it in the same transaction.
     """
 
-    def __init__(self, standing: Standing, *, now: datetime) -> None:
+    def __init__(
+        self,
+        standing: Standing,
+        *,
+        now: datetime,
+        ending: tuple[Identity, PastDispatch] | None = None,
+    ) -> None:
         self.next_at: datetime | None = None
         self.lost = False
+        self._ending = ending
         self._standing = standing
         self._now = now
         self._closed: set[Identity] = set()
@@ -63,18 +74,20 @@ class Ahead:
         self._note(queue.frame.upper)
 
     def _free(self, chunk: list[Candidate]) -> Iterator[Opening]:
-        handed = handed_of(chunk)
-        latest = latest_of(self._standing.pk, chunk)
+        handed, latest = facts_of(self._standing.pk, chunk)
+        if self._ending is not None:
+            latest.update([self._ending])
         for candidate in chunk:
             identity, policy = candidate.identity, candidate.policy
-            answer = verdict(policy, latest.get(identity), self._now)
+            last = latest.get(identity)
+            answer = verdict(policy, last, self._now)
             self._note(answer.until)
             if answer.code == ALREADY_TAKEN:
                 self._closed.add(identity)
             limit = policy.dispatch_times
             used_up = limit is not None and handed.get(identity, 0) >= limit
             if answer.allows and (answer.carried is not None or not used_up):
-                yield Opening(candidate, identity in handed)
+                yield Opening(candidate, last, identity in handed)
 
     def _note(self, at: datetime | None) -> None:
         if at is not None and (self.next_at is None or at < self.next_at):
@@ -157,33 +170,72 @@ def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Plan
     return [task.planned for task in tasks]
 
 
-def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
-    """How often those occurrences are handed out; one without a stock row is left out."""
-    sql = f"SELECT source, task, occurrence, handed FROM {table(Stock)} WHERE "  # noqa: S608
-    where, parameters = _among(candidates)
-    return {
-        (source, task, at): handed for source, task, at, handed in fetch(sql + where, parameters)
-    }
+class Facts(NamedTuple):
+    """What the tables say of occurrences: how often each is handed out, where it has a stock row,
+    and a user's latest dispatch of each that it has had."""
+
+    handed: dict[Identity, int]
+    latest: dict[Identity, PastDispatch]
 
 
-def latest_of(executor: int, candidates: Iterable[Candidate]) -> dict[Identity, PastDispatch]:
-    """The executor's latest dispatch of each of those occurrences that it has had."""
+def facts_of(executor: int, candidates: Sequence[Candidate]) -> Facts:
+    """Both in one read."""
     where, parameters = _among(candidates)
     rows = fetch(
-        "SELECT source, task, occurrence, id, round, state, holds_stock, finished_at "  # noqa: S608
-        f"FROM {table(Dispatch)} WHERE executor_id = %s AND ({where}) ORDER BY round",
-        [executor, *parameters],
+        f"{_handed_statement(where)} UNION ALL {_past_statement(where)}",
+        [*parameters, executor, *parameters],
     )
+    return Facts(_handed(rows), _latest(rows))
+
+
+def handed_of(candidates: Sequence[Candidate]) -> dict[Identity, int]:
+    """How often those occurrences are handed out; one without a stock row is left out."""
+    where, parameters = _among(candidates)
+    return _handed(fetch(_handed_statement(where), parameters))
+
+
+def latest_of(executor: int, candidates: Sequence[Candidate]) -> dict[Identity, PastDispatch]:
+    """The executor's latest dispatch of each of those occurrences that it has had."""
+    where, parameters = _among(candidates)
+    return _latest(fetch(_past_statement(where), [executor, *parameters]))
+
+
+# The two have the same columns; those of the stock end with a state that no dispatch has.
+def _handed_statement(where: str) -> str:
+    return (
+        "SELECT source, task, occurrence, handed, 0, '', 0, NULL "  # noqa: S608
+        f"FROM {table(Stock)} WHERE {where}"
+    )
+
+
+def _past_statement(where: str) -> str:
+    return (
+        "SELECT source, task, occurrence, id, round, state, holds_stock, finished_at "  # noqa: S608
+        f"FROM {table(Dispatch)} WHERE executor_id = %s AND ({where})"
+    )
+
+
+def _handed(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, int]:
     return {
-        (source, task, occurrence): PastDispatch(
-            number=number,
-            rounds=earlier + 1,
-            state=state,
-            holds_stock=bool(holds),
-            finished_at=instant(finished),
-        )
-        for source, task, occurrence, number, earlier, state, holds, finished in rows
+        (source, task, occurrence): handed
+        for source, task, occurrence, handed, _, state, *_ in rows
+        if not state
     }
+
+
+def _latest(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, PastDispatch]:
+    found: dict[Identity, PastDispatch] = {}
+    for source, task, occurrence, number, earlier, state, holds, finished in rows:
+        identity = (source, task, occurrence)
+        if state and (identity not in found or found[identity].rounds <= earlier):
+            found[identity] = PastDispatch(
+                number=number,
+                rounds=earlier + 1,
+                state=state,
+                holds_stock=bool(holds),
+                finished_at=instant(finished),
+            )
+    return found
 
 
 def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from apps.common import clock, ids
 from apps.common.conf import conf
@@ -19,6 +19,15 @@ from apps.dispatch.rules.window import Window, window
 
 # Ids and dispatched_at are drawn one after the other.
 _A_DAY = timedelta(days=1)
+
+
+class User(Protocol):
+    """A user executor, be it its row or its standing."""
+
+    @property
+    def pk(self) -> int: ...
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What `manage.py benchmark` measures: every figure beside its baseline, in the same run."""

@@ -1,0 +1,75 @@
+"""A figure, the baseline beside it, and whether the goal is met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`ratio` is value / baseline. The goal is one of the ratio, or of the value where there is no
+    baseline."""
+
+    figure: str
+    value: float
+    unit: str
+    baseline: float | None
+    ratio: float | None
+    goal: str
+    met: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def figure(
+    name: str,
+    value: float,
+    unit: str,
+    *,
+    baseline: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Figure:
+    """The figure with exactly one of the two goals."""
+    ratio = None if baseline is None else value / baseline
+    judged = value if ratio is None else ratio
+    if at_least is not None:
+        return Figure(name, value, unit, baseline, ratio, f">= {at_least:g}", judged >= at_least)
+    if at_most is not None:
+        return Figure(name, value, unit, baseline, ratio, f"<= {at_most:g}", judged <= at_most)
+    raise ValueError(f"{name} has no goal")
+
+
+def lines(figures: Iterable[Figure]) -> list[str]:
+    """One line a figure, in columns: figure, value, baseline, ratio, goal, met or short."""
+    rows = [("figure", "value", "baseline", "ratio", "goal", "")]
+    for each in figures:
+        rows.append(
+            (
+                each.figure,
+                f"{each.value:,.4g} {each.unit}",
+                "-" if each.baseline is None else f"{each.baseline:,.4g}",
+                "-" if each.ratio is None else f"{each.ratio:.2f}",
+                each.goal,
+                "met" if each.met else "short",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The smallest value that so many percent of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, ceil(len(ordered) * part / 100) - 1)]
+
+
+def median(values: Sequence[float]) -> float:
+    return percentile(values, 50)
