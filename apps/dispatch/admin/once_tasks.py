@@ -13,6 +13,7 @@ from apps.common.admin import Outcome, reason_action
 from apps.common.admin.display import time_column
 from apps.dispatch.admin.filters import ModeFilter, StartsIn, StatusFilter, TasksFor
 from apps.dispatch.admin.task_actions import ShiftForm
+from apps.dispatch.admin.task_exchange import OnceTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.models import OnceTask
@@ -26,6 +27,8 @@ class OnceTaskForm(TaskForm):
 
 class OnceTaskAdmin(TaskAdmin):
     form = OnceTaskForm
+    resource_class = OnceTaskResource
+    import_title = _("Import once tasks")
     list_display = (
         "shown_title",
         "executor_link",

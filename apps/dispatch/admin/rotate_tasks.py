@@ -24,13 +24,13 @@ from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
 from apps.dispatch.admin.filters import ModeFilter, RunsIn, StatusFilter, TasksFor
 from apps.dispatch.admin.task_actions import ShiftForm
+from apps.dispatch.admin.task_exchange import RULE_PARTS, RotateTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
 from apps.dispatch.services import bulk, tasks
 
-RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 OTHER_WHEN = ("time_zone", "start_at", "end_at", "misfire", "misfire_limit")
 NEXT_DUE = 10
 
@@ -99,6 +99,8 @@ class RotateTaskForm(TaskForm):
 
 class RotateTaskAdmin(TaskAdmin):
     form = RotateTaskForm
+    resource_class = RotateTaskResource
+    import_title = _("Import rotations")
     when = (*RULE_PARTS, *OTHER_WHEN)
     when_read_only = ("shown_rule", *OTHER_WHEN)
     list_display = (

@@ -26,6 +26,8 @@ from apps.journal import services as journal
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
+# Entries may hold params, and a statement is to fit into what the database takes at once.
+MOST_TOLD = 50
 _CHOICES = {
     "mode": Task.Mode,
     "on_failure": Task.OnFailure,
@@ -97,7 +99,8 @@ def tell(edits: Sequence[Edit]) -> None:
     """Raise the plan version of everybody concerned once, and write the journal."""
     concerned = {pk for edit in edits for pk in edit.executors}
     Executor.objects.filter(pk__in=concerned).raise_plan_version()
-    journal.write([edit.entry for edit in edits])
+    for start in range(0, len(edits), MOST_TOLD):
+        journal.write([edit.entry for edit in edits[start : start + MOST_TOLD]])
 
 
 def plan(

@@ -10,7 +10,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from apps.dispatch.admin.exchange import cell_text, plain_cell
+from apps.common.admin.csv_text import cell_text, plain_cell
 from apps.dispatch.models import Executor
 from apps.dispatch.services.executors import member_names
 from apps.journal.models import JournalEntry
@@ -67,9 +67,10 @@ def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> N
         ({}, "Choose a file or paste its text."),
         ({"text": "\n\n"}, "Choose a file or paste its text."),
         ({"text": ",,\n"}, "There are no rows"),
-        ({"text": "uid\nuid_a\n"}, "must name the columns"),
-        ({"text": "name,name\nuid_a,uid_b\n"}, "must name the columns"),
-        ({"text": "name,password\nuid_a,x\n"}, "must name the columns"),
+        ({"text": "uid\nuid_a\n"}, "There is no column 'uid'; the first line names name"),
+        ({"text": "title\nAnn\n"}, "The column name is missing"),
+        ({"text": "name,name\nuid_a,uid_b\n"}, "The column name is there twice"),
+        ({"text": "name,password\nuid_a,x\n"}, "There is no column 'password'"),
         ({"text": "name\nuid_a,more\n"}, "Row 2 has 2 cells"),
         ({"text": 'name\n"uid_a\n'}, "This is not CSV"),
         ({"text": "name\nuid_\0\n"}, "Null characters"),

@@ -1,0 +1,135 @@
+"""CSV as people send and take it: no formulas in it, and every mistake told with its row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import tablib  # type: ignore[import-untyped]
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.theme import FileWidget, TextareaWidget
+
+MOST_ROWS = 1000
+MOST_BYTES = 1_048_576
+# What spreadsheets take for a formula, also behind blanks and quotes and in full width.
+_FORMULA = re.compile(r"[\s'\"]*[=+\-@\t\r\n＝＋－＠]")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+def plain_cell(value: object) -> str:
+    """The value as a cell that no spreadsheet computes: what looks like a formula gets a `'`."""
+    text = "" if value is None else str(value)
+    is_number = isinstance(value, int) and _NUMBER.fullmatch(text)
+    return f"'{text}" if _FORMULA.match(text) and not is_number else text
+
+
+def cell_text(cell: str) -> str:
+    """What stood in a cell before `plain_cell`."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell
+
+
+def read_cell(cell: str) -> str:
+    """The text of a cell, without blanks around it; browsers change line ends, so all are one."""
+    text = cell_text(cell.strip())
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+class CsvForm(forms.Form):
+    """A CSV file, or its text; `rows` are what was read, once the form is valid.
+
+    The first line names some of `columns` and all that are `needed`; `ignored` ones may be there.
+    """
+
+    file = forms.FileField(label=_("CSV file"), required=False, widget=FileWidget())
+    text = forms.CharField(
+        label=_("or its text"),
+        required=False,
+        strip=False,
+        max_length=MOST_BYTES,
+        widget=TextareaWidget(attrs={"rows": 8, "class": "json", "spellcheck": "false"}),
+    )
+
+    def __init__(
+        self,
+        *args: Any,
+        columns: Sequence[str],
+        needed: Collection[str] = (),
+        ignored: Collection[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.columns, self.needed, self.ignored = columns, needed, ignored
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.errors:
+            return cleaned
+        file = cleaned.get("file")
+        if file is not None:
+            cleaned["text"] = self._decoded(file)
+        if not (cleaned.get("text") or "").strip():
+            raise ValidationError(gettext("Choose a file or paste its text."))
+        if "\0" in cleaned["text"]:
+            raise ValidationError(gettext("There are NUL characters in it; remove them."))
+        self.rows = self._read(cleaned["text"])
+        return cleaned
+
+    @staticmethod
+    def _decoded(file: Any) -> str:
+        if file.size > MOST_BYTES:
+            raise ValidationError(
+                gettext("The file has more than %d bytes; split it.") % MOST_BYTES
+            )
+        try:
+            text: str = file.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValidationError(
+                gettext("The file is not UTF-8 text; save it as such.")
+            ) from error
+        return text
+
+    def _read(self, text: str) -> tablib.Dataset:
+        try:
+            lines = list(csv.reader(io.StringIO(text.lstrip("\ufeff"), newline=""), strict=True))
+        except csv.Error as error:
+            raise ValidationError(gettext("This is not CSV: %s.") % error) from error
+        lines = [line for line in lines if any(cell.strip() for cell in line)]
+        if not lines:
+            raise ValidationError(gettext("There are no rows in it."))
+        headings = [heading.strip().lower() for heading in lines[0]]
+        self._check_headings(headings)
+        if len(lines) - 1 > MOST_ROWS:
+            raise ValidationError(gettext("At most %d rows at once; split the file.") % MOST_ROWS)
+        rows = tablib.Dataset(headers=headings)
+        for number, line in enumerate(lines[1:], start=2):
+            if len(line) != len(headings):
+                raise ValidationError(
+                    gettext("Row %(number)d has %(cells)d cells, and the first line %(columns)d.")
+                    % {"number": number, "cells": len(line), "columns": len(headings)}
+                )
+            rows.append([read_cell(cell) for cell in line])
+        return rows
+
+    def _check_headings(self, headings: list[str]) -> None:
+        known = ", ".join(self.columns)
+        for heading in headings:
+            if heading not in self.columns and heading not in self.ignored:
+                raise ValidationError(
+                    gettext("There is no column %(name)s; the first line names %(columns)s.")
+                    % {"name": repr(heading[:80]), "columns": known}
+                )
+            if headings.count(heading) > 1:
+                raise ValidationError(gettext("The column %s is there twice.") % heading)
+        for name in sorted(self.needed):
+            if name not in headings:
+                raise ValidationError(
+                    gettext("The column %(name)s is missing; the first line names %(columns)s.")
+                    % {"name": name, "columns": known}
+                )

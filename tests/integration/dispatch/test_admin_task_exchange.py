@@ -1,0 +1,504 @@
+"""Tasks as CSV: S0.31, S0.32: a trial run first, all rows or none, by the services, no formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.dispatch.models import Executor, OnceTask, OperatorScope, RotateTask
+from apps.dispatch.services import tasks
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+ONCE = "/admin/dispatch/oncetask/"
+ROTATE = "/admin/dispatch/rotatetask/"
+
+
+def export(client: Client, address: str = ONCE, query: str = "") -> list[dict[str, str]]:
+    text = client.get(f"{address}export/{query}").content.decode()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def as_csv(*rows: dict[str, Any]) -> str:
+    lines = io.StringIO()
+    writer = csv.DictWriter(lines, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return lines.getvalue()
+
+
+def try_it(client: Client, text: str, address: str = ONCE) -> Any:
+    return client.post(f"{address}import/", {"text": text})
+
+
+def import_it(client: Client, text: str, address: str = ONCE) -> Any:
+    """The trial run, and what its button sends."""
+    return client.post(
+        f"{address}import/", form_of(try_it(client, text, address), "confirmed"), follow=True
+    )
+
+
+def refusals(page: Any) -> list[tuple[int, str, str]]:
+    found: list[tuple[int, str, str]] = page.context["refused"]
+    return found
+
+
+def everything() -> list[Any]:
+    rows: list[Any] = []
+    for model in (OnceTask, RotateTask, Executor, JournalEntry):
+        rows += model.objects.order_by("pk").values()  # type: ignore[attr-defined]
+    return rows
+
+
+# --- new tasks ------------------------------------------------------------------------------------
+def test_new_tasks_are_tried_first_and_then_planned_by_the_services(
+    role_client: Any, frozen_clock: FrozenClock
+) -> None:
+    """S0.32: the trial changes nothing; the import raises each plan version once."""
+    factories.user()
+    factories.group()
+    factories.template("shelf")
+    text = as_csv(
+        {
+            "title": "Shelf 4",
+            "executor": "uid_alice",
+            "start_at": "2026-03-05T08:00:00+08:00",
+            "mode": "",
+            "dispatch_times": "",
+            "template": "shelf",
+            "params": '{"shop": "S4"}',
+        },
+        {
+            "title": "Fire drill",
+            "executor": "gid_sales",
+            "start_at": "",
+            "mode": "multi",
+            "dispatch_times": "none",
+            "template": "",
+            "params": "",
+        },
+    )
+    operator = role_client("operator")
+    before = everything()
+    assert "2 new, 0 changed, 0 as they were. Nothing was changed yet." in text_of(
+        try_it(operator, text)
+    )
+    assert everything() == before
+
+    page = import_it(operator, text)
+
+    assert "Imported: 2 new, 0 changed, 0 as they were." in text_of(page)
+    first, second = OnceTask.objects.order_by("pk")
+    assert (first.title, first.params, str(first.template)) == (
+        "Shelf 4",
+        {"shop": "S4"},
+        "shelf v1",
+    )
+    assert first.start_at == datetime(2026, 3, 5, tzinfo=UTC)
+    assert (second.mode, second.dispatch_times) == ("multi", None)
+    assert second.start_at == frozen_clock.instant
+    assert dict(Executor.objects.values_list("name", "plan_version")) == {
+        "uid_alice": 1,
+        "gid_sales": 1,
+    }
+    made = JournalEntry.objects.filter(event="task_created", actor="admin:operator")
+    assert {entry.subject_id for entry in made} == {first.pk, second.pk}
+
+
+def test_new_rotations_are_planned_by_the_parts_of_their_rules(admin_client: Client) -> None:
+    factories.user()
+    parts = {"title": "T", "executor": "uid_alice", "every_minutes": "", "every_days": ""}
+    parts |= {"at": "", "cron": "", "time_zone": "Asia/Shanghai", "misfire": "once"}
+    text = as_csv(
+        {**parts, "every_minutes": "15"},
+        {**parts, "every_days": "2", "at": "09:30"},
+        {**parts, "cron": "*/5 9-17 * * 1-5"},
+    )
+    import_it(admin_client, text, ROTATE)
+    rules = [task.rule for task in RotateTask.objects.order_by("pk")]
+    assert rules == [
+        {"every_minutes": 15},
+        {"every_days": 2, "at": "09:30"},
+        {"cron": "*/5 9-17 * * 1-5"},
+    ]
+    assert set(RotateTask.objects.values_list("misfire", "time_zone")) == {
+        ("once", "Asia/Shanghai")
+    }
+
+
+# --- out and in again -----------------------------------------------------------------------------
+@pytest.fixture
+def odd_tasks(frozen_clock: FrozenClock) -> None:
+    """Tasks whose cells a spreadsheet, a browser or a careless reader would change."""
+    alice = factories.user()
+    odd = frozen_clock.instant + timedelta(microseconds=123_456)
+    template = factories.template("shelf", {"type": "object"})
+    titles = ["=1+2", "  padded ", "two\nlines", "a\r\nb", '"quoted", comma', "'=x", "－5", "none"]
+    for title in titles:
+        for make in (factories.once_task, factories.rotation):
+            make(alice, title, start_at=odd, end_at=odd + timedelta(days=1), priority=-5)
+    params = {"n": 1.0, "t": True, "deep": [{"api_key": "s3cret"}], "text": "=x\n\u2028 ' \\"}
+    fields: dict[str, Any] = {"mode": "multi", "dispatch_times": None, "params": params}
+    factories.once_task(alice, template=template, **fields)
+    for rule in ({"cron": " 0 9 * * * "}, {"every_days": 2, "at": "09:30:15"}):
+        factories.rotation(alice, rule=rule, misfire="all", misfire_limit=3, **fields)
+    factories.once_task(alice, "Resting", status="paused")
+
+
+@pytest.mark.parametrize(("address", "count"), [(ONCE, 10), (ROTATE, 10)])
+@pytest.mark.parametrize("role", ["operator", "configurer"])
+@pytest.mark.usefixtures("odd_tasks")
+def test_what_is_exported_and_imported_again_changes_nothing(
+    role_client: Any, frozen_clock: FrozenClock, address: str, count: int, role: str
+) -> None:
+    client = role_client(role)
+    text = client.get(f"{address}export/").content.decode()
+    before = everything()
+    frozen_clock.advance(hours=1)
+
+    page = import_it(client, text, address)
+
+    assert f"Imported: 0 new, 0 changed, {count} as they were." in text_of(page)
+    assert everything() == before
+
+
+@pytest.mark.usefixtures("odd_tasks")
+def test_export_holds_no_formula_and_no_secret(role_client: Any) -> None:
+    rows = export(role_client("configurer"))
+    assert "s3cret" not in str(rows)
+    assert "••••••" in str(rows)
+    cells = [cell for row in rows for cell in row.values()]
+    assert not [cell for cell in cells if cell[:1] in "=+@－" and cell]
+    assert {row["priority"] for row in rows} == {"-5", "0"}
+
+
+def test_params_are_exported_to_those_who_may_see_them(role_client: Any) -> None:
+    factories.once_task(factories.user(), params={"shop": "S9"})
+    assert "params" not in export(role_client("operator"))[0]
+    assert export(role_client("configurer"))[0]["params"] == '{"shop": "S9"}'
+
+
+def test_export_follows_the_filters_of_the_list(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    alice, bob = factories.user(), factories.user("uid_bob")
+    factories.once_task(alice, "Mine")
+    factories.once_task(alice, "Long ago", start_at=frozen_clock.instant - timedelta(days=60))
+    factories.once_task(bob, "Other")
+    found = export(admin_client, query="?executor=uid_alice")
+    assert [row["title"] for row in found] == ["Mine"]
+    found = export(admin_client, query="?from_day=2026-01-01&to_day=2026-01-31")
+    assert [row["title"] for row in found] == ["Long ago"]
+
+
+def test_export_reads_in_chunks_and_says_when_it_is_too_much(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    from apps.common.admin import exchange
+
+    alice = factories.user()
+    for n in range(12):
+        factories.once_task(alice, title=f"Task {n}", template=None)
+    monkeypatch.setattr(exchange, "CHUNK", 5)
+    with django_assert_max_num_queries(12):
+        assert [row["title"] for row in export(admin_client)] == [
+            f"Task {n}" for n in reversed(range(12))
+        ]
+    for name, limit in (("MOST_EXPORTED", 11), ("MOST_EXPORTED_BYTES", 500)):
+        with monkeypatch.context() as patch:
+            patch.setattr(exchange, name, limit)
+            page = admin_client.get(f"{ONCE}export/", follow=True)
+            assert "narrow the list first" in text_of(page)
+
+
+# --- edits ----------------------------------------------------------------------------------------
+def test_changed_cells_are_the_only_ones_written(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """I57: and the plan versions of the old and the new executor rise."""
+    alice, bob = factories.user(), factories.user("uid_bob")
+    task = factories.once_task(alice, "Shelf", priority=3, params={"api_key": "k", "n": 1})
+    other = factories.once_task(alice, "Other")
+    first, second = sorted(export(admin_client), key=lambda row: int(row["id"]))
+    first |= {"executor": "uid_bob", "params": first["params"].replace('"n": 1', '"n": 2')}
+
+    import_it(admin_client, as_csv(first, second))
+
+    task.refresh_from_db()
+    assert (task.executor, task.params) == (bob, {"api_key": "k", "n": 2})
+    assert (task.title, task.priority, task.version) == ("Shelf", 3, 2)
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.event, set(entry.data["after"])) == ("task_changed", {"executor", "params"})
+    other.refresh_from_db()
+    assert other.version == 1
+    versions = dict(Executor.objects.values_list("name", "plan_version"))
+    assert versions == {"uid_alice": 3, "uid_bob": 1}
+
+
+def test_none_takes_away_and_an_empty_cell_does_not(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    ends = frozen_clock.instant + timedelta(days=2)
+    template = factories.template("shelf", {"type": "object"})
+    task = factories.once_task(
+        factories.user(), end_at=ends, template=template, mode="multi", dispatch_times=4
+    )
+    empty = {"id": task.pk, "end_at": "", "template": "", "dispatch_times": "", "title": ""}
+    assert "1 as they were" in text_of(try_it(admin_client, as_csv(empty)))
+
+    none = {"id": task.pk, "end_at": "none", "template": "None", "dispatch_times": "none"}
+    import_it(admin_client, as_csv(none))
+
+    task.refresh_from_db()
+    assert (task.end_at, task.template, task.dispatch_times) == (None, None, None)
+
+
+def test_rule_is_replaced_as_a_whole(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    """I23: and has no occurrences before that."""
+    task = factories.rotation(factories.user(), rule={"every_days": 2, "at": "09:30"})
+    (row,) = export(admin_client, ROTATE)
+    frozen_clock.advance(hours=1)
+    import_it(admin_client, as_csv({"id": task.pk, "at": "10:00"}), ROTATE)
+    task.refresh_from_db()
+    assert task.rule == {"every_days": 2, "at": "10:00"}
+    row |= {"version": "2", "every_days": "", "at": "", "cron": "0 9 * * *"}
+    import_it(admin_client, as_csv(row), ROTATE)
+    task.refresh_from_db()
+    assert (task.rule, task.effective_from) == ({"cron": "0 9 * * *"}, frozen_clock.instant)
+
+
+def test_task_that_was_changed_since_the_export_is_refused(admin_client: Client) -> None:
+    """I57: a stale file overwrites nothing."""
+    task = factories.once_task(factories.user(), "Old")
+    (row,) = export(admin_client)
+    tasks.update_task(task=task, changes={"priority": 9}, actor="admin:vera")
+    page = try_it(admin_client, as_csv({**row, "title": "New"}))
+    (refused,) = refusals(page)
+    assert refused[2].startswith(
+        "It was changed by admin:vera since you read it (version 1, now 2)"
+    )
+
+
+# --- what is wrong --------------------------------------------------------------------------------
+WRONG: list[tuple[dict[str, str], str]] = [
+    ({"id": "999"}, "There is no once task '999'; leave the cell empty for a new one."),
+    ({"id": "abc"}, "There is no once task 'abc'; leave the cell empty for a new one."),
+    ({"title": ""}, "A new task needs a cell in the column title."),
+    ({"executor": ""}, "A new task needs a cell in the column executor."),
+    ({"executor": "uid_nobody"}, "There is no executor 'uid_nobody'."),
+    ({"start_at": "soon"}, "'soon' is not a time; write for example 2026-03-31T09:30:00Z."),
+    ({"start_at": "9999-12-31T23:59:59Z"}, "'9999-12-31T23:59:59Z' is not a time;"),
+    ({"end_at": "2001-01-01"}, "The task ends before it starts;"),
+    ({"mode": "many"}, "'many' is no mode; choose one of single, multi, blocking."),
+    ({"status": "deleted"}, "A new task is active or paused."),
+    ({"dispatch_times": "1.5"}, "'1.5' is not a whole number."),
+    ({"dispatch_times": "none"}, "Leaving dispatch_times empty (every member once) needs mode"),
+    ({"priority": "101"}, "101 is out of range: priority is -100 to 100."),
+    ({"template": "nope"}, "There is no template 'nope'"),
+    ({"template": "shelf v7"}, "There is no template 'shelf v7'."),
+    ({"template": "shelf", "params": '{"photos": "x"}'}, "'shop' is a required property"),
+    ({"params": "{"}, "This is not JSON"),
+    ({"params": "[1]"}, "Write a JSON object"),
+    ({"params": '{"token": "••••••"}'}, "stands for a value that is not there"),
+    ({"title": "x" * 201}, "A title has 1 to 200 characters."),
+]
+
+
+def test_every_wrong_row_is_told_with_its_reason_and_none_is_imported(
+    admin_client: Client,
+) -> None:
+    factories.user()
+    factories.template("shelf")
+    good = dict.fromkeys(
+        ("id", "start_at", "end_at", "mode", "status", "dispatch_times", "priority", "template"), ""
+    )
+    good |= {"title": "Good", "executor": "uid_alice", "params": ""}
+    text = as_csv(good, *({**good, **wrong} for wrong, _told in WRONG), good)
+    before = everything()
+    for sent in ({"text": text}, {"text": text, "confirmed": "yes"}):
+        page = admin_client.post(f"{ONCE}import/", sent)
+        assert f"{len(WRONG)} rows cannot be imported, so nothing was changed." in text_of(page)
+        told = refusals(page)
+        assert [line for line, _name, _why in told] == list(range(3, 3 + len(WRONG)))
+        for (wrong, message), (_line, _name, why) in zip(WRONG, told, strict=True):
+            assert message in why, wrong
+        assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({}, "names no kind of rule"),
+        ({"every_minutes": "5", "cron": "* * * * *"}, "name exactly one"),
+        ({"every_minutes": "x"}, "'x' is not a whole number."),
+        ({"every_minutes": "0"}, "0 is not a whole number from 1"),
+        ({"every_days": "1", "at": "25:00"}, "'25:00' is not a time of day"),
+        ({"cron": "61 * * * *"}, "61"),
+        ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"every_minutes": "5", "misfire": "never"}, "'never' is no misfire"),
+    ],
+)
+def test_wrong_rule_is_told(admin_client: Client, parts: dict[str, str], told: str) -> None:
+    factories.user()
+    page = try_it(admin_client, as_csv({"title": "T", "executor": "uid_alice", **parts}), ROTATE)
+    ((line, name, why),) = refusals(page)
+    assert (line, name) == (2, "T")
+    assert told in why
+
+
+def test_rotation_beyond_the_limit_is_refused(admin_client: Client, settings: Any) -> None:
+    """S0.23: the rows of one file count, too."""
+    settings.ROTATIONS_PER_EXECUTOR = 2
+    factories.user()
+    row = {"title": "T", "executor": "uid_alice", "every_minutes": "5"}
+    page = try_it(admin_client, as_csv(row, row, row), ROTATE)
+    ((line, _name, why),) = refusals(page)
+    assert line == 4
+    assert "uid_alice has 2 active rotations" in why
+
+
+def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
+    alice = factories.user()
+    task, gone = factories.once_task(alice), factories.once_task(alice)
+    tasks.delete_task(task=gone, actor="admin:vera")
+    rows = [{"id": pk, "title": "New"} for pk in (task.pk, task.pk, gone.pk)]
+    told = [why for _line, _name, why in refusals(try_it(admin_client, as_csv(*rows)))]
+    assert told == [
+        "An earlier row is about the same task.",
+        f"Task {gone.pk} is deleted; plan a new one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title,executor,colour\nx,y,z\n", "There is no column 'colour'; the first line names id,"),
+        ("title,executor,title\nx,y,z\n", "The column title is there twice."),
+        ("title,executor,every_minutes\nx,y,5\n", "There is no column 'every_minutes'"),
+        ("title,executor\nx\n", "Row 2 has 1 cells, and the first line 2."),
+    ],
+)
+def test_file_of_another_shape_is_refused(admin_client: Client, text: str, message: str) -> None:
+    assert message in text_of(try_it(admin_client, text))
+
+
+def test_file_with_nul_is_refused(admin_client: Client) -> None:
+    file = SimpleUploadedFile("t.csv", b"title,executor\nx\0,uid_alice\n")
+    page = admin_client.post(f"{ONCE}import/", {"file": file})
+    assert "There are NUL characters in it; remove them." in text_of(page)
+
+
+# --- roles and limits -----------------------------------------------------------------------------
+def test_who_may_not_plan_may_export_and_not_import(role_client: Any) -> None:
+    factories.once_task(factories.user())
+    viewer = role_client("viewer")
+    assert len(export(viewer)) == 1
+    assert "Import" not in text_of(viewer.get(ONCE))
+    assert viewer.get(f"{ONCE}import/").status_code == 403
+    assert try_it(viewer, "title,executor\nx,uid_alice\n").status_code == 403
+
+
+def test_operator_with_limits_exports_and_imports_within_them(
+    role_client: Any, role_user: Any
+) -> None:
+    mine = factories.group("gid_mine")
+    seen = factories.once_task(mine, "Seen")
+    hidden = factories.once_task(factories.group("gid_other"), "Hidden")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    operator = role_client("operator")
+    assert [row["title"] for row in export(operator)] == ["Seen"]
+    rows = [
+        {"id": hidden.pk, "title": "Taken", "executor": ""},
+        {"id": seen.pk, "title": "", "executor": "gid_other"},
+        {"id": "", "title": "New", "executor": "gid_other"},
+    ]
+    told = [why for _line, _name, why in refusals(try_it(operator, as_csv(*rows)))]
+    assert told == [
+        f"There is no once task '{hidden.pk}'; leave the cell empty for a new one.",
+        "There is no executor 'gid_other'.",
+        "There is no executor 'gid_other'.",
+    ]
+
+
+def test_who_sees_no_params_neither_overwrites_nor_learns_them(role_client: Any) -> None:
+    template = factories.template("shelf", {"type": "object"})
+    task = factories.once_task(factories.user(), template=template, params={"shop": "Main St"})
+    factories.template("numbers", {"type": "object", "properties": {"shop": {"type": "integer"}}})
+    operator = role_client("operator")
+    rows = [{"id": task.pk, "template": "", "params": "{}"}]
+    ((_line, _name, why),) = refusals(try_it(operator, as_csv(*rows)))
+    assert why == "You may not see the params of this task; leave the cell empty."
+    page = try_it(operator, as_csv({"id": task.pk, "template": "numbers"}))
+    ((_line, _name, why),) = refusals(page)
+    assert why == "The stored params do not fit this template; ask somebody who sees them."
+    assert "Main St" not in page.content.decode()
+
+
+def test_trial_reads_all_tasks_at_once_and_locks_no_executor(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    alice = factories.user()
+    for n in range(50):
+        factories.once_task(alice, title=f"Task {n}")
+    rows = export(admin_client)
+    # Two savepoints a row are the importer's.
+    with django_assert_max_num_queries(50 * 2 + 20):
+        assert "50 as they were" in text_of(try_it(admin_client, as_csv(*rows)))
+    changed = [{**row, "title": f"{row['title']}!"} for row in rows]
+    with CaptureQueriesContext(connection) as queries:
+        assert "50 changed" in text_of(try_it(admin_client, as_csv(*changed)))
+    statements = [query["sql"] for query in queries]
+    assert not [sql for sql in statements if "plan_version" in sql and sql.startswith("UPDATE")]
+
+
+# --- lost locks -----------------------------------------------------------------------------------
+@pytest.mark.django_db(transaction=True)
+def test_import_that_loses_a_lock_is_run_again_as_a_whole(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.user()
+    row = {"title": "T", "executor": "uid_alice"}
+    form = form_of(try_it(admin_client, as_csv(row, row, row)), "confirmed")
+    calls: list[int] = []
+    plan = tasks.plan
+
+    def plan_or_lose(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            lost: Any = (1213, "Deadlock found") if connection.vendor == "mysql" else None
+            raise OperationalError(*(lost or ("database is locked",)))
+        return plan(*args, **kwargs)
+
+    monkeypatch.setattr(tasks, "plan", plan_or_lose)
+    page = admin_client.post(f"{ONCE}import/", form, follow=True)
+
+    assert "Imported: 3 new" in text_of(page)
+    assert (OnceTask.objects.count(), len(calls)) == (3, 5)
+
+
+@pytest.mark.mariadb
+def test_imports_that_lock_each_other_out_are_both_made(racers: Any, admin_client: Client) -> None:
+    """Rotations lock their executors in the order of the file."""
+    names = [f"uid_{n}" for n in range(8)]
+    for name in names:
+        factories.user(name)
+    rows = [{"title": "T", "executor": name, "every_minutes": "5"} for name in names]
+    files = [as_csv(*rows), as_csv(*reversed(rows))]
+    sent = [{"text": text, "confirmed": "yes"} for text in files for _ in range(2)]
+
+    race = racers([lambda form=form: admin_client.post(f"{ROTATE}import/", form) for form in sent])
+
+    assert [answer.status_code for answer in race.results] == [302] * 4
+    assert RotateTask.objects.count() == 32
