@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import tablib  # type: ignore[import-untyped]
@@ -47,6 +48,20 @@ class LockLost(BaseException):
         self.error = error
 
 
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """Errors as the importer has to see them."""
+    try:
+        yield
+    except DatabaseError as error:
+        if is_retryable(error):
+            raise LockLost(error) from error
+        raise
+    except ValidationError as error:
+        # The importer keeps those apart from other errors, and imports the other rows.
+        raise Invalid(" ".join(error.messages)) from error
+
+
 class ServiceResource(resources.ModelResource):  # type: ignore[misc]
     """Rows become rows of the model by services, all of them or none.
 
@@ -81,15 +96,8 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
     def save_instance(
         self, instance: Any, is_create: bool, row: Mapping[str, str], **kwargs: Any
     ) -> None:
-        try:
+        with _errors_told():
             self._is_changed = self.write(instance, row, is_new=is_create)
-        except DatabaseError as error:
-            if is_retryable(error):
-                raise LockLost(error) from error
-            raise
-        except ValidationError as error:
-            # The importer keeps those apart from other errors, and imports the other rows.
-            raise Invalid(" ".join(error.messages)) from error
 
     def after_import_row(
         self, row: Mapping[str, str], row_result: RowResult, **kwargs: Any
@@ -99,7 +107,8 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
 
     def after_import(self, dataset: tablib.Dataset, result: Result, **kwargs: Any) -> None:
         if not result.has_errors():
-            self.finish(is_trial=bool(kwargs.get("dry_run")))
+            with _errors_told():
+                self.finish(is_trial=bool(kwargs.get("dry_run")))
 
     # --- out --------------------------------------------------------------------------------------
     def get_export_headers(self, selected_fields: Any = None) -> list[str]:
