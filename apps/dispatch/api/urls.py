@@ -2,6 +2,7 @@ from django.urls import path
 
 from apps.dispatch.api.dispatches import CancelView, DispatchesView, DispatchView
 from apps.dispatch.api.executors import ExecutorsView, ExecutorView, MembersView
+from apps.dispatch.api.explain import ExplainView
 from apps.dispatch.api.preview import PreviewView
 from apps.dispatch.api.pull import CallbackView, ExtendView, PullView, ReleaseView
 from apps.dispatch.api.tasks import OnceTasksView, OnceTaskView, RotateTasksView, RotateTaskView
@@ -19,6 +20,7 @@ urlpatterns = [
     path("executors/<str:name>/", ExecutorView.as_view()),
     path("executors/<str:name>/members/", MembersView.as_view()),
     path("executors/<str:name>/preview/", PreviewView.as_view()),
+    path("explain/", ExplainView.as_view()),
     path("templates/", TemplatesView.as_view()),
     path("templates/<path:name>/", TemplateView.as_view()),
     path("once-tasks/", OnceTasksView.as_view()),

@@ -39,8 +39,9 @@ class Past:
     latest: dict[Identity, PastDispatch]
     latest_done: datetime | None = None
 
-    def verdict(self, candidate: Candidate, now: datetime) -> Verdict:
-        return verdict(candidate.policy, self.latest.get(candidate.identity), now)
+    def verdict_of(self, identity: Identity, policy: Policy, now: datetime) -> Verdict:
+        """What the executor's latest dispatch of it says about another one."""
+        return verdict(policy, self.latest.get(identity), now)
 
     def left(self, identity: Identity, policy: Policy) -> int | None:
         """How much stock is left; None = unlimited."""
@@ -134,7 +135,7 @@ def steps_of_user(
             identity, policy = candidate.identity, candidate.policy
             # The window moves on with what is done; a blocking task comes again at once.
             while candidate.occurrence_at in window:
-                given, left = past.verdict(candidate, at), past.left(identity, policy)
+                given, left = past.verdict_of(identity, policy, at), past.left(identity, policy)
                 if given.until is not None:
                     cooling.append(given.until)
                 if given.code == ALREADY_TAKEN or (left == 0 and given.carried is None):

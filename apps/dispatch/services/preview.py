@@ -24,7 +24,7 @@ from apps.dispatch.rules.preview import (
 from apps.dispatch.rules.queue import Candidate, Queue
 from apps.dispatch.rules.window import Window, window
 from apps.dispatch.services.queue import handed_of, latest_of, plan_of
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services.standing import Standing, standing_of
 
 USUAL = timedelta(days=7)
 LONGEST = timedelta(days=400)
@@ -116,16 +116,14 @@ class Outlook:
         besides: Sequence[Planned] = (),
     ) -> Outlook:
         """As the tables have it; the past of the tasks `besides` is looked up as well."""
-        windows = _windows()
+        windows = windows_now()
         latest_done, dispatch = None, None
         owners = [executor.pk] if executor.enabled else []
         if not executor.is_group:
             standing = standing_of(executor.pk)
             owners = standing.owners if standing.enabled else []
             latest_done = standing.latest_done
-            if standing.open_number is not None:
-                opened = Dispatch.objects.defer("params", "result", "message")
-                dispatch = opened.filter(pk=standing.open_number, state=Dispatch.State.OPEN).first()
+            dispatch = open_dispatch(standing)
         lower = windows(now, latest_done).lower
         if dispatch is not None:
             # Once it is done, the window may begin earlier than before.
@@ -133,9 +131,9 @@ class Outlook:
         end = max(now, _end_of_reading(owners, now, until))
         frame = Window(lower, end)
         plan = tuple(plan_of(owners, frame, now=now)) if owners else ()
-        held = None if dispatch is None else _held(dispatch)
-        known = [*Queue([*plan, *besides], frame=frame, now=now), *_candidates(held)]
-        past = _past_of(None if executor.is_group else executor.pk, known)
+        held = None if dispatch is None else held_of(dispatch)
+        known = [*Queue([*plan, *besides], frame=frame, now=now), *candidates_of(held)]
+        past = past_of(None if executor.is_group else executor.pk, known)
         past.latest_done = latest_done
         return cls(
             now=now,
@@ -205,7 +203,8 @@ class Outlook:
         )
 
 
-def _windows() -> Windows:
+def windows_now() -> Windows:
+    """The rule of windows with the settings filled in."""
     hours, lookback = conf.DISPATCH_WINDOW_HOURS, conf.DISPATCH_LOOKBACK
 
     def windows(now: datetime, latest_done: datetime | None) -> Window:
@@ -224,7 +223,8 @@ def _end_of_reading(owners: Sequence[int], now: datetime, until: datetime) -> da
     return beyond[0] if beyond else until
 
 
-def _past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
+def past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
+    """What has been handed out of these, to the user and in all."""
     past = Past(handed={}, latest={})
     rest = iter(candidates)
     while chunk := list(islice(rest, _CHUNK)):
@@ -234,7 +234,16 @@ def _past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
     return past
 
 
-def _held(dispatch: Dispatch) -> Held:
+def open_dispatch(standing: Standing) -> Dispatch | None:
+    """What the user has in hand."""
+    if standing.open_number is None:
+        return None
+    dispatches = Dispatch.objects.defer("params", "result", "message")
+    return dispatches.filter(pk=standing.open_number, state=Dispatch.State.OPEN).first()
+
+
+def held_of(dispatch: Dispatch) -> Held:
+    """An open dispatch as the rules see it, with the present policy of its task."""
     task = TASK_MODELS[dispatch.source].objects.planning().get(pk=dispatch.task)
     return Held(
         number=dispatch.pk,
@@ -247,7 +256,7 @@ def _held(dispatch: Dispatch) -> Held:
     )
 
 
-def _candidates(held: Held | None) -> list[Candidate]:
+def candidates_of(held: Held | None) -> list[Candidate]:
     """What is in hand, which the plan may not have any more."""
     if held is None:
         return []

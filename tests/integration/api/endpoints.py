@@ -178,6 +178,12 @@ ENDPOINTS = [
         scope="read",
         path=lambda world: f"{_user_path(world)}preview/",
     ),
+    Endpoint(
+        method="GET",
+        route="explain/",
+        scope="read",
+        path=lambda world: f"explain/?executor=uid_alice&source=once&task={world.task}",
+    ),
     _all_see_it(method="GET", route="templates/", scope="read"),
     _all_see_it(
         method="POST",

@@ -1,0 +1,253 @@
+"""Why an executor can have an occurrence now, or all that stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeAlias
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.plan import ONLY, Planned
+from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDispatch
+from apps.dispatch.rules.preview import Held, Past
+from apps.dispatch.rules.queue import Identity
+from apps.dispatch.rules.recurrence import occurrence_of
+from apps.dispatch.rules.summary import gettext_noop
+from apps.dispatch.rules.window import Window
+
+NOT_DUE = "not_due"
+ENDED = "ended"
+PAUSED = "paused"
+DELETED = "deleted"
+EXECUTOR_DISABLED = "executor_disabled"
+NOT_MEMBER = "not_member"
+QUOTA_USED = "quota_used"
+IN_FLIGHT = "in_flight"
+OUTSIDE_WINDOW = "outside_window"
+MISFIRE_SKIPPED = "misfire_skipped"
+
+CODES = (
+    OK,
+    NOT_DUE,
+    ENDED,
+    PAUSED,
+    DELETED,
+    EXECUTOR_DISABLED,
+    NOT_MEMBER,
+    QUOTA_USED,
+    ALREADY_TAKEN,
+    COOLING_DOWN,
+    IN_FLIGHT,
+    OUTSIDE_WINDOW,
+    MISFIRE_SKIPPED,
+)
+
+Value: TypeAlias = str | int | datetime
+
+
+def wire_instant(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One code with its sentence, and the instant at which it could change; None = no such one."""
+
+    code: str
+    sentence: str
+    values: dict[str, Value] = field(default_factory=dict)
+    until: datetime | None = None
+
+    def detail(
+        self,
+        translate: Callable[[str], str] = str,
+        show: Callable[[datetime], str] = wire_instant,
+    ) -> str:
+        """The sentence filled in, in English unless `translate` (gettext, say) knows better."""
+        shown = {
+            name: show(value) if isinstance(value, datetime) else value
+            for name, value in self.values.items()
+        }
+        return translate(self.sentence).format(**shown)
+
+
+class Explanation(NamedTuple):
+    """`eligible`: a pull could hand it out now, after what stands before it in the queue."""
+
+    occurrence_at: datetime | None
+    reasons: list[Reason]
+
+    @property
+    def eligible(self) -> bool:
+        return [reason.code for reason in self.reasons] == [OK]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A user, a task and one of its occurrences, with all that decides about them.
+
+    `reaches`: the task is addressed to the user or to a group of it. `occurrence_at` None = the
+    task has none to speak of. `given_back_at`: when stock that others hold could come back.
+    """
+
+    executor: str
+    is_enabled: bool
+    owner: str
+    owner_is_enabled: bool
+    reaches: bool
+    status: str
+    planned: Planned
+    occurrence_at: datetime | None
+    window: Window
+    past: Past
+    held: Held | None
+    given_back_at: datetime | None = None
+
+    @property
+    def identity(self) -> Identity:
+        source, task = self.planned.source, self.planned.task
+        return (source, task, occurrence_number(self.planned, self.occurrence_at))
+
+
+def occurrence_number(planned: Planned, occurrence_at: datetime | None) -> int:
+    if planned.recurrence is None or occurrence_at is None:
+        return ONLY
+    return occurrence_of(occurrence_at)
+
+
+def chosen_occurrence(planned: Planned, asked: datetime | None, now: datetime) -> datetime | None:
+    """The instant that was asked for; else the current one, the next one or the last there was.
+
+    None when the task never had any; Invalid when there is no occurrence at that instant.
+    """
+    if asked is not None:
+        return _known(planned, asked)
+    if planned.recurrence is None:
+        return planned.start_at
+    due = planned.due(now)
+    if due.occurrences:
+        return due.occurrences[-1]
+    return due.next_at or next(planned.recurrence.before(now), None)
+
+
+def _known(planned: Planned, asked: datetime) -> datetime:
+    if planned.recurrence is None:
+        if asked != planned.start_at:
+            raise Invalid.field(
+                "occurrence_at",
+                f"A once task has one occurrence, here at {wire_instant(planned.start_at)}; leave "
+                "occurrence_at out.",
+            )
+        return asked
+    # An edit of the rule or a resume takes away what was before; those are still to be explained.
+    series = replace(planned.recurrence, effective_from=None)
+    if next(series.after(asked), None) != asked:
+        raise Invalid.field(
+            "occurrence_at",
+            f"The rotation has no occurrence at {wire_instant(asked)}; leave occurrence_at out for "
+            "the current one, or take one of the task's next_due.",
+        )
+    return asked
+
+
+def explain(case: Case, now: datetime) -> Explanation:
+    """All the reasons that hold at `now`; `ok` alone when there is none against it."""
+    against = [*_of_the_task(case), *_of_the_time(case, now), *_of_the_past(case, now)]
+    ok = gettext_noop("A pull can hand it out now; what stands before it in the queue comes first.")
+    return Explanation(case.occurrence_at, against or [Reason(OK, ok)])
+
+
+def _of_the_task(case: Case) -> Iterator[Reason]:
+    if case.status == DELETED:
+        yield Reason(DELETED, gettext_noop("The task is deleted; plan a new one."))
+    if case.status == PAUSED:
+        yield Reason(PAUSED, gettext_noop("The task is paused; resume it first."))
+    names: dict[str, Value] = {"executor": case.executor, "owner": case.owner}
+    if not case.reaches:
+        sentence = gettext_noop(
+            "The task is addressed to {owner}, and {executor} does not belong to it."
+        )
+        yield Reason(NOT_MEMBER, sentence, names)
+    if not case.is_enabled:
+        sentence = gettext_noop("{executor} is disabled; nothing is handed out to it.")
+        yield Reason(EXECUTOR_DISABLED, sentence, names)
+    if not case.owner_is_enabled and case.owner != case.executor:
+        sentence = gettext_noop("The task is addressed to {owner}, and that is disabled.")
+        yield Reason(EXECUTOR_DISABLED, sentence, names)
+
+
+def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
+    planned, at = case.planned, case.occurrence_at
+    if planned.end_at is not None and planned.end_at <= now:
+        yield Reason(ENDED, gettext_noop("The task ended at {at}."), {"at": planned.end_at})
+    elif at is None:
+        yield Reason(NOT_DUE, gettext_noop("The task has no occurrence ahead."))
+    elif at > now:
+        yield Reason(NOT_DUE, gettext_noop("It is due at {at}."), {"at": at}, at)
+    elif planned.due_at(occurrence_number(planned, at), now) is None:
+        yield _skipped(planned, at)
+    if at is not None and at < case.window.lower:
+        sentence = gettext_noop(
+            "It was due at {at}; {executor} is served what was due from {lower} on."
+        )
+        values: dict[str, Value] = {
+            "at": at,
+            "executor": case.executor,
+            "lower": case.window.lower,
+        }
+        yield Reason(OUTSIDE_WINDOW, sentence, values)
+
+
+def _skipped(planned: Planned, at: datetime) -> Reason:
+    since = None if planned.recurrence is None else planned.recurrence.effective_from
+    if since is not None and at < since:
+        sentence = gettext_noop(
+            "The rotation was changed or resumed at {since}; it has no occurrences before that."
+        )
+        return Reason(MISFIRE_SKIPPED, sentence, {"since": since})
+    sentence = gettext_noop(
+        "Newer occurrences have become due since {at}, and the task does not make up for this one."
+    )
+    return Reason(MISFIRE_SKIPPED, sentence, {"at": at})
+
+
+def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
+    identity, policy = case.identity, case.planned.policy
+    last = case.past.latest.get(identity)
+    if case.held is not None:
+        yield _in_flight(case.executor, case.held, identity)
+    carried = None
+    if case.held is None or case.held.identity != identity:
+        answer = case.past.verdict_of(identity, policy, now)
+        carried = answer.carried
+        if last is not None and not answer.allows:
+            yield _had(case.executor, last, answer.code, answer.until)
+    if case.past.left(identity, policy) == 0 and carried is None:
+        used = {"times": policy.dispatch_times or 0}
+        sentence = gettext_noop("All {times} hand-outs of it are used up.")
+        yield Reason(QUOTA_USED, sentence, {**used}, case.given_back_at)
+
+
+def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
+    if held.identity == identity:
+        sentence = gettext_noop(
+            "{executor} has it in hand as dispatch {number}; a pull gets the same one again."
+        )
+    else:
+        sentence = gettext_noop(
+            "{executor} has another task in hand, dispatch {number}; a pull gets that one again."
+        )
+    values: dict[str, Value] = {"executor": executor, "number": str(held.number)}
+    return Reason(IN_FLIGHT, sentence, values, held.deadline_at)
+
+
+def _had(executor: str, last: PastDispatch, code: str, until: datetime | None) -> Reason:
+    sentence = {
+        ALREADY_TAKEN: gettext_noop("{executor} has had it as dispatch {number}."),
+        COOLING_DOWN: gettext_noop(
+            "{executor} had it as dispatch {number} and may have it again after the lease time."
+        ),
+        IN_FLIGHT: gettext_noop("{executor} has it in hand as dispatch {number}."),
+    }[code]
+    return Reason(code, sentence, {"executor": executor, "number": str(last.number)}, until)

@@ -1,0 +1,94 @@
+"""GET /explain/: the reasons on the wire. S0.31."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.dispatch.services import pull
+from tests import factories
+from tests.integration.api.contract import ContractClient
+
+pytestmark = pytest.mark.django_db
+
+EXPLAIN = "/api/v1/explain/"
+
+
+def test_reasons_are_told_with_sentence_and_instant(api: ContractClient, frozen_clock: Any) -> None:
+    """S0.31: in English, whatever the caller's language."""
+    alice = factories.user()
+    task = factories.once_task(alice, lease_seconds=60)
+    taken = pull.take_next(alice)
+
+    answer = api.request(
+        "GET",
+        EXPLAIN,
+        query={"executor": "uid_alice", "source": "once", "task": task.pk},
+        headers={"Accept-Language": "zh-hans"},
+    )
+
+    assert answer.json() == {
+        "eligible": False,
+        "occurrence_at": "2026-03-02T09:00:00Z",
+        "reasons": [
+            {
+                "code": "in_flight",
+                "detail": f"uid_alice has it in hand as dispatch {taken.pk}; a pull gets the same "
+                "one again.",
+                "until": "2026-03-02T09:01:00Z",
+            },
+            {
+                "code": "quota_used",
+                "detail": "All 1 hand-outs of it are used up.",
+                "until": "2026-03-02T09:01:00Z",
+            },
+        ],
+    }
+
+
+def test_an_occurrence_can_be_named(api: ContractClient, frozen_clock: Any) -> None:
+    task = factories.rotation(factories.user())
+    query = {"executor": "uid_alice", "source": "rotate", "task": task.pk}
+
+    now = api.get(EXPLAIN, **query).json()
+    next_one = api.get(EXPLAIN, **query, occurrence_at="2026-03-02T09:30:00Z").json()
+
+    assert (now["eligible"], now["reasons"][0]["code"]) == (True, "ok")
+    assert next_one["reasons"] == [
+        {
+            "code": "not_due",
+            "detail": "It is due at 2026-03-02T09:30:00Z.",
+            "until": "2026-03-02T09:30:00Z",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "field"),
+    [
+        ({"executor": "uid_nobody"}, 404, None),
+        ({"executor": "gid_sales"}, 400, "executor"),
+        ({"source": "daily"}, 400, "source"),
+        ({"task": 999}, 404, None),
+        ({"task": 0}, 400, "task"),
+        ({"task": "one"}, 400, "task"),
+        ({"occurrence_at": "2026-03-02T09:30:00Z"}, 400, "occurrence_at"),
+        ({"at": "now"}, 400, "at"),
+    ],
+)
+def test_what_there_is_not_is_refused(
+    api: ContractClient,
+    frozen_clock: Any,
+    changes: dict[str, Any],
+    status: int,
+    field: str | None,
+) -> None:
+    factories.group("gid_sales")
+    task = factories.once_task(factories.user())
+    query = {"executor": "uid_alice", "source": "once", "task": task.pk, **changes}
+
+    answer = api.get(EXPLAIN, **query)
+
+    assert answer.status_code == status
+    assert [error["field"] for error in answer.json()["errors"]] == ([field] if field else [])

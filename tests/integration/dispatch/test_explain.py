@@ -1,0 +1,292 @@
+"""Why not: every reason by its code, and eligible only if a pull would hand it out. S0.31, U4."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from apps.common.errors import Invalid, NotFound
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask
+from apps.dispatch.rules.explain import Explanation
+from apps.dispatch.services import callback, ending, executors, explain, tasks
+from apps.dispatch.services.pull import take_next
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.api.world import checksum
+from tests.integration.dispatch import plans
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def alice(frozen_clock: FrozenClock) -> Executor:
+    return factories.user()
+
+
+def after(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def explained(executor: Executor, task: Any, at: datetime | None = None) -> Explanation:
+    return explain.explain(
+        executor=executor, task=explain.find_task(task.source, task.pk), occurrence_at=at
+    )
+
+
+def reasons(executor: Executor, task: Any, at: datetime | None = None) -> Any:
+    return [(r.code, r.until) for r in explained(executor, task, at).reasons]
+
+
+def pulled(executor: Executor) -> Dispatch:
+    taken = take_next(executor)
+    assert isinstance(taken, Dispatch)
+    return taken
+
+
+class TestCodes:
+    def test_ok(self, alice: Executor) -> None:
+        told = explained(alice, factories.once_task(alice))
+        assert told.eligible
+        assert [reason.code for reason in told.reasons] == ["ok"]
+
+    def test_not_due(self, alice: Executor) -> None:
+        assert reasons(alice, factories.once_task(alice, start_at=after(5))) == [
+            ("not_due", after(5))
+        ]
+        daily = factories.rotation(alice, start_at=after(1), rule={"every_days": 1, "at": "10:00"})
+        at = daily.due(NOW).next_at
+        assert reasons(alice, daily) == [("not_due", at)]
+
+    def test_rotation_without_any_occurrence(self, alice: Executor) -> None:
+        rule = {"every_days": 9, "at": "08:00"}
+        never = factories.rotation(alice, rule=rule, time_zone="UTC", end_at=after(60))
+        assert explained(alice, never).occurrence_at is None
+        assert reasons(alice, never) == [("not_due", None)]
+
+    def test_ended(self, alice: Executor, frozen_clock: FrozenClock) -> None:
+        task = factories.once_task(alice, end_at=after(1))
+        series = factories.rotation(alice, end_at=after(40))
+        frozen_clock.advance(minutes=1)
+        assert reasons(alice, task) == [("ended", None)]
+        frozen_clock.advance(minutes=39)
+        assert reasons(alice, series) == [("ended", None)]
+        assert explained(alice, series).occurrence_at == after(30)
+
+    def test_paused_and_deleted(self, alice: Executor) -> None:
+        task = factories.once_task(alice, status="paused")
+        assert reasons(alice, task) == [("paused", None)]
+        tasks.delete_task(task=task, actor="test")
+        assert reasons(alice, task) == [("deleted", None)]
+
+    def test_executor_disabled(self, alice: Executor) -> None:
+        task = factories.once_task(alice)
+        executors.update_executor(executor=alice, changes={"enabled": False}, actor="test")
+        assert reasons(alice, task) == [("executor_disabled", None)]
+
+    def test_group_disabled(self, alice: Executor) -> None:
+        group = factories.group("gid_a", ["uid_alice"], enabled=False)
+        told = explained(alice, factories.once_task(group))
+        assert [reason.code for reason in told.reasons] == ["executor_disabled"]
+        assert told.reasons[0].detail() == ("The task is addressed to gid_a, and that is disabled.")
+
+    def test_not_member(self, alice: Executor) -> None:
+        assert reasons(alice, factories.once_task(factories.group("gid_a"))) == [
+            ("not_member", None)
+        ]
+        assert reasons(alice, factories.once_task(factories.user("uid_bob"))) == [
+            ("not_member", None)
+        ]
+
+    def test_quota_used_until_the_holder_may_lose_it(self, alice: Executor) -> None:
+        """The first deadline of those who have it, where an expired one gives its stock back."""
+        group = factories.group("gid_a", ["uid_alice", "uid_bob"])
+        task = factories.once_task(group, lease_seconds=600)
+        bob = factories.member("uid_bob")
+        taken = pulled(bob)
+        assert reasons(alice, task) == [("quota_used", after(10))]
+        tasks.update_task(task=task, changes={"on_expiry": "keep"}, actor="test")
+        assert reasons(alice, task) == [("quota_used", None)]
+        callback.call_back(executor=bob, number=taken.pk, outcome="succeeded")
+        assert reasons(alice, task) == [("quota_used", None)]
+
+    def test_already_taken(self, alice: Executor) -> None:
+        task = factories.once_task(alice, mode="multi", dispatch_times=5)
+        taken = pulled(alice)
+        callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
+        told = explained(alice, task)
+        assert [reason.code for reason in told.reasons] == ["already_taken"]
+        assert told.reasons[0].detail() == f"uid_alice has had it as dispatch {taken.pk}."
+
+    def test_cooling_down(self, alice: Executor, frozen_clock: FrozenClock) -> None:
+        """S0.17: not before the lease time is over."""
+        task = factories.once_task(alice, lease_seconds=600)
+        ending.release(dispatch=pulled(alice), actor="test")
+        frozen_clock.advance(minutes=1)
+        assert reasons(alice, task) == [("cooling_down", after(10))]
+        frozen_clock.move_to(after(10))
+        assert reasons(alice, task) == [("ok", None)]
+
+    def test_a_failed_round_may_be_tried_again_with_its_own_stock(self, alice: Executor) -> None:
+        """S0.17: though all stock is counted."""
+        task = factories.once_task(alice, on_failure="retry_same", max_rounds=2)
+        callback.call_back(executor=alice, number=pulled(alice).pk, outcome="failed")
+        assert reasons(alice, task) == [("ok", None)]
+        callback.call_back(executor=alice, number=pulled(alice).pk, outcome="failed")
+        assert [code for code, _ in reasons(alice, task)] == ["already_taken", "quota_used"]
+
+    def test_in_flight(self, alice: Executor) -> None:
+        task = factories.once_task(alice, lease_seconds=600, mode="multi", dispatch_times=2)
+        other = factories.once_task(alice)
+        taken = pulled(alice)
+        mine, others = (explained(alice, each).reasons for each in (task, other))
+        assert [(reason.code, reason.until) for reason in mine] == [("in_flight", after(10))]
+        assert [(reason.code, reason.until) for reason in others] == [("in_flight", after(10))]
+        assert "the same one again" in mine[0].detail()
+        assert f"another task in hand, dispatch {taken.pk}" in others[0].detail()
+
+    @pytest.mark.parametrize(
+        ("on_expiry", "expected"),
+        [
+            ("give_back", [("cooling_down", after(20))]),
+            ("keep", [("already_taken", None), ("quota_used", None)]),
+        ],
+    )
+    def test_in_flight_past_its_deadline_is_over(
+        self, alice: Executor, frozen_clock: FrozenClock, on_expiry: str, expected: Any
+    ) -> None:
+        """As a pull would find it, though no sweep has ended it yet."""
+        task = factories.once_task(alice, lease_seconds=600, on_expiry=on_expiry)
+        other = factories.once_task(alice)
+        pulled(alice)
+        frozen_clock.advance(minutes=10)
+        assert reasons(alice, task) == expected
+        assert reasons(alice, other) == [("ok", None)]
+
+    def test_outside_window(self, alice: Executor) -> None:
+        """S0.23: whoever has done something of today is not served the days before."""
+        old = factories.once_task(alice, start_at=after(-3000))
+        factories.once_task(alice, priority=9)
+        assert reasons(alice, old) == [("ok", None)]
+        callback.call_back(executor=alice, number=pulled(alice).pk, outcome="succeeded")
+        told = explained(alice, old).reasons
+        assert [reason.code for reason in told] == ["outside_window"]
+        assert told[0].detail() == (
+            "It was due at 2026-02-28T07:00:00Z; uid_alice is served what was due from "
+            "2026-03-02T03:00:00Z on."
+        )
+
+    def test_misfire_skipped(self, alice: Executor) -> None:
+        series = factories.rotation(alice, start_at=after(-90), misfire="once")
+        assert reasons(alice, series, after(-60)) == [("misfire_skipped", None)]
+        assert reasons(alice, series, after(-30)) == [("ok", None)]
+        assert reasons(alice, series) == [("ok", None)]
+        assert explained(alice, series).occurrence_at == NOW
+
+    def test_misfire_skipped_by_an_edit(self, alice: Executor, frozen_clock: FrozenClock) -> None:
+        """I23: an edit leaves no past."""
+        series = factories.rotation(alice, status="paused")
+        frozen_clock.advance(minutes=10)
+        tasks.update_task(task=series, changes={"status": "active"}, actor="test")
+        told = explained(alice, series, NOW).reasons
+        assert [reason.code for reason in told] == ["misfire_skipped"]
+        assert "changed or resumed at 2026-03-02T09:10:00Z" in told[0].detail()
+
+
+def test_all_reasons_are_told(alice: Executor, frozen_clock: FrozenClock) -> None:
+    """S0.31: not only the first one."""
+    group = factories.group("gid_a", ["uid_bob"], enabled=True)
+    task = factories.once_task(group, end_at=after(5))
+    pulled(factories.member("uid_bob"))
+    factories.once_task(alice)
+    pulled(alice)
+    executors.update_executor(executor=alice, changes={"enabled": False}, actor="test")
+    executors.update_executor(executor=group, changes={"enabled": False}, actor="test")
+    tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
+    frozen_clock.advance(days=8)
+    told = [code for code, _ in reasons(alice, task)]
+    assert told == [
+        "paused",
+        "not_member",
+        "executor_disabled",
+        "executor_disabled",
+        "ended",
+        "outside_window",
+        "quota_used",
+    ]
+
+
+def test_what_there_is_not_is_refused(alice: Executor) -> None:
+    group = factories.group("gid_a")
+    once, series = factories.once_task(alice), factories.rotation(alice)
+    with pytest.raises(Invalid, match="gid_a is a group"):
+        explained(group, once)
+    with pytest.raises(Invalid, match="one occurrence, here at 2026-03-02T09:00:00Z"):
+        explained(alice, once, after(1))
+    with pytest.raises(Invalid, match="no occurrence at 2026-03-02T09:01:00Z"):
+        explained(alice, series, after(1))
+    with pytest.raises(NotFound, match="no once task 9999"):
+        explain.find_task("once", 9999)
+    with pytest.raises(NotFound):
+        explain.find_task("once", once.pk, bound=["gid_a"])
+
+
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(world=plans.WORLDS)
+def test_eligible_is_what_a_pull_hands_out(
+    world: dict[str, Any], frozen_clock: FrozenClock
+) -> None:
+    """S0.31: for every task and occurrence, when nothing better stands before it."""
+    frozen_clock.move_to(NOW)
+    with plans.forgotten():
+        alice = plans.build(world, frozen_clock)
+        before = checksum()
+        found = [*occurrences(alice, frozen_clock.instant)]
+        told = [(*each, explained(alice, *each).eligible) for each in found]
+        assert checksum() == before
+        for task, at, eligible in told:
+            with plans.forgotten():
+                make_first(task)
+                assert is_handed_out(alice, task, at) == eligible, (task, at)
+
+
+def occurrences(executor: Executor, now: datetime) -> Any:
+    for model in TASK_MODELS.values():
+        for task in model.objects.all():
+            if isinstance(task, OnceTask):
+                yield task, task.start_at
+                continue
+            series = task.recurrence
+            yield from ((task, at) for at, _ in zip(series.before(now), range(5), strict=False))
+            yield from ((task, at) for at, _ in zip(series.after(now), range(1), strict=False))
+
+
+def make_first(task: Any) -> None:
+    """Nothing else is planned, so that nothing stands before it."""
+    for model in TASK_MODELS.values():
+        others = model.objects.all()
+        if model is type(task):
+            others = others.exclude(pk=task.pk)
+        others.update(status="paused")
+
+
+def is_handed_out(executor: Executor, task: Any, at: datetime) -> bool:
+    """Whether it comes as a new dispatch before anything is due that was not."""
+    in_hand = Dispatch.objects.open_of(executor.pk)
+    while isinstance(taken := take_next(executor), Dispatch):
+        if in_hand is not None and taken.pk == in_hand.pk:
+            return False
+        if (taken.source, taken.task, taken.occurrence_at) == (task.source, task.pk, at):
+            return True
+        # An older occurrence of the same rotation; as if it had never been there.
+        occurrence = (taken.source, taken.task, taken.occurrence)
+        ending.cancel(dispatch=taken, actor="test", reason="test")
+        assert Dispatch.objects.of(*occurrence).exists()
+    return False
