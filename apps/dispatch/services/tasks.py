@@ -113,6 +113,23 @@ def plan(
     **told: Any,
 ) -> tuple[TaskT, Edit]:
     """Write a new task, all of whose fields are judged first; `told` goes into the journal."""
+    task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
+    task.save(force_insert=True)
+    _use_template(task.template, now)
+    after = {**_shown(task), **told.pop("after", {})}
+    entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **told)
+    return task, Edit(frozenset({task.executor_id}), entry)
+
+
+def draft(
+    model: type[TaskT],
+    fields: dict[str, Any],
+    *,
+    now: datetime,
+    actor: str,
+    effective_from: datetime | None = None,
+) -> TaskT:
+    """A new task that passes all that `plan` demands, not written."""
     _check_names(model, fields)
     start_at = fields.get("start_at") or now
     task = model(
@@ -128,17 +145,38 @@ def plan(
         task.effective_from = effective_from or start_at
     _check(task, template_is_new=True)
     _demand_room(task, was_counted=False)
-    task.save(force_insert=True)
-    _use_template(task.template, now)
-    after = {**_shown(task), **told.pop("after", {})}
-    entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **told)
-    return task, Edit(frozenset({task.executor_id}), entry)
+    return task
 
 
 def change(
     current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str, **told: Any
 ) -> Edit | None:
     """Write the changes to the locked row, all judged first; None when they change nothing."""
+    before, old_executor = _shown(current), current.executor_id
+    changed = alter(current, changes, now=now, actor=actor)
+    if not changed:
+        return None
+    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
+    _use_template(current.template, now)
+    after = _shown(current)
+    names = [name for name in changed if name in before]
+    entry = edit_entry(
+        current,
+        "task_changed",
+        now=now,
+        actor=actor,
+        before={name: before[name] for name in names},
+        after={name: after[name] for name in names},
+        **told,
+    )
+    return Edit(frozenset({old_executor, current.executor_id}), entry)
+
+
+def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str) -> list[str]:
+    """Set the changes on the locked row, all judged as `change` does, and write nothing.
+
+    Returns the names of the fields that have another value now.
+    """
     model = type(current)
     _check_names(model, changes)
     if current.status == DELETED:
@@ -152,28 +190,16 @@ def change(
     after = _shown(current)
     changed: list[str] = [name for name in model.editable if before[name] != after[name]]
     if not changed:
-        return None
+        return []
     _check(current, template_is_new=current.template_id != old_template)
     was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
     _demand_room(current, was_counted=was_counted)
-    written = [*changed, "version", "updated_at", "updated_by"]
     if isinstance(current, RotateTask) and _is_another_series(current, changed):
         current.effective_from = now
-        written.append("effective_from")
+        changed.append("effective_from")
     current.version += 1
     current.updated_at, current.updated_by = now, actor
-    current.save(update_fields=written)
-    _use_template(current.template, now)
-    entry = edit_entry(
-        current,
-        "task_changed",
-        now=now,
-        actor=actor,
-        before={name: before[name] for name in changed},
-        after={name: after[name] for name in changed},
-        **told,
-    )
-    return Edit(frozenset({old_executor, current.executor_id}), entry)
+    return changed
 
 
 def _is_another_series(task: RotateTask, changed: list[str]) -> bool:
