@@ -21,6 +21,7 @@ import hypothesis
 import pytest
 from django.conf import settings as django_settings
 
+from tests.caches import clear_caches
 from tests.clients import JsonClient
 from tests.environment import neutral
 from tests.frozen import FrozenClock
@@ -136,10 +137,9 @@ def plain_settings() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def fresh_process_state() -> Iterator[None]:
     """Nothing cached and no language chosen by the test before."""
-    from django.core.cache import cache
     from django.utils import translation
 
-    cache.clear()
+    clear_caches()
     with translation.override("en"):
         yield
 

@@ -76,7 +76,7 @@ def fields_of(expression: str) -> Fields:
     return Fields(expression)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cron:
     """Due when the clock of the zone shows what the expression says.
 

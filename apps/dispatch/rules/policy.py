@@ -35,7 +35,7 @@ COOLING_DOWN = "cooling_down"
 IN_FLIGHT = "in_flight"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
     """The part of a task that decides about repeats; `dispatch_times` None = unlimited."""
 
@@ -47,7 +47,7 @@ class Policy:
     max_rounds: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class PastDispatch:
     """The latest dispatch of an executor and occurrence; `rounds` counts all of them."""
 
@@ -58,7 +58,7 @@ class PastDispatch:
     finished_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verdict:
     """May the executor have the occurrence now? `until`: from when, if waiting helps.
 

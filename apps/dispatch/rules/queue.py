@@ -61,11 +61,11 @@ class _Series:
 class Queue:
     """A personal queue: the occurrences of a plan that start within a frame of time.
 
-    It knows neither stock nor earlier dispatches; whoever takes from it asks for those. `unsaved`
-    counts the work put into it since it was last saved.
+    It knows neither stock nor earlier dispatches; whoever takes from it asks for those. `size` is
+    how many tasks it was made of, `unsaved` the work put into it since it was last saved.
     """
 
-    __slots__ = ("_once", "_series", "frame", "unsaved")
+    __slots__ = ("_once", "_series", "frame", "size", "unsaved")
 
     def __init__(self, plan: Iterable[Planned], *, frame: Window, now: datetime) -> None:
         self.frame = frame
@@ -78,6 +78,7 @@ class Queue:
             elif planned.start_at in frame:
                 self._once.append(_candidate(planned, planned.start_at, ONLY))
         self._once.sort(key=_order)
+        self.size = len(self._once) + len(self._series)
 
     def __len__(self) -> int:
         return len(self._once) + sum(len(series.due) for series in self._series)

@@ -34,7 +34,7 @@ _EARLIEST = (datetime(2, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
 _LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EveryMinutes:
     """Due at the start and every so many elapsed minutes after it, whatever the clocks do."""
 
@@ -47,7 +47,7 @@ class EveryMinutes:
         return _grid(start, self.minutes * 60, low, high, reverse=reverse)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EveryDays:
     """Due at one local time every so many dates, counted from the local date of the start.
 
@@ -78,7 +78,7 @@ def _grid(base: int, step: int, low: int, high: int, *, reverse: bool) -> range:
 Rule: TypeAlias = EveryMinutes | EveryDays | Cron
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Recurrence:
     """A rule with its zone and its limits: instants from start_at to before end_at.
 

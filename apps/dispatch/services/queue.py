@@ -15,7 +15,7 @@ from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock, Task
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, verdict
+from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, Policy, verdict
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
 from apps.dispatch.services.standing import Standing, standing_of
@@ -104,12 +104,8 @@ class Ahead:
 
 def entry_of(standing: Standing, *, now: datetime) -> Entry:
     """The cached queue if it was built for this plan and this window, else a new one."""
-    entry = cache.load(standing.pk)
-    if (
-        entry is not None
-        and entry.versions == standing.versions
-        and entry.queue.covers(standing.window(now), now)
-    ):
+    entry = cache.load(standing.pk, standing.versions)
+    if entry is not None and entry.queue.covers(standing.window(now), now):
         return entry
     entry = build(standing, now=now)
     # Begun before an edit, it is of no use to anybody after it.
@@ -167,7 +163,12 @@ def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Plan
     once = OnceTask.objects.filter(active, start_at__gte=frame.lower)
     rotations = RotateTask.objects.filter(active).exclude(end_at__lte=now)
     tasks: list[Any] = [*once.planning(), *rotations.planning()]
-    return [task.planned for task in tasks]
+    # Most tasks have one of a few policies; shared ones make a plan small in the cache.
+    policies: dict[Policy, Policy] = {}
+    return [
+        planned._replace(policy=policies.setdefault(planned.policy, planned.policy))
+        for planned in (task.planned for task in tasks)
+    ]
 
 
 class Facts(NamedTuple):

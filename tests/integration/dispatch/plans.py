@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from django.core.cache import cache
 from django.db import transaction
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import callback, ending
 from apps.dispatch.services.pull import take_next
 from tests import factories
+from tests.caches import clear_caches
 from tests.frozen import FrozenClock
 
 MINUTES = st.one_of(
@@ -85,11 +85,11 @@ WORLDS = st.fixed_dictionaries(
 @contextmanager
 def forgotten() -> Iterator[None]:
     """What happens within is undone afterwards, the cache included."""
-    cache.clear()
+    clear_caches()
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
-    cache.clear()
+    clear_caches()
 
 
 def build(world: dict[str, Any], clock: FrozenClock) -> Executor:

@@ -131,7 +131,7 @@ def test_a_build_begun_before_an_edit_is_not_published_after_it(
 
     monkeypatch.setattr(queue, "plan_of", overtaken)
     queue.entry_of(standing, now=scene.task.start_at)
-    assert cache.load(scene.alice.pk) is None
+    assert cache.look(scene.alice.pk) is None
     current = {e.pk: e.plan_version for e in Executor.objects.all()}
     for owner, plan in cache.load_plans(current).items():
         assert plan.version == current[owner]
@@ -171,7 +171,7 @@ def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
         factories.once_task(alice)
     for _ in range(30):
         finish(take_next(alice))
-    entry = cache.load(alice.pk)
+    entry = cache.look(alice.pk)
     assert entry is not None
     assert len(entry.queue) < 10 + 2 * queue.WORTH_SAVING
 
