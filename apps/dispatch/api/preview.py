@@ -18,7 +18,7 @@ from apps.dispatch.services import executors, preview
 from apps.dispatch.services.preview import Item, Period, period_of
 
 
-class PeriodQuery(StrictSerializer):
+class InPeriod(StrictSerializer):
     """`from` and `to`; a word of Python cannot be declared like a field."""
 
     def get_fields(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class PreviewView(ApiView):
     """
 
     scopes = {"GET": "read"}
-    queries = {"get": PeriodQuery}
+    queries = {"get": InPeriod}
     problems = (404,)
 
     @extend_schema(responses={200: PreviewOut})

@@ -136,7 +136,7 @@ class TasksView(ApiView):
         return Response(page.answer([task_shape(row, handed=handed[row.pk]) for row in rows]))
 
     def post(self, request: Request) -> Response:
-        body = _resolved(self.read_body(), bound_of(request))
+        body = resolved(self.read_body(), bound_of(request))
         task = tasks.create_task(self.model, **body, actor=actor_of(request))
         return Response(task_shape(task, handed=0), status=201)
 
@@ -161,7 +161,7 @@ class TaskView(ApiView):
         task = self._find(request, pk)
         body = self.read_body()
         version = body.pop("version", None)
-        changes = _resolved(body, bound_of(request))
+        changes = resolved(body, bound_of(request))
         return _answer(
             tasks.update_task(task=task, changes=changes, actor=actor_of(request), version=version)
         )
@@ -223,7 +223,7 @@ def _answer(task: OnceTask | RotateTask) -> Response:
     return Response(task_shape(task, handed=tasks.handed_of([task])[task.pk]))
 
 
-def _resolved(body: dict[str, Any], bound: Collection[str] | None) -> dict[str, Any]:
+def resolved(body: dict[str, Any], bound: Collection[str] | None) -> dict[str, Any]:
     """The body with the executor and the template that its names stand for."""
     if "executor" in body:
         try:

@@ -7,6 +7,12 @@ from apps.dispatch.api.preview import PreviewView
 from apps.dispatch.api.pull import CallbackView, ExtendView, PullView, ReleaseView
 from apps.dispatch.api.tasks import OnceTasksView, OnceTaskView, RotateTasksView, RotateTaskView
 from apps.dispatch.api.templates import TemplatesView, TemplateView
+from apps.dispatch.api.what_if import (
+    OnceTaskWhatIfNewView,
+    OnceTaskWhatIfView,
+    RotateTaskWhatIfNewView,
+    RotateTaskWhatIfView,
+)
 
 urlpatterns = [
     path("dispatch/", PullView.as_view()),
@@ -24,7 +30,11 @@ urlpatterns = [
     path("templates/", TemplatesView.as_view()),
     path("templates/<path:name>/", TemplateView.as_view()),
     path("once-tasks/", OnceTasksView.as_view()),
+    path("once-tasks/what-if/", OnceTaskWhatIfNewView.as_view()),
     path("once-tasks/<int:pk>/", OnceTaskView.as_view()),
+    path("once-tasks/<int:pk>/what-if/", OnceTaskWhatIfView.as_view()),
     path("rotate-tasks/", RotateTasksView.as_view()),
+    path("rotate-tasks/what-if/", RotateTaskWhatIfNewView.as_view()),
     path("rotate-tasks/<int:pk>/", RotateTaskView.as_view()),
+    path("rotate-tasks/<int:pk>/what-if/", RotateTaskWhatIfView.as_view()),
 ]

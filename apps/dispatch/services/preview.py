@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
@@ -28,6 +28,8 @@ from apps.dispatch.services.standing import Standing, standing_of
 
 USUAL = timedelta(days=7)
 LONGEST = timedelta(days=400)
+# Beyond it there is no reckoning with days any more.
+_END_OF_TIME = datetime(9998, 1, 1, tzinfo=UTC)
 MOST_ITEMS = 1000
 # Hand-outs that are played through, those before the period included.
 MOST_STEPS = 5000
@@ -67,6 +69,8 @@ class Preview(NamedTuple):
 def period_of(start: datetime | None, end: datetime | None, *, now: datetime) -> Period:
     """The period asked for, by default from now on for 7 days; Invalid when it is none."""
     start = now if start is None else start
+    if start >= _END_OF_TIME:
+        raise Invalid.field("from", f"{start.year} is too far ahead; choose a nearer time.")
     end = max(start, now) + USUAL if end is None else end
     if end <= start:
         raise Invalid.field("to", "The period ends before it starts; choose `to` after `from`.")

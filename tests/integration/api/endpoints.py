@@ -110,6 +110,30 @@ def _plan(world: World) -> dict[str, Any]:
     }
 
 
+PERIOD = {"from": "2026-03-02T09:00:00Z", "to": "2026-03-04T09:00:00Z"}
+
+
+def _what_if(
+    kind: str, plan: Callable[[World], dict[str, Any]], path: Callable[[World], str]
+) -> list[Endpoint]:
+    return [
+        Endpoint(
+            method="POST",
+            route=f"{kind}-tasks/what-if/",
+            scope="operate",
+            foreign=400,
+            body=lambda world: {**plan(world), **PERIOD},
+        ),
+        Endpoint(
+            method="POST",
+            route=f"{kind}-tasks/<int:pk>/what-if/",
+            scope="operate",
+            path=lambda world: f"{path(world)}what-if/",
+            body=lambda world: {**plan(world), **PERIOD, "version": 1},
+        ),
+    ]
+
+
 ENDPOINTS = [
     Endpoint(
         method="POST", route="dispatch/", scope="pull", body=lambda world: {"uid": "uid_alice"}
@@ -222,6 +246,8 @@ ENDPOINTS = [
     Endpoint(
         method="DELETE", route="once-tasks/<int:pk>/", scope="operate", good=204, path=_task_path
     ),
+    *_what_if("once", _plan, _task_path),
+    *_what_if("rotate", _rotate, _rotation_path),
     Endpoint(method="GET", route="rotate-tasks/", scope="read", foreign=200),
     Endpoint(
         method="POST", route="rotate-tasks/", scope="operate", good=201, foreign=400, body=_rotate

@@ -114,14 +114,15 @@ def plan(fields: dict[str, Any], clock: FrozenClock, *, title: str) -> Any:
 
 def resolved(fields: dict[str, Any], clock: FrozenClock) -> dict[str, Any]:
     """The fields as the services take them."""
-    fields = dict(fields)
-    owner, start, end = (fields.pop(name) for name in ("owner", "start", "end"))
-    return {
-        **fields,
-        "executor": Executor.objects.get(name=owner),
-        "start_at": clock.instant + timedelta(minutes=start),
-        "end_at": None if end is None else clock.instant + timedelta(minutes=end),
-    }
+    found = {name: value for name, value in fields.items() if name not in {"owner", "start", "end"}}
+    if "owner" in fields:
+        found["executor"] = Executor.objects.get(name=fields["owner"])
+    for name in ("start", "end"):
+        if name in fields:
+            minutes = fields[name]
+            at = None if minutes is None else clock.instant + timedelta(minutes=minutes)
+            found[f"{name}_at"] = at
+    return found
 
 
 def act(executor: Executor, outcome: str) -> None:

@@ -1,0 +1,170 @@
+"""What if: whose queues an unsaved task would change, and how."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common import clock
+from apps.common.views import ApiView
+from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.dispatch.api.preview import InPeriod, ItemOut, item_shape, period_from
+from apps.dispatch.api.tasks import (
+    OnceTaskChanges,
+    RotateTaskBody,
+    RotateTaskChanges,
+    TaskBody,
+    resolved,
+)
+from apps.dispatch.models import OnceTask, RotateTask
+from apps.dispatch.services import tasks, what_if
+from apps.dispatch.services.preview import Item
+from apps.dispatch.services.what_if import NO_ID, WhatIf
+
+
+class OnceTaskWhatIf(InPeriod, TaskBody):
+    pass
+
+
+class RotateTaskWhatIf(InPeriod, RotateTaskBody):
+    pass
+
+
+class _SomeFields(InPeriod):
+    """Whatever is to be changed."""
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields
+
+
+class OnceTaskWhatIfChanges(_SomeFields, OnceTaskChanges):
+    pass
+
+
+class RotateTaskWhatIfChanges(_SomeFields, RotateTaskChanges):
+    pass
+
+
+class WhatIfItemOut(ItemOut):
+    task = serializers.IntegerField(allow_null=True, help_text="null: the one that is not saved.")
+
+
+class QueueChangeOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    before = WhatIfItemOut(many=True)
+    after = WhatIfItemOut(many=True)
+    more = serializers.BooleanField(help_text="There is more; ask for a shorter period.")
+
+
+class WhatIfOut(serializers.Serializer[Any]):
+    executors = QueueChangeOut(
+        many=True,
+        help_text="Those that the task is and was addressed to; of groups also the members whose "
+        "queues change.",
+    )
+    more_members = serializers.BooleanField(
+        help_text=f"Only the first {what_if.MOST_MEMBERS} members by name were looked at."
+    )
+
+
+class WhatIfNewView(ApiView):
+    """What a new task would change; nothing is saved."""
+
+    scopes = {"POST": "operate"}
+    problems = (409,)
+    model: ClassVar[type[OnceTask] | type[RotateTask]]
+
+    def post(self, request: Request) -> Response:
+        body, now = self.read_body(), clock.now()
+        period = period_from(body, now=now)
+        fields = resolved(body, bound_of(request))
+        told = what_if.what_if_created(
+            self.model, fields=fields, period=period, actor=actor_of(request), now=now
+        )
+        return _answer(told)
+
+
+class WhatIfView(ApiView):
+    """What an edit of the task would change; the fields as in PATCH, and nothing is saved."""
+
+    scopes = {"POST": "operate"}
+    problems = (404, 409)
+    model: ClassVar[type[OnceTask] | type[RotateTask]]
+
+    def post(self, request: Request, pk: int) -> Response:
+        task: Any = tasks.find_task(self.model, pk, bound=bound_of(request))
+        body, now = self.bodies["post"].check(request.data, partial=True), clock.now()
+        period = period_from(body, now=now)
+        version = body.pop("version", None)
+        changes = resolved(body, bound_of(request))
+        told = what_if.what_if_updated(
+            task=task,
+            changes=changes,
+            period=period,
+            actor=actor_of(request),
+            version=version,
+            now=now,
+        )
+        return _answer(told)
+
+
+def _named(operation: str) -> Any:
+    return extend_schema_view(
+        post=extend_schema(operation_id=operation, responses={200: WhatIfOut})
+    )
+
+
+@_named("once_tasks_what_if_new")
+class OnceTaskWhatIfNewView(WhatIfNewView):
+    """What a new once task would change; nothing is saved."""
+
+    model = OnceTask
+    bodies = {"post": OnceTaskWhatIf}
+
+
+@_named("rotate_tasks_what_if_new")
+class RotateTaskWhatIfNewView(WhatIfNewView):
+    """What a new rotation would change; nothing is saved."""
+
+    model = RotateTask
+    bodies = {"post": RotateTaskWhatIf}
+
+
+@_named("once_tasks_what_if")
+class OnceTaskWhatIfView(WhatIfView):
+    """What an edit of the once task would change; fields as in PATCH, and nothing is saved."""
+
+    model = OnceTask
+    bodies = {"post": OnceTaskWhatIfChanges}
+
+
+@_named("rotate_tasks_what_if")
+class RotateTaskWhatIfView(WhatIfView):
+    """What an edit of the rotation would change; fields as in PATCH, and nothing is saved."""
+
+    model = RotateTask
+    bodies = {"post": RotateTaskWhatIfChanges}
+
+
+def _answer(told: WhatIf) -> Response:
+    changes = [
+        {
+            "name": change.executor.name,
+            "before": [_shape(item) for item in change.before.items],
+            "after": [_shape(item) for item in change.after.items],
+            "more": change.before.more or change.after.more,
+        }
+        for change in told.changes
+    ]
+    return Response({"executors": changes, "more_members": told.more_members})
+
+
+def _shape(item: Item) -> dict[str, Any]:
+    return {**item_shape(item), "task": None if item.task == NO_ID else item.task}

@@ -1,0 +1,109 @@
+"""What a task that is not saved would change: whose queues, and how. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.services import tasks
+from apps.dispatch.services.audit import take_version
+from apps.dispatch.services.preview import Outlook, Period, Preview
+
+MOST_MEMBERS = 20
+# A new task has no id yet, and stands behind all others until it has one.
+NO_ID = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Change:
+    """The queue of one executor without and with the change; a new task is NO_ID in it."""
+
+    executor: Executor
+    before: Preview
+    after: Preview
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+class WhatIf(NamedTuple):
+    """`more_members`: a group has members beyond those that were looked at."""
+
+    changes: list[Change]
+    more_members: bool
+
+
+def what_if_created(
+    model: type[OnceTask] | type[RotateTask],
+    *,
+    fields: dict[str, Any],
+    period: Period,
+    actor: str,
+    now: datetime | None = None,
+) -> WhatIf:
+    """What `create_task` with these fields would change; it raises what that would raise."""
+    now = clock.now() if now is None else now
+    task = _drafted(model, fields, now, actor)
+    task.pk = NO_ID
+    return _compared(task, [task.executor], period, now)
+
+
+def what_if_updated(
+    *,
+    task: OnceTask | RotateTask,
+    changes: dict[str, Any],
+    period: Period,
+    actor: str,
+    version: int | None = None,
+    now: datetime | None = None,
+) -> WhatIf:
+    """What `update_task` with these changes would change; it raises what that would raise."""
+    now = clock.now() if now is None else now
+    current, old_executor = _altered(task, changes, version, now, actor)
+    return _compared(current, [old_executor, current.executor], period, now)
+
+
+# The locks that a save takes are held while it is judged, and no longer.
+@transactional
+def _drafted(model: Any, fields: dict[str, Any], now: datetime, actor: str) -> Any:
+    return tasks.draft(model, fields, now=now, actor=actor)
+
+
+@transactional
+def _altered(
+    task: Any, changes: dict[str, Any], version: int | None, now: datetime, actor: str
+) -> tuple[Any, Executor]:
+    current: Any = take_version(type(task), task.pk, version)
+    old_executor: Executor = current.executor
+    tasks.alter(current, changes, now=now, actor=actor)
+    return current, old_executor
+
+
+def _compared(task: Task, addressed: Sequence[Executor], period: Period, now: datetime) -> WhatIf:
+    own = {executor.pk: executor for executor in addressed}
+    # One more than is looked at tells whether there are more.
+    members = Executor.objects.filter(memberships__group__in=own).distinct().order_by("name")
+    found = list(members[: MOST_MEMBERS + 1])
+    changes = [_change(task, executor, period, now) for executor in own.values()]
+    of_members = [
+        _change(task, member, period, now)
+        for member in found[:MOST_MEMBERS]
+        if member.pk not in own
+    ]
+    changes += [change for change in of_members if change.is_change]
+    return WhatIf(changes, len(found) > MOST_MEMBERS)
+
+
+def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Change:
+    planned: Planned = task.planned
+    outlook = Outlook.of(executor, until=period.end, now=now, besides=[planned])
+    changed = outlook.changed(task, planned, is_planned=task.status == Task.Status.ACTIVE)
+    titles = {(planned.source, planned.task): task.title}
+    return Change(executor, outlook.preview(period), changed.preview(period, titles))

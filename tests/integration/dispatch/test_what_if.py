@@ -1,0 +1,292 @@
+"""What if: an unsaved task changes nothing, and tells what saving it would. S0.31, U3."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
+from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask, Template
+from apps.dispatch.services import callback, preview, pull, tasks, what_if
+from apps.dispatch.services.preview import Period
+from apps.dispatch.services.what_if import NO_ID, WhatIf
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.dispatch import plans
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+DAY = Period(NOW, NOW + timedelta(days=1))
+
+
+def every_row() -> dict[str, Any]:
+    """All that every table holds, of whatever app."""
+    told = {}
+    with connection.cursor() as cursor:
+        for table in sorted(connection.introspection.table_names(cursor)):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608
+            told[table] = sorted(map(repr, cursor.fetchall()))
+    return told
+
+
+def what_if_new(model: Any = OnceTask, **fields: Any) -> WhatIf:
+    return what_if.what_if_created(model, fields=fields, period=DAY, actor="test")
+
+
+def what_if_changed(task: Any, **changes: Any) -> WhatIf:
+    return what_if.what_if_updated(task=task, changes=changes, period=DAY, actor="test")
+
+
+def told(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
+    """Titles before and after, by executor."""
+    return {
+        change.executor.name: (
+            [item.title for item in change.before.items],
+            [item.title for item in change.after.items],
+        )
+        for change in answer.changes
+    }
+
+
+class TestWhoseQueues:
+    def test_new_task_of_a_user(self, frozen_clock: FrozenClock) -> None:
+        alice = factories.user()
+        factories.once_task(alice, "A")
+        answer = what_if_new(title="B", executor=alice, priority=1)
+        assert told(answer) == {"uid_alice": (["A"], ["B", "A"])}
+        assert answer.changes[0].after.items[0].task == NO_ID
+
+    def test_new_task_of_a_group_tells_of_its_members(self, frozen_clock: FrozenClock) -> None:
+        group = factories.group("gid_a", ["uid_bob", "uid_alice"])
+        answer = what_if_new(title="B", executor=group)
+        assert told(answer) == {
+            "gid_a": ([], ["B"]),
+            "uid_alice": ([], ["B"]),
+            "uid_bob": ([], ["B"]),
+        }
+        assert not answer.more_members
+
+    def test_members_whose_queues_stay_are_left_out(self, frozen_clock: FrozenClock) -> None:
+        """Bob has had it already."""
+        group = factories.group("gid_a", ["uid_alice", "uid_bob"])
+        task = factories.once_task(group, "A", mode="multi", dispatch_times=5, status="active")
+        taken = pull.take_next(factories.member("uid_bob"))
+        assert taken
+        factories.once_task(factories.member("uid_bob"), "His own")
+        answer = what_if_changed(task, dispatch_times=1)
+        assert set(told(answer)) == {"gid_a", "uid_alice", "uid_bob"}
+        callback.call_back(
+            executor=factories.member("uid_bob"), number=taken.pk, outcome="succeeded"
+        )
+        assert told(what_if_changed(task, dispatch_times=1)) == {
+            "gid_a": (["A"], []),
+            "uid_alice": (["A"], []),
+        }
+
+    def test_moved_task_tells_of_the_old_and_the_new_executor(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        alice, bob = factories.user(), factories.user("uid_bob")
+        task = factories.once_task(alice, "A")
+        assert told(what_if_changed(task, executor=bob, title="A for Bob")) == {
+            "uid_alice": (["A"], []),
+            "uid_bob": ([], ["A for Bob"]),
+        }
+
+    def test_pause_and_resume(self, frozen_clock: FrozenClock) -> None:
+        task = factories.once_task(factories.user(), "A")
+        assert told(what_if_changed(task, status="paused")) == {"uid_alice": (["A"], [])}
+        tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
+        assert told(what_if_changed(task, status="active")) == {"uid_alice": ([], ["A"])}
+
+    def test_what_was_had_before_the_move_is_remembered(self, frozen_clock: FrozenClock) -> None:
+        """Stock and earlier dispatches of a task that is not in the plan today."""
+        alice = factories.user()
+        task = factories.once_task(alice, "A")
+        pull.take_next(alice)
+        tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
+        answer = told(what_if_changed(task, status="active", lease_seconds=60))
+        assert answer == {"uid_alice": (["A"], ["A"])}
+
+    def test_many_members_are_not_all_looked_at(
+        self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(what_if, "MOST_MEMBERS", 2)
+        group = factories.group("gid_a", ["uid_a", "uid_b", "uid_c"])
+        answer = what_if_new(title="B", executor=group)
+        assert set(told(answer)) == {"gid_a", "uid_a", "uid_b"}
+        assert answer.more_members
+
+
+class TestRefusals:
+    """As a save would be, word for word."""
+
+    def refused_alike(self, trial: Any, save: Any, error: type[PlatformError]) -> None:
+        with pytest.raises(error) as tried:
+            trial()
+        with pytest.raises(error) as saved:
+            save()
+        assert (tried.value.detail, tried.value.errors) == (saved.value.detail, saved.value.errors)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"priority": 101},
+            {"mode": "many"},
+            {"end_at": NOW - timedelta(days=1)},
+            {"status": "deleted"},
+            {"colour": "red"},
+            {"mode": "single", "dispatch_times": 2},
+        ],
+    )
+    def test_wrong_fields(self, frozen_clock: FrozenClock, fields: dict[str, Any]) -> None:
+        alice = factories.user()
+        task = factories.once_task(alice)
+        self.refused_alike(
+            lambda: what_if_new(title="B", executor=alice, **fields),
+            lambda: factories.once_task(alice, "B", **fields),
+            Invalid,
+        )
+        self.refused_alike(
+            lambda: what_if_changed(task, **fields),
+            lambda: tasks.update_task(task=task, changes=fields, actor="test"),
+            Invalid,
+        )
+
+    def test_params_against_the_template(self, frozen_clock: FrozenClock) -> None:
+        alice, template = factories.user(), factories.template()
+        fields = {"template": template, "params": {"photos": "many"}}
+        self.refused_alike(
+            lambda: what_if_new(title="B", executor=alice, **fields),
+            lambda: factories.once_task(alice, "B", **fields),
+            Invalid,
+        )
+        assert Template.objects.get().first_used_at is None
+
+    def test_limit_of_rotations(self, frozen_clock: FrozenClock, settings: Any) -> None:
+        settings.ROTATIONS_PER_EXECUTOR = 1
+        alice = factories.user()
+        factories.rotation(alice)
+        rule = {"every_minutes": 5}
+        self.refused_alike(
+            lambda: what_if_new(RotateTask, title="B", executor=alice, rule=rule),
+            lambda: factories.rotation(alice, "B", rule=rule),
+            LimitReached,
+        )
+
+    def test_another_version_and_a_deleted_task(self, frozen_clock: FrozenClock) -> None:
+        task = factories.once_task(factories.user())
+        with pytest.raises(Conflict, match="version 9, now 1"):
+            what_if.what_if_updated(task=task, changes={}, period=DAY, actor="test", version=9)
+        tasks.delete_task(task=task, actor="test")
+        with pytest.raises(Conflict, match="is deleted"):
+            what_if_changed(task, priority=1)
+
+
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "title": st.just("Changed"),
+        "owner": st.sampled_from(["uid_alice", "uid_bob", "gid_a", "gid_b"]),
+        "start": plans.MINUTES,
+        "priority": st.integers(-2, 2),
+        "status": st.sampled_from(["active", "paused"]),
+        "on_failure": st.sampled_from(["finish", "give_back", "retry_same"]),
+        "on_expiry": st.sampled_from(["give_back", "keep"]),
+        "lease_seconds": st.sampled_from([30, 9000]),
+        "rule": plans.RULES,
+        "misfire": st.sampled_from(["skip", "once", "all"]),
+    },
+)
+SEARCH = settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
+    """What the previews tell after the save, with a new task's id as before it had one."""
+    after = []
+    for change in answer.changes:
+        change.executor.refresh_from_db()
+        items = preview.preview(change.executor, period).items
+        if new is not None:
+            items = [
+                item._replace(task=NO_ID) if (item.source, item.task) == new else item
+                for item in items
+            ]
+        after.append(items)
+    return after
+
+
+@SEARCH
+@given(world=plans.WORLDS, which=st.integers(0, 4), changes=CHANGES)
+def test_edit_is_told_and_not_done(
+    world: dict[str, Any], which: int, changes: dict[str, Any], frozen_clock: FrozenClock
+) -> None:
+    """S0.31: no row of any table changes; saved, the queues are as they were told."""
+    frozen_clock.move_to(NOW)
+    with plans.forgotten():
+        plans.build(world, frozen_clock)
+        planned = [task for model in TASK_MODELS.values() for task in model.objects.all()]
+        task = planned[which % len(planned)]
+        fields = {
+            name: value
+            for name, value in plans.resolved(changes, frozen_clock).items()
+            if name in task.editable
+        }
+        period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
+        rows = every_row()
+        try:
+            answer = what_if.what_if_updated(task=task, changes=fields, period=period, actor="test")
+        except Invalid:
+            with pytest.raises(Invalid):
+                tasks.update_task(task=task, changes=fields, actor="test")
+            return
+        assert every_row() == rows
+        before = [preview.preview(change.executor, period) for change in answer.changes]
+        assert [change.before for change in answer.changes] == before
+
+        tasks.update_task(task=task, changes=fields, actor="test")
+
+        assert [change.after.items for change in answer.changes] == saved(answer, period)
+
+
+@SEARCH
+@given(world=plans.WORLDS, fields=plans.task_fields())
+def test_new_task_is_told_and_not_planned(
+    world: dict[str, Any], fields: dict[str, Any], frozen_clock: FrozenClock
+) -> None:
+    """S0.31: no row of any table changes; saved, the queues are as they were told."""
+    frozen_clock.move_to(NOW)
+    with plans.forgotten():
+        plans.build(world, frozen_clock)
+        model = RotateTask if "rule" in fields else OnceTask
+        values = {"title": "New", **plans.resolved(fields, frozen_clock)}
+        period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))
+        rows = every_row()
+        answer = what_if.what_if_created(model, fields=values, period=period, actor="test")
+        assert every_row() == rows
+
+        task = plans.plan(fields, frozen_clock, title="New")
+
+        new = (task.source, task.pk)
+        assert [change.after.items for change in answer.changes] == saved(answer, period, new)
+
+
+def test_nothing_leaks_into_the_cache(
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even read from there: what others do with it does not matter."""
+    alice = factories.user()
+    task = factories.once_task(alice, "A")
+    for name in ("get", "get_many", "set", "add", "delete"):
+        monkeypatch.setattr(cache, name, None)
+    assert told(what_if_changed(task, title="B")) == {"uid_alice": (["A"], ["B"])}
