@@ -7,11 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from django.contrib.auth.middleware import AuthenticationMiddleware
-from django.contrib.messages.middleware import MessageMiddleware
-from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest, HttpResponseBase
-from django.middleware.locale import LocaleMiddleware
 from django.utils.http import parse_header_parameters
 
 from apps.common import logs
@@ -147,30 +143,3 @@ class ProblemMiddleware:
         """The answer to what a view outside the API raised; None leaves a bug to Django."""
         error = from_exception(exception)
         return error_response(request, error) if error else None
-
-
-class _PagesOnly:
-    """Put before a middleware that serves people: programs have no session, language or form."""
-
-    get_response: Any
-
-    def __call__(self, request: HttpRequest) -> Any:
-        if request.path_info.startswith("/api/v1/"):
-            return self.get_response(request)
-        return super().__call__(request)  # type: ignore[misc]
-
-
-class PageSessionMiddleware(_PagesOnly, SessionMiddleware):
-    """Sessions, for pages."""
-
-
-class PageLocaleMiddleware(_PagesOnly, LocaleMiddleware):
-    """The language that the reader chose, for pages."""
-
-
-class PageAuthenticationMiddleware(_PagesOnly, AuthenticationMiddleware):
-    """Who is signed in, for pages."""
-
-
-class PageMessageMiddleware(_PagesOnly, MessageMiddleware):
-    """What to tell at the next page."""
