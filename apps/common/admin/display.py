@@ -110,11 +110,8 @@ def state_label(
     return shown
 
 
-def quota_bar(handed: int, times: int | None, *, meaning: str = "") -> SafeString:
-    """How much of a quota is handed out; `times` None means that there is no limit.
-
-    `meaning` says so in other words than those of hand-outs, with %(handed)d and %(times)d.
-    """
+def quota_bar(handed: int, times: int | None) -> SafeString:
+    """How much of a quota is handed out; `times` None means that there is no limit."""
     if times is None:
         text = ngettext("%d handed out", "%d handed out", handed) % handed
         return format_html(
@@ -122,9 +119,7 @@ def quota_bar(handed: int, times: int | None, *, meaning: str = "") -> SafeStrin
             _("%s; every member once") % text,
             f"{handed} / ∞",
         )
-    return _bar(
-        handed, times, f"{handed} / {times}", meaning or _("%(handed)d of %(times)d handed out")
-    )
+    return _bar(handed, times, f"{handed} / {times}", _("%(handed)d of %(times)d handed out"))
 
 
 def progress_bar(done: float) -> SafeString:

@@ -26,6 +26,7 @@ from import_export.results import Result, RowResult
 
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.csv_text import CsvForm, plain_cell
+from apps.common.admin.display import shown_text
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import FieldError, Invalid, PlatformError
 
@@ -35,6 +36,8 @@ MOST_EXPORTED = 10_000
 MOST_EXPORTED_BYTES = 32 * 1_048_576
 CHUNK = 500
 MOST_TOLD = 5
+MOST_PREVIEWED = 100
+MOST_NAME = 120
 
 
 class LockLost(BaseException):
@@ -66,10 +69,12 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
     """Rows become rows of the model by services, all of them or none.
 
     A subclass gives a row of the file to the services in `write`, and names in `cells` what each
-    of its `columns` shows of a row of the model.
+    of its `columns` shows of a row of the model. What it puts into `told` stands beside the row in
+    the trial run.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
+    told = ""
 
     class Meta:
         use_transactions = True
@@ -96,12 +101,14 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
     def save_instance(
         self, instance: Any, is_create: bool, row: Mapping[str, str], **kwargs: Any
     ) -> None:
+        self.told = ""
         with _errors_told():
             self._is_changed = self.write(instance, row, is_new=is_create)
 
     def after_import_row(
         self, row: Mapping[str, str], row_result: RowResult, **kwargs: Any
     ) -> None:
+        row_result.told = self.told
         if not self._is_changed:
             row_result.import_type = RowResult.IMPORT_TYPE_SKIP
 
@@ -216,7 +223,12 @@ class CsvExchange(PlatformModelAdmin):
             if not is_trial and not refused:
                 self.message_user(request, gettext("Imported: %s.") % told, messages.SUCCESS)
                 return HttpResponseRedirect(self.changelist_url())
-            context |= {"refused": refused, "told": told, "text": form.cleaned_data["text"]}
+            context |= {
+                "refused": refused,
+                "told": told,
+                "text": form.cleaned_data["text"],
+                **self._preview(result),
+            }
         return TemplateResponse(request, "admin/exchange_import.html", context)
 
     def _import(self, request: HttpRequest, rows: tablib.Dataset, *, is_trial: bool) -> Result:
@@ -234,16 +246,32 @@ class CsvExchange(PlatformModelAdmin):
     def _refused(self, result: Result) -> list[tuple[int, str, str]]:
         """The rows that were refused: line in the file, name, why."""
 
-        def name_of(row: Mapping[str, str]) -> str:
-            return next((row[name] for name in self.row_names if row.get(name)), "")
-
         return [
             *((1, "", _told(error.error)) for error in result.base_errors),
             *(
-                (line + 1, name_of(errors[0].row), _told(errors[0].error))
+                (line + 1, self._row_name(errors[0].row), _told(errors[0].error))
                 for line, errors in result.row_errors()
             ),
         ]
+
+    def _preview(self, result: Result) -> dict[str, Any]:
+        """What would become of the rows that are not as they were, the first of them by name."""
+        words = {
+            RowResult.IMPORT_TYPE_NEW: gettext("will be new"),
+            RowResult.IMPORT_TYPE_UPDATE: gettext("will be changed"),
+        }
+        written = [
+            (line, row) for line, row in enumerate(result.rows, start=2) if row.import_type in words
+        ]
+        shown = [
+            (line, self._row_name(row.row_values), words[row.import_type], row.told)
+            for line, row in written[:MOST_PREVIEWED]
+        ]
+        return {"preview": shown, "more": len(written) - len(shown)}
+
+    def _row_name(self, row: Mapping[str, str]) -> str:
+        name = next((row[name] for name in self.row_names if row.get(name)), "")
+        return shown_text(name, most=MOST_NAME)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """The rows of the list with its filters as CSV, at most MOST_EXPORTED."""

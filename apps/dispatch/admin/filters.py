@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse_lazy
-from django.utils.timezone import localdate
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
-from apps.common.admin.filters import ChoiceFilter, DayFilter, KeyFilter, NumberFilter
+from apps.common.admin.filters import ChoiceFilter, KeyFilter, NumberFilter
 from apps.common.admin.key_choice import KeyInput
 from apps.dispatch.models import Executor, Membership, Source, Task
 
-PERIOD = timedelta(days=7)
 NAMES_URL = reverse_lazy("admin:dispatch_executor_names")
 
 
@@ -54,38 +50,6 @@ class TasksFor(ExecutorFilter):
         reached = Executor.objects.filter(Q(name=name) | Q(pk__in=groups))
         # Plain ids, because the index that starts with the executor is used for nothing else.
         return rows.filter(executor__in=list(reached.values_list("pk", flat=True)))
-
-
-class PeriodFilter(DayFilter):
-    """From a week ago to a week ahead, unless days are given; one day alone leaves the other side
-    open."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not any(self.used_parameters.get(name) for name in self.parameters):
-            today = localdate(clock.now())
-            self.used_parameters["from_day"] = (today - PERIOD).isoformat()
-            self.used_parameters["to_day"] = (today + PERIOD).isoformat()
-
-
-class StartsIn(PeriodFilter):
-    """The tasks that start within the period."""
-
-    title = _("start")
-
-    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
-        return rows.filter(**{f"start_at__{side}": instant})
-
-
-class RunsIn(PeriodFilter):
-    """The rotations that have begun before the period is over, and end after it begins."""
-
-    title = _("period")
-
-    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
-        if side == "lt":
-            return rows.filter(start_at__lt=instant)
-        return rows.filter(Q(end_at=None) | Q(end_at__gt=instant))
 
 
 class StatusFilter(ChoiceFilter):

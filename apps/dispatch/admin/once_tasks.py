@@ -11,7 +11,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import Outcome, reason_action
 from apps.common.admin.display import time_column
-from apps.dispatch.admin.filters import ModeFilter, StartsIn, StatusFilter, TasksFor
+from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
+from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import ShiftForm
 from apps.dispatch.admin.task_exchange import OnceTaskResource
 from apps.dispatch.admin.task_form import TaskForm

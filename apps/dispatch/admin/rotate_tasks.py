@@ -19,10 +19,11 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin import Outcome, reason_action
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, quota_bar, shown_time
+from apps.common.admin.display import column, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
-from apps.dispatch.admin.filters import ModeFilter, RunsIn, StatusFilter, TasksFor
+from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
+from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import ShiftForm
 from apps.dispatch.admin.task_exchange import RULE_PARTS, RotateTaskResource
 from apps.dispatch.admin.task_form import TaskForm
@@ -105,13 +106,11 @@ class RotateTaskAdmin(TaskAdmin):
     when_read_only = ("shown_rule", *OTHER_WHEN)
     list_display = (
         "shown_title",
-        "executor_link",
+        "executor_and_room",
         "shown_status",
-        "shown_rule",
+        "rule_words",
         "next_due",
         "quota",
-        "room",
-        "mode_word",
         "priority",
     )
     list_filter = (TasksFor, StatusFilter, ModeFilter, RunsIn)
@@ -127,6 +126,10 @@ class RotateTaskAdmin(TaskAdmin):
     def shown_rule(self, task: RotateTask) -> str:
         return task.summary.text(gettext)
 
+    @column(_("rule"))
+    def rule_words(self, task: RotateTask) -> SafeString:
+        return format_html('<span class="cell-words">{}</span>', self.shown_rule(task))
+
     @column(_("next due"))
     def next_due(self, task: RotateTask) -> SafeString | str:
         coming = next(task.recurrence.after(clock.now()), None)
@@ -134,13 +137,14 @@ class RotateTaskAdmin(TaskAdmin):
             "-" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
         )
 
-    @column(_("executor's rotations"))
-    def room(self, task: Any) -> SafeString:
-        """How many of the rotations that its executor may have are taken."""
-        return quota_bar(
-            task.executor_rotations,
-            conf.ROTATIONS_PER_EXECUTOR,
-            meaning=gettext("%(handed)d of at most %(times)d active rotations"),
+    @column(_("executor"))
+    def executor_and_room(self, task: Any) -> SafeString:
+        """The executor, and how many of the rotations that it may have are taken."""
+        counts = {"count": task.executor_rotations, "most": conf.ROTATIONS_PER_EXECUTOR}
+        return format_html(
+            '{}<span class="cell-note">{}</span>',
+            self.executor_link(task),
+            gettext("%(count)d of %(most)d rotations") % counts,
         )
 
     # --- the page ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.csv_text import plain_cell, read_cell
-from apps.common.admin.display import MASK, is_masked, masked, unmasked
+from apps.common.admin.display import MASK, is_masked, masked, shown_text, unmasked
 from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
@@ -27,9 +27,11 @@ from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
 from apps.dispatch.services.audit import take_version
 from apps.dispatch.services.tasks import Edit
+from apps.journal.admin.words import name_of, value_of
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 NONE = "none"
+MOST_TOLD = 60
 _FIRST = ("id", "version", "title", "executor", "status", "start_at", "end_at")
 _RULE = (*RULE_PARTS, "time_zone", "misfire", "misfire_limit")
 _LAST = (
@@ -112,9 +114,12 @@ class TaskResource(ServiceResource):
 
     def write(self, instance: Any, row: Mapping[str, str], *, is_new: bool) -> bool:
         edit = self._plan(instance, row) if is_new else self._change(instance, row)
-        if edit is not None:
-            self._edits.append(edit)
-        return edit is not None
+        if edit is None:
+            return False
+        self._edits.append(edit)
+        if not is_new:
+            self.told = _difference(edit)
+        return True
 
     def finish(self, *, is_trial: bool) -> None:
         # A trial run would only lock the executors, and their pulls would wait for it.
@@ -246,6 +251,20 @@ class RotateTaskResource(TaskResource):
     class Meta(ServiceResource.Meta):
         model = RotateTask
         fields = ("id",)
+
+
+def _difference(edit: Edit) -> str:
+    """`priority 0 → 5`: each field that the edit changes; of params only that they change."""
+    data = edit.entry.data or {}
+    parts = []
+    for name, after in data["after"].items():
+        before = data["before"][name]
+        if isinstance(after, dict):
+            parts.append(name_of(name))
+            continue
+        told = (shown_text(value_of(name, value), most=MOST_TOLD) for value in (before, after))
+        parts.append(f"{name_of(name)} {' → '.join(told)}")
+    return "; ".join(parts)
 
 
 def _number(text: str, field: str) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -25,6 +25,7 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
+from apps.dispatch.admin.periods import period_bar
 from apps.dispatch.admin.task_actions import TaskActions
 from apps.dispatch.admin.task_exchange import TaskExchange
 from apps.dispatch.admin.task_form import TaskForm
@@ -58,6 +59,7 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
     when: ClassVar[tuple[str, ...]] = ("start_at", "end_at")
     when_read_only: ClassVar[tuple[str, ...]] = when
     list_select_related = ("executor",)
+    list_before_template = "admin/period_bar.html"
     list_defer = ("params",)
     search_fields = ("title",)
     search_help_text = _("Part of a title")
@@ -73,6 +75,13 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
         handed = tasks.handed_of(list(rows))
         for row in rows:
             row.handed = handed[row.pk]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        page: Any = super().changelist_view(request, extra_context)
+        changelist = getattr(page, "context_data", {}).get("cl")
+        if changelist is not None:
+            page.context_data["period"] = period_bar(changelist)
+        return cast("HttpResponse", page)
 
     def row_label(self, row: Any) -> str:
         return f"{row.title} · {row.executor.name}"

@@ -215,3 +215,45 @@ def test_message_about_params_quotes_none_to_an_operator_who_may_not_see_them(
     assert page.status_code == 200
     assert "The stored params do not fit this template" in text_of(page)
     assert "Main St" not in page.content.decode()
+
+
+# --- the period -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("query", "words", "earlier", "later", "usual"),
+    [
+        ("", "2026-02-23 – 2026-03-09", ("2026-02-08", "2026-02-22"), ("2026-03-10",), False),
+        (
+            "?from_day=2026-03-05&to_day=2026-03-05",
+            "2026-03-05 – 2026-03-05",
+            ("2026-03-04",),
+            (),
+            True,
+        ),
+        ("?from_day=2026-03-05", "from 2026-03-05", None, None, True),
+        ("?to_day=2026-03-05", "until 2026-03-05", None, None, True),
+    ],
+)
+def test_bar_tells_the_period_and_leads_to_those_around_it(
+    admin_client: Client,
+    frozen_clock: FrozenClock,
+    query: str,
+    words: str,
+    earlier: tuple[str, ...] | None,
+    later: tuple[str, ...] | None,
+    usual: bool,
+) -> None:
+    """S0.31: each a plain address, that keeps the other filters."""
+    period = admin_client.get(f"{LIST}{query or '?'}&executor=gid_a&p=1").context["period"]
+    assert period.words == words
+    for address, days in ((period.earlier, earlier), (period.later, later)):
+        assert (days is None) == (address == "")
+        assert all(day in address for day in days or ())
+        assert not address or "executor=gid_a" in address
+        assert "p=" not in address
+    assert period.usual == ("?executor=gid_a" if usual else "")
+
+
+def test_days_that_are_none_are_told_and_no_bar_is_drawn(admin_client: Client) -> None:
+    page = admin_client.get(LIST, {"from_day": "soon"})
+    assert "soon is not a day" in text_of(page)
+    assert page.context["period"] is None

@@ -247,6 +247,22 @@ def test_changed_cells_are_the_only_ones_written(
     assert versions == {"uid_alice": 3, "uid_bob": 1}
 
 
+def test_trial_tells_what_would_become_of_each_row(admin_client: Client) -> None:
+    """At most a hundred rows, those that stay as they are left out."""
+    alice = factories.user()
+    same, task = factories.once_task(alice, "Same"), factories.once_task(alice, "Shelf")
+    rows = [
+        {"id": same.pk, "title": "", "executor": "", "priority": "", "params": ""},
+        {"id": task.pk, "title": "\u202eTill", "executor": "", "priority": 5, "params": '{"n": 1}'},
+        *({"id": "", "title": f"New {n}", "executor": "uid_alice"} for n in range(101)),
+    ]
+    page = try_it(admin_client, as_csv(*rows))
+    told = "will be changed", "title Shelf → \\u202eTill; params; priority 0 → 5"
+    assert page.context["preview"][0] == (3, "\\u202eTill", *told)
+    assert page.context["preview"][1] == (4, "New 0", "will be new", "")
+    assert (len(page.context["preview"]), page.context["more"]) == (100, 2)
+
+
 def test_none_takes_away_and_an_empty_cell_does_not(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:

@@ -1,0 +1,105 @@
+"""Lists of what happens in a period of days: the filter, and the bar that tells it and moves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils.formats import date_format
+from django.utils.timezone import localdate
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.filters import DayFilter
+
+PERIOD = timedelta(days=7)
+
+
+class PeriodFilter(DayFilter):
+    """From a week ago to a week ahead, unless days are given; one day alone leaves the other side
+    open."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not any(self.used_parameters.get(name) for name in self.parameters):
+            for name, day in zip(self.parameters, _usual(), strict=True):
+                self.used_parameters[name] = day.isoformat()
+
+    def days(self) -> tuple[date | None, date | None]:
+        """The first and the last day, as far as they are given and are days."""
+        given = (self.used_parameters.get(name) for name in self.parameters)
+        try:
+            first, last = (self._day(str(text)) if text else None for text in given)
+        except ValueError:
+            return None, None
+        return first, last
+
+
+class StartsIn(PeriodFilter):
+    """The tasks that start within the period."""
+
+    title = _("start")
+
+    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
+        return rows.filter(**{f"start_at__{side}": instant})
+
+
+class RunsIn(PeriodFilter):
+    """The rotations that have begun before the period is over, and end after it begins."""
+
+    title = _("period")
+
+    def bounded(self, rows: QuerySet[Any], side: str, instant: datetime) -> QuerySet[Any]:
+        if side == "lt":
+            return rows.filter(start_at__lt=instant)
+        return rows.filter(Q(end_at=None) | Q(end_at__gt=instant))
+
+
+@dataclass(frozen=True)
+class PeriodBar:
+    """The period of a list in words, what it is one of, and the addresses of those around it."""
+
+    title: str
+    words: str
+    earlier: str = ""
+    later: str = ""
+    usual: str = ""
+
+
+def period_bar(changelist: Any) -> PeriodBar | None:
+    """What stands above a list that is filtered by period; None when none can be told."""
+    found = [spec for spec in changelist.filter_specs if isinstance(spec, PeriodFilter)]
+    if not found:
+        return None
+    title = str(found[0].title)
+    first, last = found[0].days()
+
+    def address(**days: date | None) -> str:
+        told = {name: None if day is None else day.isoformat() for name, day in days.items()}
+        return str(changelist.get_query_string({**told, "p": None}))
+
+    usual = address(from_day=None, to_day=None)
+    if first is None or last is None:
+        if first is not None:
+            words = gettext("from %s") % date_format(first, "SHORT_DATE_FORMAT")
+        elif last is not None:
+            words = gettext("until %s") % date_format(last, "SHORT_DATE_FORMAT")
+        else:
+            return None
+        return PeriodBar(title, words, usual=usual)
+    length = max(last - first, timedelta()) + timedelta(days=1)
+    return PeriodBar(
+        title,
+        words=" – ".join(date_format(day, "SHORT_DATE_FORMAT") for day in (first, last)),
+        earlier=address(from_day=first - length, to_day=last - length),
+        later=address(from_day=first + length, to_day=last + length),
+        usual="" if (first, last) == _usual() else usual,
+    )
+
+
+def _usual() -> tuple[date, date]:
+    today = localdate(clock.now())
+    return today - PERIOD, today + PERIOD
