@@ -40,6 +40,7 @@ ADDED = (
     "dispatch_template",
     "access_apiclient",
 )
+IMPORTED = ("dispatch_oncetask", "dispatch_rotatetask", "dispatch_executor")
 # What is the same in every language, beside what people and programs have written.
 SAME = ("English", "en", "zh-hans", "esc", "admin", "viewer", "operator", "configurer", "demo")
 
@@ -51,12 +52,17 @@ def lists() -> dict[str, str]:
         pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
     for name in ADDED:
         pages[f"new-{name.partition('_')[2]}"] = reverse(f"admin:{name}_add")
+    for name in IMPORTED:
+        pages[f"import-{name.partition('_')[2]}"] = reverse(f"admin:{name}_import")
     return pages
 
 
 def pages_of(morning: Morning) -> dict[str, str]:
     def page(name: str, pk: int) -> str:
         return reverse(f"admin:{name}_change", args=[pk])
+
+    def act(name: str, source: str, pk: int) -> str:
+        return reverse(f"admin:dispatch_{source}task_act", args=[name]) + f"?ids={pk}"
 
     return lists() | {
         "one-oncetask": page("dispatch_oncetask", morning.task.pk),
@@ -69,6 +75,9 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "one-apiclient": page("access_apiclient", morning.client),
         "cancel": reverse("admin:dispatch_dispatch_act", args=["cancel"])
         + f"?ids={morning.opened.pk}",
+        "shift": act("shift", "rotate", morning.rotation.pk),
+        "copy": act("copy", "once", morning.task.pk),
+        "other-period": reverse("admin:dispatch_oncetask_changelist") + "?to_day=2026-03-31",
         "rotate": reverse("admin:access_apiclient_rotate", args=[morning.client]),
         "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",

@@ -15,6 +15,10 @@ from playwright.sync_api import Page, ViewportSize
 
 from tests.scenes import play_morning
 
+TAKES_ANEW = bool(os.environ.get("README_SCREENSHOTS"))
+# The database has to be there before the fixtures that are asked for by name.
+pytestmark = [pytest.mark.django_db(transaction=True)] if TAKES_ANEW else []
+
 PICTURES = Path(__file__).with_name("pictures")
 MOST_BYTES = 150_000
 WIDTH = 1280
@@ -43,7 +47,7 @@ def test_picture_of_the_readme_is_there_and_small(
 ) -> None:
     """`most` is the height in pixels at which the picture ends, if the page has not."""
     picture = PICTURES / f"{name}.png"
-    if os.environ.get("README_SCREENSHOTS"):
+    if TAKES_ANEW:
         page: Page = request.getfixturevalue("browser_page")
         morning = play_morning(request.getfixturevalue("frozen_clock"))
         addresses = {
@@ -62,6 +66,7 @@ def shot_of(page: Page, address: str, most: int) -> bytes:
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     page.set_viewport_size(ViewportSize(width=WIDTH, height=800))
     page.goto(address)
+    assert page.url.endswith(address)
     page.wait_for_load_state("networkidle")
     height = min(most, page.evaluate("document.documentElement.scrollHeight"))
     page.set_viewport_size(ViewportSize(width=WIDTH, height=height))
