@@ -6,15 +6,14 @@ import functools
 import json
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from apps.common import ids
-from apps.common.db import execute, fetch, insert_rows, instant, shared_lock, table, transactional
+from apps.common.db import execute, fetch, insert_rows, shared_lock, table, transactional
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import Policy, verdict
+from apps.dispatch.rules.policy import verdict
 from apps.dispatch.rules.queue import Candidate
-from apps.dispatch.rules.recurrence import Recurrence, read_rule
+from apps.dispatch.services.plan import columns_of, planned_from
 from apps.dispatch.services.queue import Opening
 from apps.dispatch.services.standing import Standing
 from apps.journal import services as journal
@@ -89,30 +88,13 @@ def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch,
     return dispatch, _entry(standing, dispatch)
 
 
-_SHARED = (
-    "title",
-    "params",
-    "priority",
-    "start_at",
-    "end_at",
-    "mode",
-    "dispatch_times",
-    "lease_seconds",
-    "on_failure",
-    "on_expiry",
-    "max_rounds",
-)
-_RULE = ("rule", "time_zone", "effective_from", "misfire", "misfire_limit")
-
-
 @functools.cache
 def _lock_statement(source: str) -> str:
     model = TASK_MODELS[source]
-    names = _SHARED + (_RULE if hasattr(model, "rule") else ())
-    columns = ", ".join(f"t.{name}" for name in names)
     people = table(Executor)
     return (
-        f"SELECT p.name, p.version, {columns} FROM {table(model)} t "  # noqa: S608
+        f"SELECT p.name, p.version, t.title, t.params, {columns_of(source, 't')} "  # noqa: S608
+        f"FROM {table(model)} t "
         f"JOIN {people} u ON u.id = %s JOIN {people} e ON e.id = t.executor_id "
         f"LEFT JOIN {table(Membership)} m ON m.group_id = e.id AND m.user_id = u.id "
         f"LEFT JOIN {table(Template)} p ON p.id = t.template_id "
@@ -130,37 +112,8 @@ def _locked_task(standing: Standing, candidate: Candidate, now: datetime) -> _Lo
     )
     if not rows:
         return None
-    template, version, title, params, priority, start_at, end_at, *rest = rows[0]
-    starts, ends = instant(start_at), instant(end_at)
-    mode, times, lease, on_failure, on_expiry, rounds, *rule = rest
-    planned = Planned(
-        candidate.source,
-        candidate.task,
-        priority,
-        starts,
-        ends,
-        Policy(
-            mode=mode,
-            dispatch_times=times,
-            lease_seconds=lease,
-            on_failure=on_failure,
-            on_expiry=on_expiry,
-            max_rounds=rounds,
-        ),
-    )
-    if rule:
-        written, zone, effective_from, misfire, most_missed = rule
-        planned = planned._replace(
-            recurrence=Recurrence(
-                rule=read_rule(written),
-                zone=ZoneInfo(zone),
-                start_at=starts,
-                end_at=ends,
-                effective_from=instant(effective_from),
-            ),
-            misfire=misfire,
-            misfire_limit=most_missed,
-        )
+    template, version, title, params, *values = rows[0]
+    planned = planned_from(candidate.source, values, {})
     return _Locked(planned, title, json.loads(params), template or "", version)
 
 

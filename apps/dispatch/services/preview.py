@@ -23,7 +23,8 @@ from apps.dispatch.rules.preview import (
 )
 from apps.dispatch.rules.queue import Candidate, Queue
 from apps.dispatch.rules.window import Window, window
-from apps.dispatch.services.queue import handed_of, latest_of, plan_of
+from apps.dispatch.services.plan import plan_of
+from apps.dispatch.services.queue import handed_of, latest_of
 from apps.dispatch.services.standing import Standing, standing_of
 
 USUAL = timedelta(days=7)

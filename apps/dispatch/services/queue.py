@@ -7,17 +7,15 @@ from datetime import datetime, timedelta
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
-from django.db.models import Q
-
 from apps.common.conf import conf
 from apps.common.db import fetch, instant, marks, table
 from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
-from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock, Task
-from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, Policy, verdict
+from apps.dispatch.models import Dispatch, Executor, Stock
+from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, verdict
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
+from apps.dispatch.services.plan import plan_of
 from apps.dispatch.services.standing import Standing, standing_of
 
 # So much work put into a queue since it was saved is worth saving it again: what a user has done
@@ -155,20 +153,6 @@ def _depth(frame: Window, now: datetime) -> datetime:
     """
     recent = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
     return (recent if frame.lower >= recent else now - conf.DISPATCH_LOOKBACK) - _A_MINUTE
-
-
-def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
-    """The active tasks of the executors that can be due within the frame, in no order."""
-    active = Q(executor__in=owners, status=Task.Status.ACTIVE, start_at__lt=frame.upper)
-    once = OnceTask.objects.filter(active, start_at__gte=frame.lower)
-    rotations = RotateTask.objects.filter(active).exclude(end_at__lte=now)
-    tasks: list[Any] = [*once.planning(), *rotations.planning()]
-    # Most tasks have one of a few policies; shared ones make a plan small in the cache.
-    policies: dict[Policy, Policy] = {}
-    return [
-        planned._replace(policy=policies.setdefault(planned.policy, planned.policy))
-        for planned in (task.planned for task in tasks)
-    ]
 
 
 class Facts(NamedTuple):
