@@ -7,6 +7,7 @@ import pytest
 from apps.dispatch.models import Dispatch, Stock
 from apps.dispatch.services import callback
 from apps.dispatch.services.pull import take_next
+from apps.dispatch.services.standing import standing_of
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.kills import killed_at
@@ -61,3 +62,29 @@ def test_ending_killed_at_any_statement() -> None:
     audit()
     assert statement > 4
     assert Stock.objects.get().handed == 0
+
+
+def test_callback_with_the_next_task_killed_at_any_statement() -> None:
+    """S0.27, I2: the ending and the hand-out that goes with it are one."""
+    alice = factories.user()
+    statement, kills = 1, 0
+    while True:
+        for _ in range(2):
+            factories.once_task(alice)
+        taken = take_next(alice)
+        assert isinstance(taken, Dispatch)
+        killed = killed_at(
+            statement,
+            lambda number=taken.pk: callback.call_back_and_pull(  # type: ignore[misc]
+                standing=standing_of(alice.pk), number=number, outcome="succeeded"
+            ),
+        )
+        audit()
+        before = Dispatch.objects.get(pk=taken.pk)
+        following = Dispatch.objects.filter(open_for=alice.pk).first()
+        assert following is not None
+        assert before.is_open == (following.pk == taken.pk)
+        if not killed:
+            break
+        statement, kills = statement + 1, kills + 1
+    assert kills > 5
