@@ -118,3 +118,23 @@ def test_rotations_are_copied_to_names_that_are_completed(
     assert sorted(names) == ["gid_shops", "uid_ava", "uid_bea"]
     page.goto(reverse("admin:dispatch_rotatetask_changelist"))
     expect(page.get_by_role("row", name="uid_bea")).to_contain_text("1 of 100 rotations")
+
+
+def test_whole_list_is_paused_beyond_its_page(page_as: Callable[[str | None], Page]) -> None:
+    """S0.32: the list is never counted, and all of it can be chosen."""
+    ava = user("uid_ava")
+    for number in range(55):
+        once_task(ava, f"Task {number}")
+    page = page_as("operator")
+    page.goto(reverse("admin:dispatch_oncetask_changelist"))
+    page.locator("#action-toggle").check()
+    expect(page.get_by_text("50 of 50 selected")).to_be_visible()
+    page.get_by_role("link", name="Select the whole list").click()
+    expect(page.get_by_text("The whole list is selected, with all its pages.")).to_be_visible()
+    page.locator("select[name=action]").select_option(label="Pause")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_text("This concerns 55 once tasks")).to_be_visible()
+    page.get_by_label("Reason").fill("Holiday")
+    send(page, "Pause")
+    expect(page.get_by_text("Pause: 55 rows done.")).to_be_visible()
+    assert not OnceTask.objects.filter(status="active").exists()

@@ -60,6 +60,7 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
     when_read_only: ClassVar[tuple[str, ...]] = when
     list_select_related = ("executor",)
     list_before_template = "admin/period_bar.html"
+    list_disable_select_all = False
     list_defer = ("params",)
     search_fields = ("title",)
     search_help_text = _("Part of a title")

@@ -95,6 +95,42 @@ def test_shift_of_a_rotation_says_what_it_means(
     assert often.effective_from == frozen_clock.instant
 
 
+def test_whole_list_is_taken_as_far_as_its_filters_go(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S0.32: beyond the page, and no further than the period, the executor and what may be seen."""
+    alice, bob = factories.user(), factories.user("uid_bob")
+    for n in range(60):
+        factories.once_task(alice, f"Task {n}")
+    factories.once_task(bob, "Other")
+    factories.once_task(alice, "Long ago", start_at=frozen_clock.instant - timedelta(days=30))
+    page = admin_client.get(ONCE)
+    assert "Select the whole list" in text_of(page)
+    some = page.context["cl"].result_list[0].pk
+    chosen = {"action": "pause", "select_across": "1", "_selected_action": [some]}
+
+    asked = admin_client.post(f"{ONCE}?executor=uid_alice", chosen)
+
+    assert "This concerns 60 once tasks" in text_of(asked)
+    data = {**form_of(asked, "ids"), "reason": "x"}
+    told = admin_client.post(f"{ONCE}act/pause/", data, follow=True)
+    assert "Pause: 60 rows done." in text_of(told)
+    left = OnceTask.objects.filter(status="active").values_list("title", flat=True)
+    assert sorted(left) == ["Long ago", "Other"]
+
+
+def test_whole_list_of_more_than_a_thousand_is_refused(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.common.admin import actions
+
+    monkeypatch.setattr(actions, "MOST_ROWS", 3)
+    tasks = [factories.once_task(factories.user(f"uid_{n}")) for n in range(4)]
+    chosen = {"action": "pause", "select_across": "1", "_selected_action": [tasks[0].pk]}
+    told = admin_client.post(ONCE, chosen, follow=True)
+    assert "At most 3 rows at once; narrow the list by its filters first." in text_of(told)
+
+
 # --- copy -----------------------------------------------------------------------------------------
 def test_tasks_are_copied_to_several_executors(role_client: Any) -> None:
     alice, _bob, _sales = factories.user(), factories.user("uid_bob"), factories.group()
