@@ -86,6 +86,7 @@ class TaskResource(ServiceResource):
         self._executors: dict[str, Executor] = {}
         self._templates: dict[str, Template] = {}
         self._edits: list[Edit] = []
+        self._given_more: set[int] = set()
 
     # --- in ---------------------------------------------------------------------------------------
     def before_import(self, dataset: tablib.Dataset, **kwargs: Any) -> None:
@@ -122,9 +123,13 @@ class TaskResource(ServiceResource):
         return True
 
     def finish(self, *, is_trial: bool) -> None:
-        # A trial run would only lock the executors, and their pulls would wait for it.
-        if not is_trial:
-            tasks.tell(self._edits)
+        # Executors are locked at the end alone, and never by a trial: their pulls wait for it.
+        if is_trial:
+            return
+        if self._meta.model is RotateTask:
+            tasks.lock_room(RotateTask, self._given_more)
+            tasks.demand_rooms(self._given_more)
+        tasks.tell(self._edits)
 
     def _plan(self, instance: Any, row: Mapping[str, str]) -> Edit:
         for name in ("title", "executor"):
@@ -133,8 +138,11 @@ class TaskResource(ServiceResource):
                     name, gettext("A new task needs a cell in the column %s.") % name
                 )
         fields = self._fields({name for name, text in row.items() if text}, row, None)
-        task, edit = tasks.plan(self._meta.model, fields, now=self.now, actor=self.actor)
+        task, edit = tasks.plan(
+            self._meta.model, fields, now=self.now, actor=self.actor, locks=False
+        )
         instance.__dict__.update(task.__dict__)
+        self._given_more.add(task.executor_id)
         return edit
 
     def _change(self, task: Any, row: Mapping[str, str]) -> Edit | None:
@@ -152,8 +160,10 @@ class TaskResource(ServiceResource):
         version = _number(row["version"], "version") if row.get("version") else task.version
         current = take_version(self._meta.model, task.pk, version)
         changes = self._fields(fields, row, current)
+        if not {"executor", "status"}.isdisjoint(changes):
+            self._given_more.add(changes.get("executor", current.executor).pk)
         try:
-            return tasks.change(current, changes, now=self.now, actor=self.actor)
+            return tasks.change(current, changes, now=self.now, actor=self.actor, locks=False)
         except PlatformError as error:
             if self.shows_params or not any(e.field.startswith("params") for e in error.errors):
                 raise

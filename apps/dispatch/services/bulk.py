@@ -58,7 +58,7 @@ class Outcome:
 
 def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -> Outcome:
     """Pause or resume the tasks; of resumed rotations as many as their executor has room for."""
-    told = {"actor": actor, "reason": reason}
+    told: dict[str, Any] = {"actor": actor, "reason": reason}
     return _in_batches(
         rows, _one_each(lambda task, now: tasks.change(task, {"status": status}, now=now, **told))
     )
@@ -199,10 +199,8 @@ def _batch(
 def _locked(rows: QuerySet[Any], pks: list[int], executors: Sequence[Executor]) -> list[Any]:
     """The rows, locked in the order of their ids, and the executors whose room is looked at."""
     found = list(rows.select_related(None).select_for_update().filter(pk__in=pks).order_by("pk"))
-    if rows.model is RotateTask:
-        concerned = {task.executor_id for task in found} | {row.pk for row in executors}
-        locked = Executor.objects.select_for_update().filter(pk__in=concerned)
-        list(locked.order_by("pk").values_list("pk"))
+    concerned = {task.executor_id for task in found} | {row.pk for row in executors}
+    tasks.lock_room(rows.model, concerned)
     prefetch_related_objects(found, "executor", "template")
     return found
 

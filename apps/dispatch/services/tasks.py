@@ -110,9 +110,15 @@ def plan(
     now: datetime,
     actor: str,
     effective_from: datetime | None = None,
+    locks: bool = True,
     **told: Any,
 ) -> tuple[TaskT, Edit]:
-    """Write a new task, all of whose fields are judged first; `told` goes into the journal."""
+    """Write a new task, all of whose fields are judged first; `told` goes into the journal.
+
+    Without `locks` the caller ends with `lock_room` and `demand_rooms`, or with a rollback.
+    """
+    if locks and fields.get("status", ACTIVE) == ACTIVE:
+        lock_room(model, [fields["executor"].pk])
     task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
     task.save(force_insert=True)
     _use_template(task.template, now)
@@ -149,9 +155,20 @@ def draft(
 
 
 def change(
-    current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str, **told: Any
+    current: TaskT,
+    changes: dict[str, Any],
+    *,
+    now: datetime,
+    actor: str,
+    locks: bool = True,
+    **told: Any,
 ) -> Edit | None:
-    """Write the changes to the locked row, all judged first; None when they change nothing."""
+    """Write the changes to the locked row, all judged first; None when they change nothing.
+
+    `locks` as for `plan`.
+    """
+    if locks and not {"executor", "status"}.isdisjoint(changes):
+        lock_room(type(current), [changes.get("executor", current.executor).pk])
     before, old_executor = _shown(current), current.executor_id
     changed = alter(current, changes, now=now, actor=actor)
     if not changed:
@@ -271,20 +288,38 @@ def _present(task: Task, now: datetime) -> int:
     return -1 if current is None else occurrence_of(current)
 
 
+def lock_room(model: type[Task], executors: Iterable[int]) -> None:
+    """Let whoever else plans rotations for these executors wait, so that each counts the other's.
+
+    They are locked in the order of their ids.
+    """
+    if model is RotateTask:
+        rows = Executor.objects.select_for_update().filter(pk__in=executors)
+        list(rows.order_by("pk").values_list("pk"))
+
+
+def demand_rooms(executors: Collection[int]) -> None:
+    """LimitReached when one of the executors has more active rotations than it may have."""
+    for pk, count in active_rotations(executors).items():
+        if count > conf.ROTATIONS_PER_EXECUTOR:
+            raise _no_room(Executor.objects.get(pk=pk))
+
+
 def _demand_room(task: Task, *, was_counted: bool) -> None:
     """LimitReached when an active rotation would be one too many for its executor."""
     if not isinstance(task, RotateTask) or task.status != ACTIVE or was_counted:
         return
-    most = conf.ROTATIONS_PER_EXECUTOR
-    # The lock makes two creators at the limit see each other.
-    executor = Executor.objects.select_for_update().get(pk=task.executor_id)
-    active = RotateTask.objects.filter(executor=executor, status=ACTIVE).exclude(pk=task.pk)
-    if active.count() >= most:
-        message = (
-            f"{executor.name} has {most} active rotations, and more are not allowed; pause or "
-            "delete one, or raise ROTATIONS_PER_EXECUTOR."
-        )
-        raise LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
+    active = RotateTask.objects.filter(executor=task.executor_id, status=ACTIVE)
+    if active.exclude(pk=task.pk).count() >= conf.ROTATIONS_PER_EXECUTOR:
+        raise _no_room(task.executor)
+
+
+def _no_room(executor: Executor) -> LimitReached:
+    message = (
+        f"{executor.name} has {conf.ROTATIONS_PER_EXECUTOR} active rotations, and more are not "
+        "allowed; pause or delete one, or raise ROTATIONS_PER_EXECUTOR."
+    )
+    return LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
 
 
 def _check_names(model: type[Task], fields: dict[str, Any]) -> None:

@@ -385,6 +385,16 @@ def test_rotation_beyond_the_limit_is_refused(admin_client: Client, settings: An
     assert "uid_alice has 2 active rotations" in why
 
 
+def test_rotation_of_an_executor_beyond_a_lowered_limit_can_still_be_changed(
+    admin_client: Client, settings: Any
+) -> None:
+    alice = factories.user()
+    task, _other = factories.rotation(alice), factories.rotation(alice)
+    settings.ROTATIONS_PER_EXECUTOR = 1
+    page = import_it(admin_client, as_csv({"id": task.pk, "title": "New"}), ROTATE)
+    assert "Imported: 0 new, 1 changed" in text_of(page)
+
+
 def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
     alice = factories.user()
     task, gone = factories.once_task(alice), factories.once_task(alice)
@@ -505,16 +515,21 @@ def test_import_that_loses_a_lock_is_run_again_as_a_whole(
 
 
 @pytest.mark.mariadb
-def test_imports_that_lock_each_other_out_are_both_made(racers: Any, admin_client: Client) -> None:
-    """Rotations lock their executors in the order of the file."""
-    names = [f"uid_{n}" for n in range(8)]
+def test_imports_that_meet_at_the_limit_do_not_pass_it_together(
+    racers: Any, admin_client: Client, settings: Any
+) -> None:
+    """S0.23: and those whose rows cross do not lock each other out."""
+    settings.ROTATIONS_PER_EXECUTOR = 5
+    names = [f"uid_{n}" for n in range(4)]
     for name in names:
         factories.user(name)
-    rows = [{"title": "T", "executor": name, "every_minutes": "5"} for name in names]
+    rows = [{"title": "T", "executor": name, "every_minutes": "5"} for name in names] * 3
     files = [as_csv(*rows), as_csv(*reversed(rows))]
     sent = [{"text": text, "confirmed": "yes"} for text in files for _ in range(2)]
 
     race = racers([lambda form=form: admin_client.post(f"{ROTATE}import/", form) for form in sent])
 
-    assert [answer.status_code for answer in race.results] == [302] * 4
-    assert RotateTask.objects.count() == 32
+    assert sorted(answer.status_code for answer in race.results) == [200, 200, 200, 302]
+    assert RotateTask.objects.count() == 12
+    refused = next(answer for answer in race.results if answer.status_code == 200)
+    assert "has 5 active rotations" in str(refusals(refused))
