@@ -30,7 +30,7 @@ from apps.journal.models import JournalEntry
 from taskplatform.benchmark import people
 from taskplatform.benchmark.figures import Figure, figure, median, percentile
 from taskplatform.benchmark.load import Volley, fire, post
-from taskplatform.benchmark.people import User
+from taskplatform.benchmark.people import User, settle
 from taskplatform.benchmark.replay import record
 from taskplatform.benchmark.scratch import scratch_database, server
 
@@ -303,11 +303,13 @@ def flatness(*, quick: bool) -> Iterator[Figure]:
         OnceTask,
         (people.task(number + n, strangers[n % 100].pk, now) for n in range(tasks)),
     )
+    settle()
     beside = _p99(crew)
     yield figure(
         f"pull p99 beside {tasks:,} tasks of others", beside, "ms", baseline=before, at_most=1.2
     )
     people.history(crew, rows, task_pk=next(_NUMBERS))
+    settle()
     yield figure(
         f"pull p99 after {rows:,} dispatches", _p99(crew), "ms", baseline=before, at_most=1.2
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, NamedTuple
 
 from apps.common import clock, ids
-from apps.common.db import insert_rows
+from apps.common.db import fetch, insert_rows
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 
 BLOCK = 1000
+FEW_PAGES = 500
 _MADE_BY = "benchmark"
 
 
@@ -30,8 +32,20 @@ def insert(model: Any, rows: Iterable[dict[str, Any]]) -> None:
         insert_rows(model, block)
 
 
+def settle() -> None:
+    """Wait until the database has written out most of what was filled in, at most two minutes."""
+    until = time.monotonic() + 120
+    while _dirty_pages() > FEW_PAGES and time.monotonic() < until:
+        time.sleep(0.5)
+
+
+def _dirty_pages() -> int:
+    rows = fetch("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
+    return int(rows[0][1])
+
+
 def executor(pk: int, name: str, **fields: Any) -> dict[str, Any]:
-    """The row of an executor, of whom nobody knows when it was last seen but now."""
+    """The row of an executor, of the kind that its name says, just seen."""
     now = clock.now()
     kind = "group" if name.startswith("gid_") else "user"
     audit = {"created_at": now, "updated_at": now, "created_by": _MADE_BY, "updated_by": _MADE_BY}
