@@ -72,10 +72,13 @@ class Near:
         self._lock = threading.Lock()
 
     def get(self, executor: int) -> Entry | None:
-        return self._entries.get(executor)
+        with self._lock:
+            if executor in self._entries:
+                self._entries.move_to_end(executor)
+            return self._entries.get(executor)
 
     def put(self, executor: int, entry: Entry) -> None:
-        """Keep it, and let the oldest go until no more than `most` candidates are held."""
+        """Keep it; those not used for longest go until no more than `most` candidates are held."""
         with self._lock:
             self._drop(executor)
             self._entries[executor] = entry
