@@ -16,6 +16,7 @@ class _Reader(HTMLParser):
         self.handlers: list[str] = []
         self.text: list[str] = []
         self._field: dict[str, list[str]] | None = None
+        self._id = ""
         self._select: tuple[str, bool, list[tuple[str, bool]]] | None = None
         self._textarea: tuple[str, list[str]] | None = None
         self._script: list[str] | None = None
@@ -30,13 +31,16 @@ class _Reader(HTMLParser):
             if name in {"href", "src", "action"} and value.strip().lower().startswith("javascript:")
         ]
         if tag == "form":
-            self._field = {}
+            self._field, self._id = {}, given.get("id", "")
             self.forms.append(self._field)
         elif tag == "style":
             self._is_style = True
         elif tag == "script" and "src" not in given:
             self._script = []
         elif self._field is None or "disabled" in given:
+            return
+        elif given.get("form", self._id) != self._id:
+            # A browser sends it with that other form.
             return
         elif tag == "input" and given.get("name") and given.get("type") not in _SILENT:
             if given.get("type") not in {"checkbox", "radio"} or "checked" in given:

@@ -70,6 +70,9 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "one-dispatch": page("dispatch_dispatch", morning.cancelled.pk),
         "one-open-dispatch": page("dispatch_dispatch", morning.opened.pk),
         "one-group": page("dispatch_executor", morning.group.pk),
+        "one-user": page("dispatch_executor", morning.opened.executor_id) + "?ahead=3",
+        "why-not": reverse("admin:dispatch_executor_explain")
+        + f"?executor={morning.opened.executor.name}&task=rotate:{morning.rotation.pk}",
         "one-template": page("dispatch_template", morning.template.pk),
         "one-journalentry": page("journal_journalentry", morning.entry.pk),
         "one-apiclient": page("access_apiclient", morning.client),

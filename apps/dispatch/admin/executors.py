@@ -12,31 +12,28 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, JsonResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
-from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import column, shown_text, state_label, text_column
+from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import TextareaWidget
-from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.exchange import ExchangeMixin
+from apps.dispatch.admin.executor_page import ExecutorPage
+from apps.dispatch.admin.explain import ExplainMixin
 from apps.dispatch.admin.filters import MembersOf
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
 # The list of tasks starts a week ago unless told otherwise.
 FIRST_DAY = "1970-01-01"
 MOST_SUGGESTIONS = 20
-MOST_LISTED = 200
 
 
 class NamesField(forms.CharField):
@@ -100,7 +97,7 @@ class EnabledFilter(ChoiceFilter):
     options = (("True", _("yes")), ("False", _("no")))
 
 
-class ExecutorAdmin(ExchangeMixin, VersionedModelAdmin):
+class ExecutorAdmin(ExecutorPage, ExplainMixin, ExchangeMixin, VersionedModelAdmin):
     form = ExecutorForm
     is_removable = True
     list_display = (
@@ -200,55 +197,6 @@ class ExecutorAdmin(ExchangeMixin, VersionedModelAdmin):
 
     def remove(self, request: HttpRequest, row: Executor, *, actor: str) -> None:
         executors.remove_executor(executor=row, actor=actor)
-
-    # --- the page ---------------------------------------------------------------------------------
-    def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
-        links = [
-            (reverse("admin:dispatch_dispatch_changelist"), _("Dispatches")),
-            (reverse("admin:dispatch_oncetask_changelist"), _("Once tasks")),
-        ]
-        buttons = format_html_join(
-            " ",
-            '<a class="plain-button" href="{}?executor={}">{}</a>',
-            ((url, row.name, text) for url, text in links),
-        )
-        title = _("Members") if row.is_group else _("Groups")
-        return [
-            Panel(_("What it has to do"), buttons),
-            Panel(title, self._neighbours(row)),
-            *super().panels(request, row),
-        ]
-
-    @staticmethod
-    def _neighbours(row: Executor) -> SafeString:
-        """The members of a group, or the groups of a user, as links."""
-        related = {"memberships__group": row} if row.is_group else {"members__user": row}
-        rows = Executor.objects.filter(**related)
-        found = list(rows.order_by("name").values_list("pk", "name")[: MOST_LISTED + 1])
-        if not found:
-            return format_html("<p>{}</p>", _("None."))
-        listed = format_html_join(
-            " ",
-            '<li><a class="text-link" href="{}">{}</a></li>',
-            (
-                (reverse("admin:dispatch_executor_change", args=[pk]), shown_text(name))
-                for pk, name in found[:MOST_LISTED]
-            ),
-        )
-        more = ""
-        if len(found) > MOST_LISTED:
-            url = reverse("admin:dispatch_executor_changelist")
-            more = format_html(
-                '<p><a class="text-link" href="{}?group={}">{}</a></p>',
-                url,
-                row.name,
-                _("All of them"),
-            )
-        return format_html('<ul class="names">{}</ul>{}', listed, more)
-
-    def timeline(self, request: HttpRequest, row: Executor) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task="executor"), shows_payload=True)
 
     # --- suggestions ------------------------------------------------------------------------------
     def get_urls(self) -> list[URLPattern]:

@@ -11,12 +11,14 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import Outcome, reason_action
 from apps.common.admin.display import time_column
+from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import ShiftForm
 from apps.dispatch.admin.task_exchange import OnceTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
+from apps.dispatch.admin.what_if import WhatIfMixin
 from apps.dispatch.models import OnceTask
 from apps.dispatch.services import bulk
 
@@ -26,7 +28,7 @@ class OnceTaskForm(TaskForm):
         model = OnceTask
 
 
-class OnceTaskAdmin(TaskAdmin):
+class OnceTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     form = OnceTaskForm
     resource_class = OnceTaskResource
     import_title = _("Import once tasks")

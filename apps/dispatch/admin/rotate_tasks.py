@@ -22,12 +22,14 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
+from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import ShiftForm
 from apps.dispatch.admin.task_exchange import RULE_PARTS, RotateTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
+from apps.dispatch.admin.what_if import WhatIfMixin
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
 from apps.dispatch.services import bulk, tasks
@@ -98,7 +100,7 @@ class RotateTaskForm(TaskForm):
         return {**changes, "rule": kept["rule"]} if any(touched) else changes
 
 
-class RotateTaskAdmin(TaskAdmin):
+class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     form = RotateTaskForm
     resource_class = RotateTaskResource
     import_title = _("Import rotations")

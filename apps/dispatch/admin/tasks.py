@@ -136,10 +136,13 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
         is_over = obj is not None and obj.status == Task.Status.DELETED
         return not is_over and super().has_change_permission(request, obj)
 
-    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
+    def new_fields(self, form: Any) -> dict[str, Any]:
+        """What the form says of a new task."""
         fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
-        fields["params"] = form.params_form.params
-        return tasks.create_task(self.model, **fields, actor=actor)
+        return {**fields, "params": form.params_form.params}
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
+        return tasks.create_task(self.model, **self.new_fields(form), actor=actor)
 
     def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
         return tasks.update_task(task=row, changes=form.changes, version=version, actor=actor)

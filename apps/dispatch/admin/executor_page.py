@@ -1,0 +1,196 @@
+"""The page of an executor: what it does, what comes next and why, and how its queue is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.base import Panel, PlatformModelAdmin
+from apps.common.admin.display import shown_text, shown_time, state_label
+from apps.common.admin.timeline import Moment
+from apps.dispatch import cache
+from apps.dispatch.admin.dispatches import STATE_COLOURS
+from apps.dispatch.admin.explain import why_not_panel
+from apps.dispatch.admin.preview import queue_ahead
+from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.services.queue import entry_of
+from apps.dispatch.services.standing import Standing, standing_of
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+MOST_LISTED = 200
+MOST_DISPATCHES = 20
+REBUILD_FORM = "rebuild"
+
+
+class ExecutorPage(PlatformModelAdmin):
+    """Before the base of the executors' admin: the panels of their pages."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.rebuild_view)
+        return [
+            path("<int:pk>/rebuild/", view, name="dispatch_executor_rebuild"),
+            *super().get_urls(),
+        ]
+
+    def rebuild_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Make the queue anew from the tables; nothing of the plan changes."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        row = self.get_object(request, str(pk))
+        if row is None or not self.has_change_permission(request, row) or row.is_group:
+            raise PermissionDenied
+        standing = standing_of(row.pk)
+        for owner in {row.pk, *standing.owners}:
+            cache.forget(owner)
+        entry = entry_of(standing, now=clock.now())
+        text = gettext("The queue of %(name)s was built anew from %(count)d tasks.")
+        self.message_user(
+            request, text % {"name": row.name, "count": entry.queue.size}, messages.SUCCESS
+        )
+        return HttpResponseRedirect(self.change_url(row.pk))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        if row is not None and not row.is_group:
+            url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])
+            context["posted_form"] = {"id": REBUILD_FORM, "url": url}
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
+        title = _("Members") if row.is_group else _("Groups")
+        links = Panel(_("What it has to do"), _links(row))
+        rest = [Panel(title, _neighbours(row, request.user)), *super().panels(request, row)]
+        ahead = Panel(_("The queue ahead"), queue_ahead(request, row))
+        if row.is_group:
+            return [ahead, links, *rest]
+        standing = standing_of(row.pk)
+        return [
+            Panel(_("In hand"), _in_hand(row)),
+            ahead,
+            why_not_panel(request, row),
+            Panel(_("Latest dispatches"), _latest(row)),
+            links,
+            Panel(_("Window and cache"), _window(standing, self._may_rebuild(request, row))),
+            *rest,
+        ]
+
+    def _may_rebuild(self, request: HttpRequest, row: Executor) -> bool:
+        return self.has_change_permission(request, row)
+
+    def timeline(self, request: HttpRequest, row: Executor) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task="executor"), shows_payload=True)
+
+
+def _links(row: Executor) -> SafeString:
+    links = [
+        (reverse("admin:dispatch_dispatch_changelist"), _("Dispatches")),
+        (reverse("admin:dispatch_oncetask_changelist"), _("Once tasks")),
+        (reverse("admin:dispatch_rotatetask_changelist"), _("Rotate tasks")),
+    ]
+    return format_html_join(
+        " ",
+        '<a class="plain-button" href="{}?executor={}">{}</a>',
+        ((url, row.name, text) for url, text in links),
+    )
+
+
+def _in_hand(row: Executor) -> SafeString:
+    dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
+    if dispatch is None:
+        return format_html("<p>{}</p>", _("Nothing."))
+    return format_html(
+        '<p><a class="text-link" href="{}">{}</a> · <bdi>{}</bdi></p><p>{} {} · {} {}</p>',
+        reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
+        dispatch.pk,
+        shown_text(dispatch.title, most=80),
+        _("Handed out"),
+        shown_time(dispatch.dispatched_at),
+        _("Deadline"),
+        shown_time(dispatch.deadline_at),
+    )
+
+
+def _latest(row: Executor) -> SafeString:
+    found = Dispatch.objects.filter(executor=row).order_by("-pk").defer("params", "result")
+    state = state_label("state", STATE_COLOURS, "")
+    lines = [
+        {
+            "url": reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
+            "number": dispatch.pk,
+            "title": shown_text(dispatch.title, most=80),
+            "state": state(None, dispatch),
+            "handed_out": shown_time(dispatch.dispatched_at),
+            "finished": None if dispatch.finished_at is None else shown_time(dispatch.finished_at),
+        }
+        for dispatch in found[:MOST_DISPATCHES]
+    ]
+    url = f"{reverse('admin:dispatch_dispatch_changelist')}?executor={row.name}"
+    return render_to_string(
+        "admin/includes/latest_dispatches.html", {"lines": lines, "all_url": url}
+    )
+
+
+def _window(standing: Standing, may_rebuild: bool) -> SafeString:
+    """From when on the user is served, and whether what the cache holds is still of use."""
+    now = clock.now()
+    window = standing.window(now)
+    entry = cache.look(standing.pk)
+    is_current = (
+        entry is not None
+        and entry.versions == standing.versions
+        and entry.queue.covers(window, now)
+    )
+    context = {
+        "lower": shown_time(window.lower),
+        "upper": shown_time(window.upper),
+        "latest_done": None if standing.latest_done is None else shown_time(standing.latest_done),
+        "entry": entry,
+        "is_current": is_current,
+        "built_at": None if entry is None else shown_time(entry.built_at),
+        "size": 0 if entry is None else entry.queue.size,
+        "may_rebuild": may_rebuild,
+        "form": REBUILD_FORM,
+    }
+    return render_to_string("admin/includes/queue_state.html", context)
+
+
+def _neighbours(row: Executor, user: Any) -> SafeString:
+    """The members of a group, or the groups of a user, as links; those that may be seen."""
+    related = {"memberships__group": row} if row.is_group else {"members__user": row}
+    rows = Executor.objects.visible_to(user).filter(**related)
+    found = list(rows.order_by("name").values_list("pk", "name")[: MOST_LISTED + 1])
+    if not found:
+        return format_html("<p>{}</p>", _("None."))
+    listed = format_html_join(
+        " ",
+        '<li><a class="text-link" href="{}">{}</a></li>',
+        (
+            (reverse("admin:dispatch_executor_change", args=[pk]), shown_text(name))
+            for pk, name in found[:MOST_LISTED]
+        ),
+    )
+    more = ""
+    if len(found) > MOST_LISTED:
+        url = reverse("admin:dispatch_executor_changelist")
+        more = format_html(
+            '<p><a class="text-link" href="{}?group={}">{}</a></p>',
+            url,
+            row.name,
+            _("All of them"),
+        )
+    return format_html('<ul class="names">{}</ul>{}', listed, more)

@@ -1,0 +1,272 @@
+"""Why not: the page that answers for a user and a task, and the ways to it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from itertools import islice
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.formats import date_format
+from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.base import Panel, PlatformModelAdmin
+from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.key_choice import KeyChoiceField, KeyInput
+from apps.common.admin.theme import SelectWidget, TextWidget, label
+from apps.common.errors import Invalid
+from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask, Task
+from apps.dispatch.rules import explain as rules
+from apps.dispatch.rules import policy
+from apps.dispatch.rules.explain import Explanation
+from apps.dispatch.services.explain import explain
+from apps.dispatch.services.standing import standing_of
+
+EXPLAIN_URL = "admin:dispatch_executor_explain"
+# The form outside of the page's own, which the boxes of a panel belong to.
+FORM = "why-not"
+MOST_CHOICES = 100
+MOST_OCCURRENCES = 5
+
+WORDS = {
+    policy.OK: _("can have it"),
+    rules.NOT_DUE: _("not due"),
+    rules.ENDED: _("ended"),
+    rules.PAUSED: _("paused"),
+    rules.DELETED: _("deleted"),
+    rules.EXECUTOR_DISABLED: _("executor disabled"),
+    rules.NOT_MEMBER: _("not addressed"),
+    rules.QUOTA_USED: _("stock used up"),
+    policy.ALREADY_TAKEN: _("had already"),
+    policy.COOLING_DOWN: _("cooling down"),
+    rules.IN_FLIGHT: _("in hand"),
+    rules.OUTSIDE_WINDOW: _("outside the window"),
+    rules.MISFIRE_SKIPPED: _("missed"),
+}
+# Time alone does away with these.
+PASSING = {rules.NOT_DUE, policy.COOLING_DOWN, rules.IN_FLIGHT}
+
+
+class TaskField(forms.CharField):
+    """A task by its kind and number, like once:12; the value is the row, if it may be seen."""
+
+    def __init__(self, user: Any, **kwargs: Any) -> None:
+        super().__init__(max_length=40, widget=TextWidget(attrs={"spellcheck": "false"}), **kwargs)
+        self.user = user
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        match = re.fullmatch(r"(once|rotate)[: ]?([0-9]{1,18})", text)
+        if match is None:
+            raise ValidationError(gettext("Write kind and number, like once:12 or rotate:3."))
+        source, pk = match[1], int(match[2])
+        task = visible_task(source, pk, self.user)
+        if task is None:
+            raise ValidationError(gettext("There is no task %s.") % f"{source}:{pk}")
+        return task
+
+
+class ExplainForm(forms.Form):
+    def __init__(self, user: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["executor"] = KeyChoiceField(
+            rows=Executor.objects.visible_to(user).users(),
+            suggestions=NAMES_URL,
+            label=_("Executor"),
+            help_text=_("The name of a user (uid_…)."),
+        )
+        self.fields["task"] = TaskField(
+            user, label=_("Task"), help_text=_("Kind and number, like once:12 or rotate:3.")
+        )
+
+
+class ReasonLine(NamedTuple):
+    word: SafeString
+    detail: str
+    until: SafeString | None
+
+
+def visible_task(source: str, pk: int, user: Any) -> OnceTask | RotateTask | None:
+    """The task, deleted or not, if this person may see it."""
+    model = TASK_MODELS[source]
+    if not user.has_perm(f"dispatch.view_{model._meta.model_name}"):
+        return None
+    tasks: Any = model.objects.visible_to(user)
+    found: OnceTask | RotateTask | None = tasks.select_related("executor").filter(pk=pk).first()
+    return found
+
+
+def explain_url(**given: Any) -> str:
+    return f"{reverse(EXPLAIN_URL)}?{urlencode(given)}"
+
+
+def task_label(task: Task) -> str:
+    return f"{task.source}:{task.pk}"
+
+
+class LooseFormMixin(PlatformModelAdmin):
+    """The page of a row gets a second form, for questions that have nothing to do with the edit."""
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context["question_form"] = {"id": FORM, "url": reverse(EXPLAIN_URL)}
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+class ExplainTaskMixin(LooseFormMixin):
+    """Before the base of an admin of tasks: its page asks for whom the task is to be explained."""
+
+    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        box = KeyInput(suggestions=NAMES_URL, attrs={"form": FORM, "aria-label": _("Executor")})
+        asked = {
+            "form": FORM,
+            "box": box.render("executor", ""),
+            "hidden": [("task", task_label(row))],
+            "lead": _("Why does an executor get it, or not?"),
+        }
+        body = render_to_string("admin/includes/why_not.html", asked)
+        return [Panel(_("Why not?"), body), *super().panels(request, row)]
+
+
+def why_not_panel(request: HttpRequest, executor: Executor) -> Panel:
+    """On the page of a user: the tasks that reach it, to ask about one."""
+    choices = [(task_label(task), _choice(task)) for task in reaching(executor, request.user)]
+    box = SelectWidget(choices=choices, attrs={"form": FORM, "aria-label": _("Task")})
+    asked = {
+        "form": FORM,
+        "box": box.render("task", "") if choices else "",
+        "hidden": [("executor", executor.name)],
+        "lead": _("Why does it get a task, or not?"),
+        "other_url": explain_url(executor=executor.name),
+    }
+    return Panel(_("Why not?"), render_to_string("admin/includes/why_not.html", asked))
+
+
+def _choice(task: Task) -> str:
+    return f"{shown_text(task.title, most=60)} · {task_label(task)}"
+
+
+def reaching(executor: Executor, user: Any) -> list[Any]:
+    """The latest tasks addressed to the user or its groups that this person may see."""
+    owners = standing_of(executor.pk).owners
+    found: list[Any] = []
+    for model in TASK_MODELS.values():
+        if user.has_perm(f"dispatch.view_{model._meta.model_name}"):
+            tasks: Any = model.objects.visible_to(user).standing().filter(executor__in=owners)
+            found += tasks.order_by("-pk").defer("params")[:MOST_CHOICES]
+    return found
+
+
+class ExplainMixin(LooseFormMixin):
+    """Before the base of the executors' admin: the page of the answers."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.explain_view)
+        return [path("explain/", view, name="dispatch_executor_explain"), *super().get_urls()]
+
+    def explain_view(self, request: HttpRequest) -> HttpResponse:
+        """The form, and the answer once both a user and a task are named in the address."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        is_asked = {"executor", "task"} <= set(request.GET)
+        form = ExplainForm(
+            request.user, request.GET if is_asked else None, initial=request.GET.dict()
+        )
+        answer = _answer(form, request.GET.get("occurrence_at")) if is_asked else {}
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Why not?"),
+            "subtitle": None,
+            "opts": self.opts,
+            "form": form,
+            **answer,
+        }
+        return TemplateResponse(request, "admin/explain.html", context)
+
+
+def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
+    if not form.is_valid():
+        return {}
+    executor, task = form.cleaned_data["executor"], form.cleaned_data["task"]
+    try:
+        told = explain(executor=executor, task=task, occurrence_at=_instant(occurrence))
+    except Invalid as error:
+        form.add_error(None, error.detail)
+        return {}
+    return {
+        "executor": executor,
+        "executor_url": _page_of(executor),
+        "task": task,
+        "task_title": shown_text(task.title, most=80),
+        "task_label": task_label(task),
+        "task_url": _page_of(task),
+        "told": told,
+        "due": None if told.occurrence_at is None else shown_time(told.occurrence_at),
+        "lines": [_line(reason) for reason in told.reasons],
+        "others": _others(executor, task, told),
+    }
+
+
+def _page_of(row: Model) -> str:
+    return reverse(f"admin:dispatch_{row._meta.model_name}_change", args=[row.pk])
+
+
+def _instant(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Invalid(gettext("%s is not an instant.") % text[:40]) from error
+    if at.tzinfo is None or not 1970 <= at.year < 9998:
+        raise Invalid(gettext("%s is not an instant.") % text[:40])
+    return at
+
+
+def _line(reason: rules.Reason) -> ReasonLine:
+    colour = "success" if reason.code == policy.OK else "danger"
+    if reason.code in PASSING:
+        colour = "warning"
+    until = None if reason.until is None else shown_time(reason.until)
+    return ReasonLine(
+        label(WORDS[reason.code], colour), reason.detail(gettext, shown_instant), until
+    )
+
+
+def shown_instant(at: datetime) -> str:
+    """In a sentence, in the time zone and language of the page."""
+    return date_format(localtime(at), "SHORT_DATETIME_FORMAT")
+
+
+def _others(executor: Executor, task: Any, told: Explanation) -> list[tuple[str, SafeString]]:
+    """Further occurrences of a rotation to ask about."""
+    if not isinstance(task, RotateTask):
+        return []
+    now = clock.now()
+    instants = [*task.due(now).occurrences[-MOST_OCCURRENCES:]]
+    instants += [at for at in islice(task.recurrence.after(now), MOST_OCCURRENCES) if at > now]
+    return [
+        (
+            explain_url(
+                executor=executor.name, task=task_label(task), occurrence_at=at.isoformat()
+            ),
+            shown_time(at),
+        )
+        for at in instants
+        if at != told.occurrence_at
+    ]

@@ -1,0 +1,129 @@
+"""Queues as people see them, with nothing in them that an operator may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.display import shown_text, shown_time
+from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
+from apps.dispatch.services.preview import Item, Period, Preview, preview
+from apps.dispatch.services.what_if import NO_ID
+
+AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
+    "1": (timedelta(days=1), _("24 hours")),
+    "3": (timedelta(days=3), _("3 days")),
+    "7": (timedelta(days=7), _("7 days")),
+    "30": (timedelta(days=30), _("30 days")),
+}
+USUAL = "1"
+MOST_LINES = 100
+MOST_TITLE = 80
+
+
+class Run(NamedTuple):
+    """An item, and how often it comes without anything in between: blocking tasks do."""
+
+    item: Item
+    times: int
+
+
+def runs(items: Iterable[Item]) -> list[Run]:
+    """The same items, repeats told once; of those the first one stands for all."""
+    grouped = groupby(items, lambda item: item._replace(remaining=None))
+    return [Run(next(group), 1 + sum(1 for _ in group)) for _, group in grouped]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A run of a queue; `url` is empty for a task that is not saved yet or not to be seen."""
+
+    item: Item
+    times: int
+    at: SafeString
+    is_now: bool
+    title: str
+    source: str
+    url: str
+    due: SafeString
+    left: str
+
+    @property
+    def is_open(self) -> bool:
+        return self.item.number is not None
+
+
+def lines(
+    shown: Sequence[Run], user: AbstractBaseUser | AnonymousUser, *, now: datetime
+) -> list[Line]:
+    """The runs with the titles that this person may read."""
+    keys = [(run.item.source, run.item.task) for run in shown]
+    seen = _visible({*keys}, user)
+    return [_line(run, key in seen, now) for run, key in zip(shown, keys, strict=True)]
+
+
+def _visible(
+    keys: set[tuple[str, int]], user: AbstractBaseUser | AnonymousUser
+) -> set[tuple[str, int]]:
+    if OperatorScope.names_of(user) is None:
+        return keys
+    # What is not saved yet, its planner has written.
+    found = {key for key in keys if key[1] == NO_ID}
+    for source, model in TASK_MODELS.items():
+        pks = [pk for of, pk in keys if of == source]
+        tasks: Any = model.objects.visible_to(user)
+        visible = tasks.filter(pk__in=pks).values_list("pk", flat=True)
+        found |= {(source, pk) for pk in visible}
+    return found
+
+
+def _line(run: Run, is_visible: bool, now: datetime) -> Line:
+    item = run.item
+    has_page = is_visible and item.task != NO_ID
+    title = shown_text(item.title, most=MOST_TITLE)
+    url = f"admin:dispatch_{item.source}task_change"
+    return Line(
+        item=item,
+        times=run.times,
+        at=shown_time(item.at),
+        is_now=item.at <= now,
+        title=title if is_visible else gettext("not yours to see"),
+        source=str(Source(item.source).label),
+        url=reverse(url, args=[item.task]) if has_page else "",
+        due=shown_time(item.occurrence_at),
+        left="∞" if item.remaining is None else str(item.remaining),
+    )
+
+
+def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
+    """What the executor would get in the period that the address names."""
+    chosen = request.GET.get("ahead", USUAL)
+    chosen = chosen if chosen in AHEAD else USUAL
+    now = clock.now()
+    told: Preview = preview(executor, Period(now, now + AHEAD[chosen][0]), now=now)
+    shown = runs(told.items)
+    return render_to_string(
+        "admin/includes/queue_ahead.html",
+        {
+            "executor": executor,
+            "lines": lines(shown[:MOST_LINES], request.user, now=now),
+            "left_out": max(0, len(shown) - MOST_LINES),
+            "goes_on": told.more,
+            "periods": [
+                (f"?ahead={key}", text, key == chosen) for key, (_length, text) in AHEAD.items()
+            ],
+        },
+    )

@@ -1,0 +1,249 @@
+"""What if: a button on the forms of tasks that shows what a save would change, without one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.actions import actor_of
+from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.service import DRAFT
+from apps.common.errors import PlatformError
+from apps.dispatch.admin.preview import AHEAD, Line, Run, lines, runs
+from apps.dispatch.models import Executor
+from apps.dispatch.services.preview import Period
+from apps.dispatch.services.what_if import (
+    MOST_MEMBERS,
+    Change,
+    WhatIf,
+    what_if_created,
+    what_if_updated,
+)
+
+BUTTON = "_what_if"
+USUAL = "7"
+MOST_LINES = 300
+# So many unchanged lines in a row are shown on either side of a change.
+CONTEXT = 2
+
+ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
+WORDS: dict[str, str | Promise] = {
+    "": "",
+    ADDED: _("added"),
+    REMOVED: _("removed"),
+    MOVED: _("moved"),
+    CHANGED: _("changed"),
+}
+
+
+class Pair(NamedTuple):
+    """One line of the comparison: a run before, after, or both, and what became of it."""
+
+    before: Run | None
+    after: Run | None
+    mark: str = ""
+
+
+def compared(before: Sequence[Run], after: Sequence[Run]) -> list[Pair]:
+    """Both queues side by side. A run that is in both but in another place is moved."""
+    old, new = _keys(before), _keys(after)
+    in_old, in_new = set(old), set(new)
+    pairs: list[Pair] = []
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if kind == "equal":
+            both = zip(before[start:end], after[new_start:new_end], strict=True)
+            pairs += [Pair(one, other, "" if one == other else CHANGED) for one, other in both]
+            continue
+        for run, key in zip(before[start:end], old[start:end], strict=True):
+            pairs.append(Pair(run, None, MOVED if key in in_new else REMOVED))
+        for run, key in zip(after[new_start:new_end], new[new_start:new_end], strict=True):
+            pairs.append(Pair(None, run, MOVED if key in in_old else ADDED))
+    return pairs
+
+
+def _keys(shown: Sequence[Run]) -> list[tuple[Any, ...]]:
+    """What a run is, whenever it comes; that of a blocking task may be broken in two."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    keys = []
+    for item, _times in shown:
+        key = (item.source, item.task, item.occurrence_at)
+        seen[key] += 1
+        keys.append((*key, seen[key]))
+    return keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of the table, or so many unchanged ones that are `skipped`."""
+
+    before: Line | None = None
+    after: Line | None = None
+    before_mark: str = ""
+    after_mark: str = ""
+    skipped: int = 0
+
+    @property
+    def before_word(self) -> str:
+        return str(WORDS[self.before_mark])
+
+    @property
+    def after_word(self) -> str:
+        return str(WORDS[self.after_mark])
+
+
+class _Asked(Exception):
+    """The form is good; what it would change is worked out after its transaction is undone."""
+
+    def __init__(self, **asked: Any) -> None:
+        super().__init__("what if")
+        self.asked = asked
+
+
+class WhatIfMixin(PlatformModelAdmin):
+    """Before the base of an admin of tasks, which says `new_fields(form)`.
+
+    The button sends the form like a save: what a save would refuse is told in the same places, and
+    otherwise the form is drawn anew as it was typed, with the answer above it.
+    """
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        may_save = (
+            self.has_add_permission(request)
+            if row is None
+            else self.has_change_permission(request, row)
+        )
+        context["offers_what_if"] = may_save
+        context["what_if"] = getattr(request, "what_if", None)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
+        if BUTTON in request.POST:
+            raise _Asked(fields=self.new_fields(form))  # type: ignore[attr-defined]
+        return super().create(request, form, actor=actor)  # type: ignore[misc]
+
+    def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
+        if BUTTON in request.POST:
+            raise _Asked(task=row, changes=form.changes, version=version)
+        return super().update(request, row, form, version=version, actor=actor)  # type: ignore[misc]
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: Any = None,
+    ) -> Any:
+        view = super().changeform_view
+        try:
+            return view(request, object_id, form_url, extra_context)
+        except _Asked as question:
+            asked = question.asked
+        chosen = request.POST.get(BUTTON, "")
+        chosen = chosen if chosen in AHEAD else USUAL
+        now = clock.now()
+        asked |= {
+            "period": Period(now, now + AHEAD[chosen][0]),
+            "actor": actor_of(request),
+            "now": now,
+        }
+        try:
+            if "task" in asked:
+                told = what_if_updated(**asked)
+            else:
+                told = what_if_created(self.model, **asked)
+        except PlatformError as refusal:
+            request.refusal = refusal  # type: ignore[attr-defined]
+            return view(request, object_id, form_url, extra_context)
+        request.what_if = _shown(request, told, chosen, now)  # type: ignore[attr-defined]
+        # A draft is drawn anew with all that was typed, and is not judged again.
+        draft = request.POST.copy()
+        draft[DRAFT] = "1"
+        request.POST = draft  # type: ignore[assignment]
+        return view(request, object_id, form_url, extra_context)
+
+
+def _shown(request: HttpRequest, told: WhatIf, chosen: str, now: datetime) -> dict[str, Any]:
+    pks = [change.executor.pk for change in told.changes]
+    visible = Executor.objects.visible_to(request.user).filter(pk__in=pks)
+    seen = set(visible.values_list("pk", flat=True))
+    return {
+        "more_members": told.more_members,
+        "most_members": MOST_MEMBERS,
+        "periods": [(key, text, key == chosen) for key, (_length, text) in AHEAD.items()],
+        "queues": [
+            _queue(request, change, now) for change in told.changes if change.executor.pk in seen
+        ],
+    }
+
+
+def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any]:
+    before, after = runs(change.before.items), runs(change.after.items)
+    is_cut = change.before.more or change.after.more
+    is_cut |= max(len(before), len(after)) > MOST_LINES
+    pairs = compared(before[:MOST_LINES], after[:MOST_LINES])
+    is_changed = any(pair.mark for pair in pairs)
+    return {
+        "name": change.executor.name,
+        "told": _counted(pairs),
+        "rows": list(_rows(pairs, request, now)) if is_changed else [],
+        "is_open": is_changed,
+        "is_cut": is_cut,
+    }
+
+
+def _counted(pairs: Sequence[Pair]) -> str:
+    """`2 added, 1 removed`, or that nothing changes."""
+    counts = Counter(pair.mark for pair in pairs if pair.mark)
+    # A move is told once on either side.
+    counts[MOVED] = sum(pair.mark == MOVED and pair.after is not None for pair in pairs)
+    words = {
+        ADDED: ngettext("%d added", "%d added", counts[ADDED]),
+        REMOVED: ngettext("%d removed", "%d removed", counts[REMOVED]),
+        MOVED: ngettext("%d moved", "%d moved", counts[MOVED]),
+        CHANGED: ngettext("%d changed", "%d changed", counts[CHANGED]),
+    }
+    told = [words[mark] % counts[mark] for mark in words if counts[mark]]
+    return ", ".join(told) or gettext("no change")
+
+
+def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterator[Row]:
+    near = {
+        position + step
+        for position, pair in enumerate(pairs)
+        if pair.mark
+        for step in range(-CONTEXT, CONTEXT + 1)
+    }
+    before = iter(lines([p.before for p in pairs if p.before], request.user, now=now))
+    after = iter(lines([p.after for p in pairs if p.after], request.user, now=now))
+    skipped = 0
+    for position, pair in enumerate(pairs):
+        old = None if pair.before is None else next(before)
+        new = None if pair.after is None else next(after)
+        if position not in near:
+            skipped += 1
+            continue
+        if skipped:
+            yield Row(skipped=skipped)
+            skipped = 0
+        yield Row(
+            before=old,
+            after=new,
+            before_mark=pair.mark if old is not None and pair.mark != CHANGED else "",
+            after_mark=pair.mark if new is not None else "",
+        )
+    if skipped:
+        yield Row(skipped=skipped)

@@ -1,0 +1,180 @@
+"""The executor's page: the queue ahead, in hand, history, window and cache. S0.31, U2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch import cache
+from apps.dispatch.models import Executor, OperatorScope
+from apps.dispatch.services import callback, pull, tasks
+from apps.dispatch.services.standing import standing_of
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.api.world import checksum
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def alice(frozen_clock: FrozenClock) -> Executor:
+    factories.group("gid_a", ["uid_alice"])
+    return factories.member("uid_alice")
+
+
+def page_of(client: Client, executor: Executor, **query: Any) -> str:
+    url = reverse("admin:dispatch_executor_change", args=[executor.pk])
+    answer = client.get(url, query)
+    assert answer.status_code == 200
+    return text_of(answer)
+
+
+def rebuild(client: Client, executor: Executor) -> Any:
+    return client.post(reverse("admin:dispatch_executor_rebuild", args=[executor.pk]))
+
+
+class TestAhead:
+    def test_next_24_hours_in_hand_out_order(
+        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+    ) -> None:
+        factories.once_task(alice, "Later", start_at=frozen_clock.instant + timedelta(hours=23))
+        factories.once_task(alice, "Beyond", start_at=frozen_clock.instant + timedelta(hours=24))
+        factories.once_task(alice, "Now", priority=1)
+        factories.once_task(factories.member("uid_alice"), "After that")
+
+        text = page_of(admin_client, alice)
+
+        assert text.index("Now") < text.index("After that") < text.index("Later")
+        assert "Beyond" not in text.partition("Why not?")[0]
+
+    def test_period_is_chosen_by_the_address(
+        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+    ) -> None:
+        start = frozen_clock.instant + timedelta(days=2)
+        factories.once_task(alice, "In two days", start_at=start)
+
+        def ahead(**query: Any) -> str:
+            return page_of(admin_client, alice, **query).partition("Why not?")[0]
+
+        assert "In two days" not in ahead()
+        assert "In two days" in ahead(ahead="3")
+        assert "In two days" not in ahead(ahead="nonsense")
+
+    def test_many_items_are_counted(self, alice: Executor, admin_client: Client) -> None:
+        factories.rotation(alice, rule={"every_minutes": 10})
+
+        assert "44 more in this period." in page_of(admin_client, alice)
+        assert "There is more than is looked at here" in page_of(admin_client, alice, ahead="30")
+
+    def test_group_tells_what_becomes_due_for_its_members(
+        self, alice: Executor, admin_client: Client
+    ) -> None:
+        group = Executor.objects.get(name="gid_a")
+        factories.once_task(group, "For everybody", mode="multi", dispatch_times=3)
+
+        text = page_of(admin_client, group)
+
+        assert "What becomes due for the members" in text
+        assert "For everybody" in text
+        assert "Window and cache" not in text
+
+
+class TestPast:
+    def test_in_hand_and_latest_dispatches(
+        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+    ) -> None:
+        factories.once_task(alice, "First", priority=1)
+        factories.once_task(alice, "Second")
+        taken: Any = pull.take_next(alice)
+        callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
+        held: Any = pull.take_next(alice)
+
+        text = page_of(admin_client, alice)
+
+        in_hand = text.partition("In hand")[2].partition("The queue ahead")[0]
+        latest = text.partition("Latest dispatches")[2].partition("What it has to do")[0]
+        assert f"{held.pk} · Second" in in_hand
+        assert latest.index(str(held.pk)) < latest.index(str(taken.pk))
+        assert "Succeeded" in latest
+
+
+class TestCache:
+    def test_state_of_the_cached_queue(
+        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+    ) -> None:
+        """Absent, current, outdated by an edit; a look alone builds nothing."""
+        assert "No queue is cached" in page_of(admin_client, alice)
+        assert "No queue is cached" in page_of(admin_client, alice)
+        task = factories.once_task(alice)
+        pull.take_next(alice)
+        assert "from 1 task and is current" in page_of(admin_client, alice)
+        tasks.update_task(task=task, changes={"title": "Other"}, actor="test")
+        assert "from 1 task and is outdated" in page_of(admin_client, alice)
+
+    def test_rebuild_makes_it_anew_and_changes_no_row(
+        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+    ) -> None:
+        factories.once_task(alice)
+        pull.take_next(alice)
+        frozen_clock.advance(minutes=5)
+        before = checksum()
+
+        answer = rebuild(admin_client, alice)
+
+        assert answer.headers["Location"] == reverse(
+            "admin:dispatch_executor_change", args=[alice.pk]
+        )
+        entry = cache.look(alice.pk)
+        assert entry is not None
+        assert entry.built_at == frozen_clock.instant
+        assert entry.versions == standing_of(alice.pk).versions
+        assert checksum() == before
+
+    def test_rebuild_is_for_those_who_may_plan_and_by_post(
+        self, alice: Executor, admin_client: Client, role_client: Callable[[str], Client]
+    ) -> None:
+        url = reverse("admin:dispatch_executor_rebuild", args=[alice.pk])
+        assert admin_client.get(url).status_code == 405
+        assert rebuild(role_client("viewer"), alice).status_code == 403
+        assert "Rebuild" not in page_of(role_client("viewer"), alice)
+        assert rebuild(role_client("operator"), alice).status_code == 302
+        assert rebuild(admin_client, Executor.objects.get(name="gid_a")).status_code == 403
+
+
+class TestScope:
+    @pytest.fixture
+    def olga(self, alice: Executor, role_user: Callable[[str], User]) -> Executor:
+        """An operator who sees alice, and not the groups that she is in."""
+        OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
+        return alice
+
+    def test_titles_of_others_are_not_told(
+        self, olga: Executor, role_client: Callable[[str], Client], frozen_clock: FrozenClock
+    ) -> None:
+        """Their places in the queue are, so that the order makes sense."""
+        hidden = factories.once_task(Executor.objects.get(name="gid_a"), "Secret", priority=9)
+        factories.once_task(olga, "Her own")
+
+        answer = role_client("operator").get(
+            reverse("admin:dispatch_executor_change", args=[olga.pk])
+        )
+
+        text = text_of(answer)
+        assert "Secret" not in answer.content.decode()
+        assert "gid_a" not in text
+        assert text.index("not yours to see") < text.index("Her own")
+        page = reverse("admin:dispatch_oncetask_change", args=[hidden.pk])
+        assert page not in answer.content.decode()
+
+    def test_executors_outside_are_not_there(
+        self, olga: Executor, role_client: Callable[[str], Client]
+    ) -> None:
+        bob = factories.user("uid_bob")
+        assert rebuild(role_client("operator"), bob).status_code == 403

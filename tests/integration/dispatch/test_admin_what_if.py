@@ -1,0 +1,204 @@
+"""What if: the button on the forms of tasks. S0.31, U3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.admin.preview import runs
+from apps.dispatch.admin.what_if import compared
+from apps.dispatch.models import Executor, OnceTask, OperatorScope
+from apps.dispatch.services import tasks
+from apps.dispatch.services.preview import Item
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.api.world import checksum
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def item(task: int, *, minutes: int = 0, priority: int = 0) -> Item:
+    at = NOW + timedelta(minutes=minutes)
+    return Item(at, "once", task, NOW, f"Task {task}", priority, 1, None)
+
+
+class TestComparison:
+    def marks(self, before: list[Item], after: list[Item]) -> list[tuple[Any, Any, str]]:
+        return [
+            (old and old.item.task, new and new.item.task, mark)
+            for old, new, mark in compared(runs(before), runs(after))
+        ]
+
+    def test_added_and_removed(self) -> None:
+        assert self.marks([item(1), item(2)], [item(2), item(3)]) == [
+            (1, None, "removed"),
+            (2, 2, ""),
+            (None, 3, "added"),
+        ]
+
+    def test_moved_stands_on_both_sides(self) -> None:
+        assert self.marks([item(1), item(2), item(3)], [item(3), item(1), item(2)]) == [
+            (None, 3, "moved"),
+            (1, 1, ""),
+            (2, 2, ""),
+            (3, None, "moved"),
+        ]
+
+    def test_changed_in_its_place(self) -> None:
+        assert self.marks([item(1)], [item(1, priority=3)]) == [(1, 1, "changed")]
+        assert self.marks([item(1)], [item(1, minutes=3)]) == [(1, 1, "changed")]
+
+    def test_repeats_of_a_blocking_task_are_told_once(self) -> None:
+        before = [item(1), item(1), item(2)]
+        assert [run.times for run in runs(before)] == [2, 1]
+        assert self.marks(before, [item(1), item(1), item(1), item(2)]) == [
+            (1, 1, "changed"),
+            (2, 2, ""),
+        ]
+        assert self.marks(before, [item(1), item(2), item(1)]) == [
+            (1, 1, "changed"),
+            (2, 2, ""),
+            (None, 1, "added"),
+        ]
+
+
+def change_url(task: Any) -> str:
+    return reverse(f"admin:dispatch_{task.source}task_change", args=[task.pk])
+
+
+def what_if(client: Client, url: str, **changes: Any) -> Any:
+    form = form_of(client.get(url), "title")
+    return client.post(url, {**form, "_what_if": "7", **changes})
+
+
+@pytest.fixture
+def alice(frozen_clock: FrozenClock) -> Executor:
+    return factories.user()
+
+
+def test_edit_is_shown_and_not_saved(alice: Executor, admin_client: Client) -> None:
+    """S0.31: the form stays as it was typed, with the answer above it."""
+    task = factories.once_task(alice, "First", priority=1)
+    factories.once_task(alice, "Second")
+    before = checksum()
+
+    answer = what_if(admin_client, change_url(task), title="Last", priority="-1")
+
+    assert answer.status_code == 200
+    text = text_of(answer)
+    assert "What if this were saved now? Nothing is saved yet." in text
+    assert "uid_alice 1 moved" in text or "uid_alice 1 moved, 1 changed" in text
+    typed = form_of(answer, "title")
+    assert (typed["title"], typed["priority"], typed["executor"]) == ("Last", "-1", "uid_alice")
+    assert checksum() == before
+
+    saved = admin_client.post(change_url(task), typed)
+    assert saved.status_code == 302
+    task.refresh_from_db()
+    assert (task.title, task.priority) == ("Last", -1)
+
+
+def test_new_task_is_shown_and_not_saved(alice: Executor, admin_client: Client) -> None:
+    factories.group("gid_a", ["uid_alice", "uid_bob"])
+    before = checksum()
+
+    for kind, rule in (("once", {}), ("rotate", {"every_minutes": "30"})):
+        url = reverse(f"admin:dispatch_{kind}task_add")
+        answer = what_if(admin_client, url, title="Everybody", executor="gid_a", **rule)
+        text = text_of(answer)
+        for name in ("gid_a", "uid_alice", "uid_bob"):
+            assert name in text
+        assert "Everybody" in text
+        assert form_of(answer, "title")["title"] == "Everybody"
+    assert checksum() == before
+
+
+def test_without_a_change_it_says_so(alice: Executor, admin_client: Client) -> None:
+    task = factories.once_task(alice)
+    assert "uid_alice no change" in text_of(what_if(admin_client, change_url(task)))
+
+
+def test_long_queues_show_what_changes_with_its_neighbours(
+    alice: Executor, admin_client: Client
+) -> None:
+    made = [factories.once_task(alice, f"Task {n}") for n in range(20)]
+    text = text_of(what_if(admin_client, change_url(made[10]), status="paused"))
+    assert "uid_alice 1 removed" in text
+    assert "… 8 stay as they are …" in text
+    assert "… 7 stay as they are …" in text
+
+
+def test_what_a_save_would_refuse_is_told_beside_its_field(
+    alice: Executor, admin_client: Client
+) -> None:
+    task = factories.once_task(alice)
+    before = checksum()
+    answer = what_if(admin_client, change_url(task), mode="single", dispatch_times="5")
+    assert "In mode single dispatch_times is 1, not 5" in text_of(answer)
+    assert "What if this were saved now?" not in text_of(answer)
+    answer = what_if(admin_client, change_url(task), executor="uid_nobody")
+    assert "There is no executor 'uid_nobody'." in text_of(answer)
+    assert checksum() == before
+
+
+def test_limit_of_rotations_is_told(alice: Executor, admin_client: Client, settings: Any) -> None:
+    settings.ROTATIONS_PER_EXECUTOR = 1
+    factories.rotation(alice)
+    url = reverse("admin:dispatch_rotatetask_add")
+    answer = what_if(admin_client, url, title="B", executor="uid_alice", every_minutes="5")
+    assert "has 1 active rotations" in text_of(answer)
+
+
+def test_form_of_an_older_version_is_a_conflict(alice: Executor, admin_client: Client) -> None:
+    task = factories.once_task(alice)
+    form = form_of(admin_client.get(change_url(task)), "title")
+    tasks.update_task(task=task, changes={"priority": 5}, actor="admin:bob")
+    answer = admin_client.post(change_url(task), {**form, "title": "Mine", "_what_if": "7"})
+    assert answer.status_code == 409
+
+
+def test_period_is_chosen_by_the_button(
+    alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    task = factories.once_task(
+        alice, start_at=frozen_clock.instant + timedelta(days=9), title="In nine days"
+    )
+    for days, told in (("7", "no change"), ("30", "1 removed"), ("nonsense", "no change")):
+        answer = what_if(admin_client, change_url(task), status="paused", _what_if=days)
+        assert f"uid_alice {told}" in text_of(answer), days
+
+
+def test_viewers_have_no_button_and_no_answer(
+    alice: Executor, role_client: Callable[[str], Client]
+) -> None:
+    task = factories.once_task(alice)
+    viewer = role_client("viewer")
+    assert "_what_if" not in viewer.get(change_url(task)).content.decode()
+    assert viewer.post(change_url(task), {"title": "X", "_what_if": "7"}).status_code == 403
+    assert "_what_if" in role_client("operator").get(change_url(task)).content.decode()
+
+
+def test_titles_outside_the_scope_are_not_told(
+    alice: Executor, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
+    factories.once_task(factories.group("gid_a", ["uid_alice"]), "Secret")
+    task = factories.once_task(alice, "Her own")
+    client = role_client("operator")
+
+    answer = what_if(client, change_url(task), status="paused")
+
+    assert "Secret" not in answer.content.decode()
+    assert "not yours to see" in text_of(answer)
+    refused = what_if(client, change_url(task), executor="gid_a")
+    assert "There is no executor 'gid_a'." in text_of(refused)
+    assert OnceTask.objects.get(title="Her own").status == "active"
