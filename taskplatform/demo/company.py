@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 ANN = "uid_ann"
@@ -102,7 +103,7 @@ TEMPLATES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """One once task of a round.
+    """What is asked for: once in each round, or again and again.
 
     `quota` None means every member once. `mishaps` are what the first hand-outs of a simulated
     run end as; there are so few that the others can still meet the quota.
@@ -219,3 +220,72 @@ TOMORROW = Inspection(
     quota=6,
     priority=30,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotation(Inspection):
+    """An inspection that is due again and again, and was for `since` when it is planned.
+
+    A rule of days without `at` is due at the time of day of its planning.
+    """
+
+    rule: Mapping[str, Any]
+    time_zone: str = "UTC"
+    since: timedelta
+    misfire: str = "skip"
+    misfire_limit: int = 10
+    status: str = "active"
+
+
+ROTATIONS = (
+    Rotation(
+        title="Till check",
+        executor=PRICES,
+        template="price-check",
+        params={"shop": "Every shop", "products": 5, "valid_from": "2026-01-05"},
+        mode="multi",
+        quota=3,
+        priority=15,
+        on_failure="give_back",
+        mishaps=("released",),
+        rule={"every_minutes": 30},
+        since=timedelta(hours=1),
+        misfire="all",
+        misfire_limit=2,
+    ),
+    Rotation(
+        title="Fridge temperature",
+        executor=PHOTOS,
+        template="photo-check",
+        params={"shop": "Every shop", "photos": 1, "angle": "front", "hint": "The display"},
+        mode="single",
+        priority=30,
+        rule={"cron": "0 * * * *"},
+        since=timedelta(hours=2),
+        misfire="once",
+    ),
+    Rotation(
+        title="Opening photo",
+        executor=ANN,
+        template="photo-check",
+        params={"shop": "Nanjing Road", "photos": 1, "angle": "front"},
+        mode="single",
+        priority=50,
+        rule={"every_days": 2},
+        time_zone="Asia/Shanghai",
+        since=timedelta(days=2),
+    ),
+    Rotation(
+        title="Night count",
+        executor=STOCK,
+        template="stock-count",
+        params={"shop": "Harbour Street", "unit": "piece", "count_twice": True},
+        quota=2,
+        rule={"every_days": 1, "at": "02:00"},
+        time_zone="Europe/Berlin",
+        since=timedelta(0),
+        status="paused",
+    ),
+)
+# The rotation that is paused: what its resuming would change can be looked at.
+NIGHT = ROTATIONS[-1]

@@ -40,16 +40,16 @@ class Tally:
 
 
 class Mishaps:
-    """What the first hand-outs of some tasks end as; each is used up once."""
+    """What the first hand-outs of some tasks, by source and number, end as; each is used once."""
 
-    def __init__(self, planned: Mapping[int, Iterable[str]]) -> None:
+    def __init__(self, planned: Mapping[tuple[str, int], Iterable[str]]) -> None:
         self._lock = threading.Lock()
         self._left = {task: deque(ends) for task, ends in planned.items()}
 
-    def take(self, task: int) -> str:
+    def take(self, source: str, task: int) -> str:
         """The mishap that befalls this hand-out, "" for none."""
         with self._lock:
-            left = self._left.get(task)
+            left = self._left.get((source, task))
             return left.popleft() if left else ""
 
 
@@ -149,7 +149,7 @@ class Crew:
         self.tally.count("handed")
         in_a_hurry = self._stop.wait(_random.uniform(0.4, 1.6) * self._pace)
         # Nobody would be left to make up for a mishap after the end.
-        mishap = "" if in_a_hurry else self._mishaps.take(dispatch.task)
+        mishap = "" if in_a_hurry else self._mishaps.take(dispatch.source, dispatch.task)
         if mishap:
             self.tally.count(mishap)
         if mishap == "failed":

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
+from typing import Any
 
-from django.db.models import Sum
-
-from apps.dispatch.models import Dispatch, Membership, OnceTask, Stock
-from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.models import Dispatch, Stock
 from apps.dispatch.rules import policy
-from apps.dispatch.services.tasks import handed_of
+from apps.dispatch.rules.queue import Identity
+from taskplatform.demo.occurrence import Occurrence
 from taskplatform.demo.table import Column, cells_of
 
 State = Dispatch.State
@@ -36,7 +35,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the tasks are: hand-outs that count against their quotas, and open dispatches."""
+    """How far the work is: hand-outs that count against its quotas, and open dispatches."""
 
     counted: int
     quota: int
@@ -53,9 +52,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One task, its quota, what its stock counts, and every dispatch it ever had."""
+    """One occurrence, its quota, what its stock counts, and every dispatch it ever had."""
 
-    task: OnceTask
+    occurrence: Occurrence
     quota: int
     stock: int
     dispatches: Sequence[Dispatch]
@@ -80,7 +79,7 @@ class Outcome:
         for executor, rounds in self._by_executor():
             for before, _after in pairwise(rounds):
                 if not self._may_repeat(before):
-                    wrong.append(f"{executor} got {self.task.title!r} again")
+                    wrong.append(f"{executor} got {self.occurrence.title!r} again")
         return wrong
 
     def _by_executor(self) -> Iterator[tuple[str, list[Dispatch]]]:
@@ -90,23 +89,25 @@ class Outcome:
 
     def _may_repeat(self, before: Dispatch) -> bool:
         # Said here in words of its own: a check by the rule under test would prove nothing.
+        task = self.occurrence.task
         if before.state == State.RELEASED:
             return True
-        if before.state == State.FAILED and self.task.on_failure != policy.FINISH:
+        if before.state == State.FAILED and task.on_failure != policy.FINISH:
             return True
-        if before.state == State.EXPIRED and self.task.on_expiry == policy.GIVE_BACK:
+        if before.state == State.EXPIRED and task.on_expiry == policy.GIVE_BACK:
             return True
         ended = before.state in (State.SUCCEEDED, State.FAILED, State.EXPIRED)
-        return self.task.mode == policy.BLOCKING and ended
+        return task.mode == policy.BLOCKING and ended
 
     @property
     def cells(self) -> list[str]:
         """The row of the final table, in the order of COLUMNS."""
         ends = Counter(dispatch.state for dispatch in self.dispatches)
-        every = "all " if self.task.dispatch_times is None else ""
+        task = self.occurrence.task
+        every = "all " if task.dispatch_times is None else ""
         return [
-            self.task.title,
-            self.task.mode,
+            self.occurrence.title,
+            task.mode,
             f"{every}{self.quota}",
             str(len(self.dispatches)),
             str(ends[State.SUCCEEDED]),
@@ -139,36 +140,51 @@ class Check:
     breaches: Sequence[str]
 
 
-def quota_of(task: OnceTask) -> int:
-    """How often the task is to be handed out in all, "every member once" counted."""
-    if task.dispatch_times is not None:
-        return task.dispatch_times
-    if not task.executor.is_group:
-        return 1
-    return Membership.objects.filter(group=task.executor, user__enabled=True).count()
-
-
-def progress_of(tasks: Sequence[OnceTask]) -> Progress:
-    numbers = [task.pk for task in tasks]
-    stock = Stock.objects.filter(source=OnceTask.source, task__in=numbers)
+def progress_of(work: Sequence[Occurrence]) -> Progress:
     return Progress(
-        counted=stock.aggregate(total=Sum("handed"))["total"] or 0,
-        quota=sum(quota_of(task) for task in tasks),
-        open=_dispatches_of(tasks).filter(state=State.OPEN).count(),
+        counted=sum(_stock_of(work).values()),
+        quota=sum(occurrence.quota for occurrence in work),
+        open=sum(1 for dispatch in _dispatches_of(work) if dispatch.is_open),
     )
 
 
-def outcomes_of(tasks: Sequence[OnceTask]) -> list[Outcome]:
-    """The outcome of each task, in the order given."""
-    stock = handed_of(list(tasks))
-    dispatches: dict[int, list[Dispatch]] = defaultdict(list)
-    for dispatch in _dispatches_of(tasks).select_related("executor").order_by("pk"):
-        dispatches[dispatch.task].append(dispatch)
-    return [Outcome(task, quota_of(task), stock[task.pk], dispatches[task.pk]) for task in tasks]
+def outcomes_of(work: Sequence[Occurrence]) -> list[Outcome]:
+    """The outcome of each occurrence, in the order given."""
+    stock = _stock_of(work)
+    dispatches: dict[Identity, list[Dispatch]] = defaultdict(list)
+    for dispatch in _dispatches_of(work):
+        dispatches[_identity_of(dispatch)].append(dispatch)
+    return [
+        Outcome(each, each.quota, stock.get(each.identity, 0), dispatches[each.identity])
+        for each in work
+    ]
 
 
-def _dispatches_of(tasks: Iterable[OnceTask]) -> DispatchQuerySet:
-    return Dispatch.objects.filter(source=OnceTask.source, task__in=[task.pk for task in tasks])
+def _stock_of(work: Iterable[Occurrence]) -> dict[Identity, int]:
+    return {_identity_of(stock): stock.handed for stock in _rows_of(Stock, work)}
+
+
+def _dispatches_of(work: Iterable[Occurrence]) -> list[Dispatch]:
+    return sorted(_rows_of(Dispatch, work, "executor"), key=lambda dispatch: dispatch.pk)
+
+
+def _rows_of(model: Any, work: Iterable[Occurrence], *related: str) -> Iterator[Any]:
+    """The rows of these occurrences, with what they are related to."""
+    by_source: dict[str, list[Identity]] = defaultdict(list)
+    for occurrence in work:
+        by_source[occurrence.task.source].append(occurrence.identity)
+    for source, identities in by_source.items():
+        _, tasks, numbers = zip(*identities, strict=True)
+        rows = model.objects.filter(source=source, task__in=tasks, occurrence__in=numbers)
+        # The two conditions also let through an instant that only another task is due at.
+        wanted = set(identities)
+        for row in rows.select_related(*related):
+            if _identity_of(row) in wanted:
+                yield row
+
+
+def _identity_of(row: Stock | Dispatch) -> Identity:
+    return (row.source, row.task, row.occurrence)
 
 
 def checks_of(
@@ -183,7 +199,7 @@ def checks_of(
     return [
         Check(
             "every quota is met exactly" if everybody_works else "no quota is exceeded",
-            [f"{o.task.title}: {o.stock} of {o.quota}, {o.counting} counting" for o in off],
+            [f"{o.occurrence.title}: {o.stock} of {o.quota}, {o.counting} counting" for o in off],
         ),
         Check(
             "nobody was handed a task again that was over for them",

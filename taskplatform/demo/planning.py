@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 
 from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import transactional
-from apps.dispatch.models import Dispatch, Executor, OnceTask, Template
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import executors, tasks, templates
 from apps.dispatch.services.executors import member_names
 from taskplatform.demo.company import (
     PEOPLE,
+    ROTATIONS,
     ROUND,
     TEAMS,
     TEMPLATES,
     TOMORROW,
     Inspection,
+    Rotation,
     shop_of,
 )
 from taskplatform.demo.crew import Mishaps
+from taskplatform.demo.occurrence import Occurrence
 from taskplatform.demo.outcome import progress_of
 
 # Who the demo's tasks were planned by; nothing else tells them from other tasks.
@@ -46,27 +51,56 @@ def plan_round() -> list[OnceTask]:
     return _plan_round()
 
 
-def tasks_at_hand() -> list[OnceTask]:
-    """The demo's due tasks whose quotas can still be met now, in the order of planning.
+@transactional
+def plan_rotations() -> list[RotateTask]:
+    """The company and its rotations; [] when the demo has planned some before."""
+    _ensure_company()
+    if RotateTask.objects.filter(created_by=ACTOR).exists():
+        return []
+    return [_plan_rotation(rotation) for rotation in ROTATIONS]
 
-    Left out are those too old for executors to look back to, and those that somebody gave back
-    or lost and may not have again yet.
+
+def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
+    """The demo's due occurrences whose quotas can still be met now, in the order of planning.
+
+    Left out are those too old for executors to look back to, those of a rotation that will be
+    gone so many seconds later, and those that somebody gave back or lost and may not have again
+    yet.
     """
     now = clock.now()
-    oldest = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS) + _MARGIN
+    return [
+        occurrence
+        for occurrence in [*_once_due(now), *_rotations_due(now, now + timedelta(seconds=seconds))]
+        if occurrence.at > now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS) + _MARGIN
+        and not progress_of([occurrence]).is_complete
+        and not _is_kept_from_somebody(occurrence, now)
+    ]
+
+
+def _once_due(now: datetime) -> list[Occurrence]:
+    oldest = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
     due = OnceTask.objects.filter(
         created_by=ACTOR, status=OnceTask.Status.ACTIVE, start_at__gt=oldest, start_at__lte=now
     )
     return [
-        task
-        for task in due.select_related("executor").order_by("pk")
-        if not progress_of([task]).is_complete and not _is_kept_from_somebody(task, now)
+        Occurrence(task, task.start_at) for task in due.select_related("executor").order_by("pk")
     ]
 
 
-def _is_kept_from_somebody(task: OnceTask, now: datetime) -> bool:
-    dispatches = Dispatch.objects.of(task.source, task.pk, task.occurrence)
-    cooling_since = now - timedelta(seconds=task.lease_seconds)
+def _rotations_due(now: datetime, later: datetime) -> list[Occurrence]:
+    """What is due now and will still be later."""
+    active = RotateTask.objects.filter(created_by=ACTOR, status=RotateTask.Status.ACTIVE)
+    return [
+        Occurrence(task, at)
+        for task in active.select_related("executor").order_by("pk")
+        for at in task.due(now).occurrences
+        if at in task.due(later).occurrences
+    ]
+
+
+def _is_kept_from_somebody(occurrence: Occurrence, now: datetime) -> bool:
+    dispatches = Dispatch.objects.of(*occurrence.identity)
+    cooling_since = now - timedelta(seconds=occurrence.task.lease_seconds)
     return dispatches.filter(
         Q(state=Dispatch.State.CANCELLED) | Q(holds_stock=False, finished_at__gt=cooling_since)
     ).exists()
@@ -81,14 +115,15 @@ def quota_of_round() -> int:
     )
 
 
-def mishaps_of(tasks: Sequence[OnceTask]) -> Mishaps:
-    """What goes wrong first at those tasks that nobody has had yet."""
-    planned = {inspection.title: inspection.mishaps for inspection in ROUND}
+def mishaps_of(work: Sequence[Occurrence]) -> Mishaps:
+    """What goes wrong first with those tasks that nobody has had yet."""
+    planned = {each.title: each.mishaps for each in (*ROUND, *ROTATIONS)}
+    tasks_at_work = {(each.task.source, each.task.pk): each.task for each in work}
     return Mishaps(
         {
-            task.pk: planned.get(task.title.partition(", ")[0], ())
-            for task in tasks
-            if not Dispatch.objects.of(task.source, task.pk, task.occurrence).exists()
+            (source, pk): planned.get(task.title.partition(", ")[0], ())
+            for (source, pk), task in tasks_at_work.items()
+            if not Dispatch.objects.filter(source=source, task=pk).exists()
         }
     )
 
@@ -128,11 +163,38 @@ def _plan(inspection: Inspection, shop: str, *, later: timedelta = timedelta(0))
         actor=ACTOR,
         title=f"{inspection.title}, {shop}",
         executor=executors.find(inspection.executor),
-        template=templates.find_usable(inspection.template),
         params={"shop": shop, **inspection.params},
         start_at=clock.now() + later,
-        mode=inspection.mode,
-        dispatch_times=inspection.quota,
-        priority=inspection.priority,
-        on_failure=inspection.on_failure,
+        **_terms_of(inspection),
     )
+
+
+def _plan_rotation(rotation: Rotation) -> RotateTask:
+    start_at = clock.now().replace(second=0, microsecond=0) - rotation.since
+    rule = dict(rotation.rule)
+    if "every_days" in rule:
+        rule.setdefault("at", f"{start_at.astimezone(ZoneInfo(rotation.time_zone)):%H:%M}")
+    return tasks.create_task(
+        RotateTask,
+        actor=ACTOR,
+        title=rotation.title,
+        executor=executors.find(rotation.executor),
+        params=dict(rotation.params),
+        start_at=start_at,
+        rule=rule,
+        time_zone=rotation.time_zone,
+        misfire=rotation.misfire,
+        misfire_limit=rotation.misfire_limit,
+        status=rotation.status,
+        **_terms_of(rotation),
+    )
+
+
+def _terms_of(inspection: Inspection) -> dict[str, Any]:
+    return {
+        "template": templates.find_usable(inspection.template),
+        "mode": inspection.mode,
+        "dispatch_times": inspection.quota,
+        "priority": inspection.priority,
+        "on_failure": inspection.on_failure,
+    }

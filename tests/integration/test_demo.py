@@ -11,12 +11,22 @@ import pytest
 from django.core import serializers
 from django.core.management import CommandError, call_command
 
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, Template
-from apps.dispatch.services import ending, executors, pull, templates
+from apps.dispatch.models import (
+    Dispatch,
+    Executor,
+    Membership,
+    OnceTask,
+    RotateTask,
+    Stock,
+    Template,
+)
+from apps.dispatch.services import ending, executors, pull, tasks, templates
 from apps.journal.models import JournalEntry
 from taskplatform.demo import planning
 from taskplatform.demo.company import ANN, PHOTOS, ROUND
-from taskplatform.demo.outcome import checks_of, outcomes_of
+from taskplatform.demo.insight import insights
+from taskplatform.demo.occurrence import Occurrence
+from taskplatform.demo.outcome import Progress, checks_of, outcomes_of, progress_of
 from tests.frozen import FrozenClock
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +39,7 @@ def demo(*arguments: str, **options: Any) -> str:
 
 
 def all_rows() -> str:
-    models = (Executor, Membership, Template, OnceTask, Dispatch, JournalEntry)
+    models = (Executor, Membership, Template, OnceTask, RotateTask, Dispatch, Stock, JournalEntry)
     return serializers.serialize(
         "json", [row for model in models for row in model._default_manager.order_by("pk")]
     )
@@ -41,6 +51,15 @@ def hand_out(name: str) -> Dispatch:
     return taken
 
 
+def pause_all_but_the_entrance_photo() -> None:
+    OnceTask.objects.exclude(executor__name=ANN).update(status="paused")
+    RotateTask.objects.update(status="paused")
+
+
+def titles_at_hand(**options: Any) -> list[str]:
+    return [occurrence.title for occurrence in planning.work_at_hand(**options)]
+
+
 def succeed(dispatch: Dispatch, clock: FrozenClock) -> None:
     assert ending.end(dispatch, "succeeded", now=clock.instant)
 
@@ -48,7 +67,12 @@ def succeed(dispatch: Dispatch, clock: FrozenClock) -> None:
 class TestPlanning:
     def test_first_run_plans_the_company_and_a_round(self, frozen_clock: FrozenClock) -> None:
         """S0.2, S0.5: templates, people in several groups, tasks of every mode."""
-        assert demo() == "Planned a round of 11 tasks for the shop Nanjing Road.\n"
+        planned = demo().splitlines()
+        assert planned[:2] == [
+            "Planned a round of 11 tasks for the shop Nanjing Road.",
+            "Planned 4 rotations:",
+        ]
+        assert "    Opening photo for uid_ann: every 2 days at 17:00, Asia/Shanghai" in planned
         assert Executor.objects.users().count() == 20
         assert Executor.objects.groups().count() == 3
         assert Membership.objects.filter(user__name="uid_grace").count() == 2
@@ -62,7 +86,7 @@ class TestPlanning:
         demo()
         before = all_rows()
         frozen_clock.advance(seconds=60)
-        assert "83 hand-outs of 10 tasks are left" in demo()
+        assert "95 hand-outs are left, of 10 tasks and 6 occurrences of rotations." in demo()
         assert all_rows() == before
 
     def test_run_after_an_operators_changes_keeps_them(self, frozen_clock: FrozenClock) -> None:
@@ -76,7 +100,7 @@ class TestPlanning:
 
     def test_run_when_everything_is_handed_out_says_so(self, frozen_clock: FrozenClock) -> None:
         demo()
-        OnceTask.objects.exclude(executor__name=ANN).update(status="paused")
+        pause_all_but_the_entrance_photo()
         succeed(hand_out(ANN), frozen_clock)
         before = all_rows()
         assert "nothing of it is left to hand out" in demo()
@@ -86,6 +110,7 @@ class TestPlanning:
         self, frozen_clock: FrozenClock
     ) -> None:
         demo()
+        RotateTask.objects.update(status="paused")
         frozen_clock.advance(hours=5, seconds=1)
         assert "demo --fresh" in demo()
 
@@ -93,9 +118,11 @@ class TestPlanning:
         self, frozen_clock: FrozenClock
     ) -> None:
         demo()
-        assert demo("--fresh") == "Planned a round of 10 tasks for the shop Harbour Street.\n"
+        again = demo("--fresh")
+        assert again.startswith("Planned a round of 10 tasks for the shop Harbour Street.\n\n")
         frozen_clock.advance(hours=25)
-        assert demo("--fresh") == "Planned a round of 11 tasks for the shop 王府井店.\n"
+        assert demo("--fresh").startswith("Planned a round of 11 tasks for the shop 王府井店.\n")
+        assert RotateTask.objects.count() == 4
 
     def test_silent_run_prints_nothing(self, frozen_clock: FrozenClock) -> None:
         assert demo(verbosity=0) == ""
@@ -106,33 +133,67 @@ class TestPlanning:
         assert hand_out(ANN).title == "Entrance photo, Nanjing Road"
 
 
-class TestTasksAtHand:
+class TestWorkAtHand:
     def test_task_given_back_is_left_out_while_somebody_may_not_have_it(
         self, frozen_clock: FrozenClock
     ) -> None:
         """S0.28: its quota could need the one who is cooling down."""
         demo()
+        RotateTask.objects.update(status="paused")
         given_back = hand_out("uid_ben")
         ending.release(dispatch=given_back, actor="uid_ben")
-        assert given_back.task not in [task.pk for task in planning.tasks_at_hand()]
+        assert given_back.title not in titles_at_hand()
         frozen_clock.advance(seconds=3600)
-        assert given_back.task in [task.pk for task in planning.tasks_at_hand()]
+        assert given_back.title in titles_at_hand()
 
     def test_task_still_open_is_at_hand(self, frozen_clock: FrozenClock) -> None:
         demo()
         held = hand_out(ANN)
-        assert held.task in [task.pk for task in planning.tasks_at_hand()]
+        assert held.title in titles_at_hand()
         succeed(held, frozen_clock)
-        assert held.task not in [task.pk for task in planning.tasks_at_hand()]
+        assert held.title not in titles_at_hand()
+
+    def test_rotations_add_the_occurrences_that_their_misfire_rules_let_through(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.9, S0.22: each with a stock of its own; of the paused one nothing."""
+        demo()
+        rotating = [title for title in titles_at_hand() if " at " in title]
+        assert rotating == [
+            *(f"Till check at {time}" for time in ("08:00", "08:30", "09:00")),
+            *(f"Fridge temperature at {time}" for time in ("08:00", "09:00")),
+            "Opening photo at 09:00",
+        ]
+
+    def test_occurrence_that_ends_before_the_crew_does_is_left_out(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        demo()
+        frozen_clock.advance(minutes=29, seconds=30)
+        tills = [title for title in titles_at_hand(seconds=40) if "Till" in title]
+        assert tills == ["Till check at 08:30", "Till check at 09:00"]
+
+    def test_one_that_came_due_since_is_at_hand_again(self, frozen_clock: FrozenClock) -> None:
+        """S0.9: what was handed out of an occurrence says nothing about the next."""
+        demo()
+        OnceTask.objects.update(status="paused")
+        while isinstance(taken := pull.take_next(executors.find(ANN)), Dispatch):
+            succeed(taken, frozen_clock)
+        assert [title for title in titles_at_hand() if "Fridge" in title] == []
+        frozen_clock.advance(hours=1)
+        assert [title for title in titles_at_hand() if "Fridge" in title] == [
+            "Fridge temperature at 10:00"
+        ]
 
     def test_mishaps_spare_a_task_that_somebody_has_had(self, frozen_clock: FrozenClock) -> None:
         demo()
+        RotateTask.objects.update(status="paused")
         fridge = hand_out("uid_ben")
-        at_hand = planning.tasks_at_hand()
-        mishaps = planning.mishaps_of(at_hand)
-        assert mishaps.take(fridge.task) == ""
+        work = planning.work_at_hand()
+        mishaps = planning.mishaps_of(work)
+        assert mishaps.take("once", fridge.task) == ""
         planned = [end for inspection in ROUND for end in inspection.mishaps]
-        befall = [mishaps.take(task.pk) for task in at_hand for _ in range(3)]
+        befall = [mishaps.take("once", each.task.pk) for each in work for _ in range(3)]
         assert len([end for end in befall if end]) == len(planned) - 2
 
     def test_quota_of_a_round_counts_every_member(self, frozen_clock: FrozenClock) -> None:
@@ -146,7 +207,7 @@ class TestChecks:
     """I1, I5: the checks of the final table find what they are there for."""
 
     def breaches(self, clock: FrozenClock, *, everybody: bool = True) -> list[str]:
-        outcomes = outcomes_of(planning.tasks_at_hand())
+        outcomes = outcomes_of(planning.work_at_hand())
         checks = checks_of(
             outcomes, since=clock.instant - timedelta(hours=1), everybody_works=everybody
         )
@@ -156,7 +217,7 @@ class TestChecks:
     def held(self, frozen_clock: FrozenClock) -> Dispatch:
         """The only task that is left, open, and its stock taken."""
         demo()
-        OnceTask.objects.exclude(executor__name=ANN).update(status="paused")
+        pause_all_but_the_entrance_photo()
         return hand_out(ANN)
 
     def test_open_dispatch_is_told(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
@@ -164,7 +225,7 @@ class TestChecks:
 
     def test_unmet_quota_counts_only_when_everybody_works(self, frozen_clock: FrozenClock) -> None:
         demo()
-        assert len(self.breaches(frozen_clock)) == 10
+        assert len(self.breaches(frozen_clock)) == 16
         assert self.breaches(frozen_clock, everybody=False) == []
 
     def test_two_open_at_once_are_told(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
@@ -192,6 +253,57 @@ class TestChecks:
         succeed(hand_out(ANN), frozen_clock)
         hand_out(ANN)
         assert not [breach for breach in self.breaches(frozen_clock) if "was handed" in breach]
+
+    def test_hand_outs_of_an_occurrence_count_for_it_alone(self, frozen_clock: FrozenClock) -> None:
+        """S0.9, S0.10, I6: neither another occurrence nor a once task of the same number."""
+        demo()
+        OnceTask.objects.update(status="paused")
+        succeed(hand_out(ANN), frozen_clock)
+        succeed(hand_out(ANN), frozen_clock)
+        work = [
+            Occurrence(task, at)
+            for task in RotateTask.objects.exclude(status="paused")
+            for at in task.due(frozen_clock.instant).occurrences
+        ]
+        met = [outcome.occurrence.title for outcome in outcomes_of(work) if outcome.is_met]
+        assert met == ["Fridge temperature at 08:00", "Opening photo at 09:00"]
+        assert progress_of(work) == Progress(counted=2, quota=12, open=0)
+
+
+class TestInsights:
+    """What the demo prints of preview, explain and what-if."""
+
+    def test_preview_explain_and_what_if_are_told_and_nothing_is_written(
+        self, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.31: worked out by the services that the pages use."""
+        demo()
+        before = all_rows()
+        told = list(insights())
+        assert all_rows() == before
+        assert told[:3] == [
+            "What would uid_ann get until 2026-03-03 09:00? (preview)",
+            "    now  Entrance photo, Nanjing Road",
+            "    now  Opening photo",
+        ]
+        assert "    not_due: It is due at 2026-03-03 09:00." in told
+        assert "    gid_stock_count would get 4 in place of 3:" in told
+        assert "    + 2026-03-03 01:00  Night count" in told
+
+    def test_a_task_that_was_had_is_explained_so(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        succeed(hand_out(ANN), frozen_clock)
+        told = "\n".join(insights())
+        assert "already_taken: uid_ann has had it as dispatch " in told
+        assert "quota_used: All 1 hand-outs of it are used up." in told
+
+    def test_what_is_gone_is_not_told_of(self, frozen_clock: FrozenClock) -> None:
+        demo()
+        night = RotateTask.objects.get(title="Night count")
+        tasks.delete_task(task=night, actor="olga")
+        OnceTask.objects.update(status="deleted")
+        RotateTask.objects.update(status="deleted")
+        assert list(insights())[1:] == ["    nothing"]
 
 
 class TestRefusals:

@@ -11,13 +11,24 @@ import pytest
 from apps.dispatch.models import Dispatch, Executor, OnceTask
 from apps.dispatch.rules.params import check_params, check_schema
 from apps.dispatch.rules.policy import keeps_stock
-from taskplatform.demo.company import PEOPLE, ROUND, SHOPS, TEAMS, TEMPLATES, TOMORROW, shop_of
+from taskplatform.demo.company import (
+    PEOPLE,
+    ROTATIONS,
+    ROUND,
+    SHOPS,
+    TEAMS,
+    TEMPLATES,
+    TOMORROW,
+    shop_of,
+)
 from taskplatform.demo.crew import Mishaps, Tally
+from taskplatform.demo.occurrence import Occurrence
 from taskplatform.demo.outcome import COLUMNS, Outcome, Progress
 from taskplatform.demo.progress import LINE_CELLS, ProgressLine
 from taskplatform.demo.table import Column, cells_of, fit, lines_of
 
 GROUPS = {team.name: team for team in TEAMS}
+MOMENT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 class TestTable:
@@ -72,7 +83,9 @@ class TestRound:
     def test_schemas_are_schemas(self, name: str) -> None:
         check_schema(TEMPLATES[name])
 
-    @pytest.mark.parametrize("inspection", [*ROUND, TOMORROW], ids=lambda part: part.title)
+    @pytest.mark.parametrize(
+        "inspection", [*ROUND, TOMORROW, *ROTATIONS], ids=lambda part: part.title
+    )
     def test_params_fit_their_template(self, inspection: Any) -> None:
         check_params(TEMPLATES[inspection.template], {"shop": "x", **inspection.params})
 
@@ -83,13 +96,21 @@ class TestRound:
         assert len(TEAMS) == 3
         assert 0 < len(members) - len(PEOPLE) < 5
 
-    @pytest.mark.parametrize("inspection", ROUND, ids=lambda part: part.title)
+    @pytest.mark.parametrize("inspection", [*ROUND, *ROTATIONS], ids=lambda part: part.title)
     def test_mishaps_leave_enough_people_for_the_quota(self, inspection: Any) -> None:
         policy = OnceTask(on_failure=inspection.on_failure).policy
         lost = [end for end in inspection.mishaps if not keeps_stock(policy, end)]
         if inspection.mode == "multi" and inspection.executor in GROUPS:
             members = len(GROUPS[inspection.executor].members)
             assert (inspection.quota or members) + len(lost) <= members
+
+    def test_rotations_are_of_every_kind_and_misfire(self) -> None:
+        """S0.4, S0.11: what the demo shows of rotations."""
+        kinds = {kind for rotation in ROTATIONS for kind in rotation.rule}
+        assert kinds == {"every_minutes", "every_days", "at", "cron"}
+        assert {rotation.misfire for rotation in ROTATIONS} == {"skip", "once", "all"}
+        assert [rotation.status for rotation in ROTATIONS].count("paused") == 1
+        assert {rotation.executor[:4] for rotation in ROTATIONS} == {"gid_", "uid_"}
 
     def test_every_round_inspects_a_shop_of_its_own(self) -> None:
         shops = [shop_of(number) for number in range(1, 3 * len(SHOPS) + 1)]
@@ -101,14 +122,13 @@ class TestRound:
 def dispatch(
     name: str, state: str = "succeeded", *, round_: int = 0, holds: bool = True
 ) -> Dispatch:
-    moment = datetime(2026, 3, 2, 9, tzinfo=UTC)
     return Dispatch(
         executor=Executor(name=name),
         state=state,
         round=round_,
         holds_stock=holds,
-        dispatched_at=moment,
-        finished_at=moment,
+        dispatched_at=MOMENT,
+        finished_at=MOMENT,
     )
 
 
@@ -116,7 +136,7 @@ def outcome(
     dispatches: Sequence[Dispatch], *, quota: int = 3, stock: int = 3, **fields: Any
 ) -> Outcome:
     task = OnceTask(**{"title": "Shelf", "mode": "multi", "dispatch_times": quota, **fields})
-    return Outcome(task, quota, stock, dispatches)
+    return Outcome(Occurrence(task, MOMENT), quota, stock, dispatches)
 
 
 class TestOutcome:
@@ -184,10 +204,16 @@ class TestOutcome:
 
 class TestMishaps:
     def test_each_befalls_one_hand_out_of_its_task(self) -> None:
-        mishaps = Mishaps({7: ("failed", "released"), 8: ()})
-        assert [mishaps.take(task) for task in (7, 8, 7, 7, 9)] == [
+        mishaps = Mishaps({("once", 7): ("failed", "released"), ("once", 8): ()})
+        assert [mishaps.take("once", task) for task in (7, 8, 7, 7, 9)] == [
             *("failed", "", "released", "", ""),
         ]
+
+    def test_once_task_and_rotation_of_one_number_have_their_own(self) -> None:
+        """S0.10: equal ids of two kinds are never taken for one another."""
+        mishaps = Mishaps({("once", 7): ("failed",), ("rotate", 7): ("released",)})
+        assert [mishaps.take("rotate", 7), mishaps.take("rotate", 7)] == ["released", ""]
+        assert mishaps.take("once", 7) == "failed"
 
 
 class TestProgressLine:

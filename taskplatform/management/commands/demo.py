@@ -16,11 +16,13 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
 from apps.common.errors import PlatformError
-from apps.dispatch.models import OnceTask
+from apps.dispatch.models import OnceTask, RotateTask
 from taskplatform import sdk
 from taskplatform.demo import planning
 from taskplatform.demo.company import PEOPLE, TEAMS
 from taskplatform.demo.crew import Crew, check_server
+from taskplatform.demo.insight import insights
+from taskplatform.demo.occurrence import Occurrence
 from taskplatform.demo.outcome import (
     COLUMNS,
     Check,
@@ -38,11 +40,14 @@ MOST_SECONDS = 3600
 PACE = 1 / 16
 LOOK_EVERY_SECONDS = 0.25
 MOST_BREACHES = 10
+# Executors that were told to stop finish what they are at.
+LAST_PIECE_SECONDS = 10
 
 
 class Command(BaseCommand):
     help = (
-        f"Plans demo data, once: {EVERYBODY} users in {len(TEAMS)} groups and a round of tasks. "
+        f"Plans demo data, once: {EVERYBODY} users in {len(TEAMS)} groups, rotations and "
+        "a round of tasks. "
         "With --clients, simulated executors carry the tasks out over HTTP."
     )
 
@@ -81,20 +86,36 @@ class Command(BaseCommand):
 
     def _plan(self, *, fresh: bool) -> None:
         planned = planning.plan_round() if fresh else planning.plan_first_round()
-        left = planning.tasks_at_hand()
+        rotations = planning.plan_rotations()
+        left = planning.work_at_hand()
         if planned:
             shop = planned[0].params["shop"]
             self._tell(f"Planned a round of {len(planned)} tasks for the shop {shop}.")
-        elif left:
+        if rotations:
+            self._tell(f"Planned {len(rotations)} rotations:")
+            self._tell_rotations(rotations)
+        if not planned and left:
             self._tell(
-                f"The demo data is there; {progress_of(left).left} hand-outs of {len(left)} tasks "
-                "are left."
+                f"The demo data is there; {progress_of(left).left} hand-outs are left, of "
+                f"{_counted(left)}."
             )
-        else:
+        elif not planned and not rotations:
             self._tell(
                 "The demo data is there, and nothing of it is left to hand out. Plan another round "
                 "with: manage.py demo --fresh"
             )
+        self._tell_insights()
+
+    def _tell_rotations(self, rotations: Sequence[RotateTask]) -> None:
+        for task in rotations:
+            paused = ", paused" if task.status == RotateTask.Status.PAUSED else ""
+            self._tell(f"    {task.title} for {task.executor}: {task.summary}{paused}")
+
+    def _tell_insights(self) -> None:
+        if not self.is_silent:
+            self._tell("")
+            for line in insights():
+                self._tell(line)
 
     # --- Playing ------------------------------------------------------------------------------
 
@@ -106,14 +127,14 @@ class Command(BaseCommand):
         # Spread over the groups.
         uids = [list(PEOPLE)[position * EVERYBODY // clients] for position in range(clients)]
         _demand_server(url, key, uids[0])
-        tasks = self._tasks_to_play(fresh=options["fresh"])
-        self._tell(f"{clients} executors work on {len(tasks)} tasks for at most {seconds} s.")
-        crew = Crew(url, key, uids, pace=seconds * PACE, mishaps=planning.mishaps_of(tasks))
+        work = self._work_to_do(seconds, fresh=options["fresh"])
+        self._tell(f"{clients} executors work on {_counted(work)} for at most {seconds} s.")
+        crew = Crew(url, key, uids, pace=seconds * PACE, mishaps=planning.mishaps_of(work))
         since = clock.now()
-        took = self._watch(crew, tasks, seconds)
+        took = self._watch(crew, work, seconds)
         if crew.trouble:
             raise CommandError(crew.trouble)
-        outcomes = outcomes_of(tasks)
+        outcomes = outcomes_of(work)
         checks = checks_of(outcomes, since=since, everybody_works=clients == EVERYBODY)
         checks.append(Check("every repeated callback gets its first answer", crew.broken_repeats))
         self._tell_outcomes(outcomes)
@@ -123,24 +144,28 @@ class Command(BaseCommand):
             "callbacks were lost on purpose and asked for again."
         )
         self._judge(checks, time_was_up=took >= seconds)
+        self._tell_insights()
 
-    def _tasks_to_play(self, *, fresh: bool) -> list[OnceTask]:
+    def _work_to_do(self, seconds: int, *, fresh: bool) -> list[Occurrence]:
         """What is left to do, and a new round when that is less than half of one."""
         planned = planning.plan_round() if fresh else planning.plan_first_round()
-        left = planning.tasks_at_hand()
+        planning.plan_rotations()
+        # An occurrence that is over before the crew is done could not be met.
+        lasting = seconds + LAST_PIECE_SECONDS
+        left = planning.work_at_hand(seconds=lasting)
         if not planned and progress_of(left).left < planning.quota_of_round() / 2:
-            planned = planning.plan_round()
-            left = planning.tasks_at_hand()
+            planning.plan_round()
+            left = planning.work_at_hand(seconds=lasting)
         return left
 
-    def _watch(self, crew: Crew, tasks: Sequence[OnceTask], seconds: int) -> float:
+    def _watch(self, crew: Crew, work: Sequence[Occurrence], seconds: int) -> float:
         """Show the progress until all is handed out or the time is up; the seconds it took."""
         begun = time.monotonic()
         took = 0.0
         shown = ProgressLine(self._write, in_place=self.stdout.isatty())
         with _hushed_client(), crew, closing(shown) as line:
             while took < seconds and crew.wait(LOOK_EVERY_SECONDS):
-                progress = progress_of(tasks)
+                progress = progress_of(work)
                 took = time.monotonic() - begun
                 line.show(took, progress, crew.tally)
                 if progress.is_complete:
@@ -167,6 +192,11 @@ class Command(BaseCommand):
         if broken:
             hint = "; the time was up, so give more of it with --seconds" if time_was_up else ""
             raise CommandError(f"{broken} of {len(checks)} promises were broken{hint}.")
+
+
+def _counted(work: Sequence[Occurrence]) -> str:
+    once = sum(1 for occurrence in work if isinstance(occurrence.task, OnceTask))
+    return f"{once} tasks and {len(work) - once} occurrences of rotations"
 
 
 def _demand_range(option: str, value: int, most: int) -> None:
