@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from apps.common import ids
 from apps.common.db import insert_rows
@@ -58,6 +58,19 @@ def write(entries: Sequence[Entry]) -> None:
             for entry, number in zip(entries, ids.next_ids(len(entries)), strict=True)
         ],
     )
+
+
+def write_once(entry: Entry, number: int) -> bool:
+    """Append the entry under an id that was made before; False when it is there already.
+
+    So a repeat is told by its id, also while the first one is not yet committed.
+    """
+    try:
+        with transaction.atomic():
+            insert_rows(JournalEntry, [_row(entry, number)])
+    except IntegrityError:
+        return False
+    return True
 
 
 def _row(entry: Entry, number: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import tablib  # type: ignore[import-untyped]
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.signing import BadSignature, Signer
 from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
@@ -24,6 +25,7 @@ from django.utils.translation import gettext_lazy as _
 from import_export import resources
 from import_export.results import Result, RowResult
 
+from apps.common import ids
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.csv_text import CsvForm, plain_cell
 from apps.common.admin.display import shown_text
@@ -32,6 +34,7 @@ from apps.common.errors import FieldError, Invalid, PlatformError
 
 logger = logging.getLogger(__name__)
 
+SALT = "import"
 MOST_EXPORTED = 10_000
 MOST_EXPORTED_BYTES = 32 * 1_048_576
 CHUNK = 500
@@ -170,6 +173,13 @@ class CsvExchange(PlatformModelAdmin):
         """The rows with whatever their cells show."""
         return rows
 
+    def once(self, request: HttpRequest) -> int | None:
+        """The id that was made for this import when its trial was shown; None without one."""
+        try:
+            return int(Signer(salt=SALT).unsign(request.POST.get("once", "")))
+        except BadSignature:
+            return None
+
     # --- pages ------------------------------------------------------------------------------------
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -227,6 +237,7 @@ class CsvExchange(PlatformModelAdmin):
                 "refused": refused,
                 "told": told,
                 "text": form.cleaned_data["text"],
+                "once": Signer(salt=SALT).sign(str(ids.next_id())),
                 **self._preview(result),
             }
         return TemplateResponse(request, "admin/exchange_import.html", context)

@@ -21,13 +21,15 @@ from apps.common.admin.display import MASK, is_masked, masked, shown_text, unmas
 from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
-from apps.common.errors import Invalid, PlatformError
+from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.common.serializers import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
 from apps.dispatch.services.audit import take_version
 from apps.dispatch.services.tasks import Edit
+from apps.journal import services as journal
 from apps.journal.admin.words import name_of, value_of
+from apps.journal.models import Source
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 NONE = "none"
@@ -62,6 +64,7 @@ class TaskResource(ServiceResource):
 
     A cell that is empty, missing or as it was exported leaves its field as it is. `rows` and
     `executors` are what the operator may see; `shows_params` is off for who may not see params.
+    With the same `once` rows are imported one time only.
     """
 
     class Meta(ServiceResource.Meta):
@@ -74,12 +77,14 @@ class TaskResource(ServiceResource):
         rows: QuerySet[Any],
         executors: QuerySet[Executor],
         shows_params: bool,
+        once: int | None = None,
     ) -> None:
         super().__init__()
         self.actor = actor
         self.rows = rows
         self.executors = executors
         self.shows_params = shows_params
+        self.once = once
         self.now = clock.now()
         self._found: dict[int, Any] = {}
         self._named: set[int] = set()
@@ -126,10 +131,27 @@ class TaskResource(ServiceResource):
         # Executors are locked at the end alone, and never by a trial: their pulls wait for it.
         if is_trial:
             return
+        self._demand_first()
         if self._meta.model is RotateTask:
             tasks.lock_room(RotateTask, self._given_more)
             tasks.demand_rooms(self._given_more)
         tasks.tell(self._edits)
+
+    def _demand_first(self) -> None:
+        """Conflict when this import has been made already: new tasks would be there twice."""
+        if self.once is None or not self._edits:
+            return
+        entry = journal.Entry(
+            at=self.now,
+            source=Source.PLAN,
+            subject_id=self.once,
+            event="tasks_imported",
+            type_or_task=self._meta.model.source,
+            actor=self.actor,
+            data={"rows": len(self._edits)},
+        )
+        if not journal.write_once(entry, self.once):
+            raise Conflict(gettext("This form was sent before, and its rows are imported already."))
 
     def _plan(self, instance: Any, row: Mapping[str, str]) -> Edit:
         for name in ("title", "executor"):
@@ -334,6 +356,7 @@ class TaskExchange(CsvExchange):
             rows=self.with_related(self.get_queryset(request)),
             executors=Executor.objects.visible_to(request.user),
             shows_params=self.has_payload_permission(request),
+            once=self.once(request),
         )
 
     def with_related(self, rows: QuerySet[Any]) -> QuerySet[Any]:

@@ -107,17 +107,17 @@ def copy(
     told: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
 
     def copied(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:
-        made: dict[str, str] = {}
+        made: list[str] = []
         for executor in executors:
             try:
-                copy, edit = _copy(task, executor, now=now, **told)
+                _made, edit = _copy(task, executor, now=now, **told)
             except PlatformError as error:
                 yield Refusal(task.pk, error.detail, executor.name)
                 continue
-            made[executor.name] = f"{copy.source}:{copy.pk}"
+            made.append(executor.name)
             yield edit
         if made:
-            after = {"copies": made}
+            after = {"copies": ", ".join(made)}
             entry = edit_entry(task, "task_copied", now=now, after=after, **told)
             yield Edit(frozenset(), entry)
 

@@ -138,6 +138,25 @@ def test_new_rotations_are_planned_by_the_parts_of_their_rules(admin_client: Cli
     }
 
 
+def test_form_that_is_sent_twice_imports_once(admin_client: Client) -> None:
+    """New tasks would be there twice; the same file can be tried and imported anew."""
+    factories.user()
+    text = as_csv({"title": "T", "executor": "uid_alice"})
+    form = form_of(try_it(admin_client, text), "confirmed")
+    assert admin_client.post(f"{ONCE}import/", form).status_code == 302
+    told = JournalEntry.objects.get(event="tasks_imported")
+    assert (told.actor, told.data) == ("admin:admin", {"rows": 1})
+
+    again = admin_client.post(f"{ONCE}import/", form)
+
+    assert "This form was sent before, and its rows are imported already." in text_of(again)
+    assert OnceTask.objects.count() == 1
+    import_it(admin_client, text)
+    assert OnceTask.objects.count() == 2
+    forged = {**form, "once": "123:abc"}
+    assert admin_client.post(f"{ONCE}import/", forged).status_code == 302
+
+
 # --- out and in again -----------------------------------------------------------------------------
 @pytest.fixture
 def odd_tasks(frozen_clock: FrozenClock) -> None:
@@ -512,6 +531,16 @@ def test_import_that_loses_a_lock_is_run_again_as_a_whole(
 
     assert "Imported: 3 new" in text_of(page)
     assert (OnceTask.objects.count(), len(calls)) == (3, 5)
+
+
+@pytest.mark.mariadb
+def test_form_that_is_sent_twice_at_once_imports_once(racers: Any, admin_client: Client) -> None:
+    factories.user()
+    text = as_csv({"title": "T", "executor": "uid_alice"})
+    form = form_of(try_it(admin_client, text), "confirmed")
+    race = racers([lambda: admin_client.post(f"{ONCE}import/", form)] * 4)
+    assert sorted(answer.status_code for answer in race.results) == [200, 200, 200, 302]
+    assert OnceTask.objects.count() == 1
 
 
 @pytest.mark.mariadb
