@@ -1,0 +1,266 @@
+"""Imports of tasks that are refused, in whole or never twice: S0.23, S0.32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.dispatch.models import OnceTask, OperatorScope, RotateTask
+from apps.dispatch.services import tasks
+from tests import factories
+from tests.integration.dispatch.test_admin_task_exchange import (
+    ONCE,
+    ROTATE,
+    as_csv,
+    everything,
+    export,
+    import_it,
+    refusals,
+    try_it,
+)
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+# --- what is wrong --------------------------------------------------------------------------------
+WRONG: list[tuple[dict[str, str], str]] = [
+    ({"id": "999"}, "There is no once task '999'; leave the cell empty for a new one."),
+    ({"id": "abc"}, "There is no once task 'abc'; leave the cell empty for a new one."),
+    ({"title": ""}, "A new task needs a cell in the column title."),
+    ({"executor": ""}, "A new task needs a cell in the column executor."),
+    ({"executor": "uid_nobody"}, "There is no executor 'uid_nobody'."),
+    ({"start_at": "soon"}, "'soon' is not a time; write for example 2026-03-31T09:30:00Z."),
+    ({"start_at": "9999-12-31T23:59:59Z"}, "'9999-12-31T23:59:59Z' is not a time;"),
+    ({"end_at": "2001-01-01"}, "The task ends before it starts;"),
+    ({"mode": "many"}, "'many' is no mode; choose one of single, multi, blocking."),
+    ({"status": "deleted"}, "A new task is active or paused."),
+    ({"dispatch_times": "1.5"}, "'1.5' is not a whole number."),
+    ({"dispatch_times": "none"}, "Leaving dispatch_times empty (every member once) needs mode"),
+    ({"priority": "101"}, "101 is out of range: priority is -100 to 100."),
+    ({"template": "nope"}, "There is no template 'nope'"),
+    ({"template": "shelf v7"}, "There is no template 'shelf v7'."),
+    ({"template": "shelf", "params": '{"photos": "x"}'}, "'shop' is a required property"),
+    ({"params": "{"}, "This is not JSON"),
+    ({"params": "[1]"}, "Write a JSON object"),
+    ({"params": '{"token": "••••••"}'}, "stands for a value that is not there"),
+    ({"title": "x" * 201}, "A title has 1 to 200 characters."),
+]
+
+
+def test_every_wrong_row_is_told_with_its_reason_and_none_is_imported(
+    admin_client: Client,
+) -> None:
+    factories.user()
+    factories.template("shelf")
+    good = dict.fromkeys(
+        ("id", "start_at", "end_at", "mode", "status", "dispatch_times", "priority", "template"), ""
+    )
+    good |= {"title": "Good", "executor": "uid_alice", "params": ""}
+    text = as_csv(good, *({**good, **wrong} for wrong, _told in WRONG), good)
+    before = everything()
+    for sent in ({"text": text}, {"text": text, "confirmed": "yes"}):
+        page = admin_client.post(f"{ONCE}import/", sent)
+        assert f"{len(WRONG)} rows cannot be imported, so nothing was changed." in text_of(page)
+        told = refusals(page)
+        assert [line for line, _name, _why in told] == list(range(3, 3 + len(WRONG)))
+        for (wrong, message), (_line, _name, why) in zip(WRONG, told, strict=True):
+            assert message in why, wrong
+        assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({}, "names no kind of rule"),
+        ({"every_minutes": "5", "cron": "* * * * *"}, "name exactly one"),
+        ({"every_minutes": "x"}, "'x' is not a whole number."),
+        ({"every_minutes": "0"}, "0 is not a whole number from 1"),
+        ({"every_days": "1", "at": "25:00"}, "'25:00' is not a time of day"),
+        ({"cron": "61 * * * *"}, "61"),
+        ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"every_minutes": "5", "misfire": "never"}, "'never' is no misfire"),
+    ],
+)
+def test_wrong_rule_is_told(admin_client: Client, parts: dict[str, str], told: str) -> None:
+    factories.user()
+    page = try_it(admin_client, as_csv({"title": "T", "executor": "uid_alice", **parts}), ROTATE)
+    ((line, name, why),) = refusals(page)
+    assert (line, name) == (2, "T")
+    assert told in why
+
+
+def test_rotation_beyond_the_limit_is_refused(admin_client: Client, settings: Any) -> None:
+    """S0.23: the rows of one file count, too."""
+    settings.ROTATIONS_PER_EXECUTOR = 2
+    factories.user()
+    row = {"title": "T", "executor": "uid_alice", "every_minutes": "5"}
+    page = try_it(admin_client, as_csv(row, row, row), ROTATE)
+    ((line, _name, why),) = refusals(page)
+    assert line == 4
+    assert "uid_alice has 2 active rotations" in why
+
+
+def test_rotation_of_an_executor_beyond_a_lowered_limit_can_still_be_changed(
+    admin_client: Client, settings: Any
+) -> None:
+    alice = factories.user()
+    task, _other = factories.rotation(alice), factories.rotation(alice)
+    settings.ROTATIONS_PER_EXECUTOR = 1
+    page = import_it(admin_client, as_csv({"id": task.pk, "title": "New"}), ROTATE)
+    assert "Imported: 0 new, 1 changed" in text_of(page)
+
+
+def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
+    alice = factories.user()
+    task, gone = factories.once_task(alice), factories.once_task(alice)
+    tasks.delete_task(task=gone, actor="admin:vera")
+    rows = [{"id": pk, "title": "New"} for pk in (task.pk, task.pk, gone.pk)]
+    told = [why for _line, _name, why in refusals(try_it(admin_client, as_csv(*rows)))]
+    assert told == [
+        "An earlier row is about the same task.",
+        f"Task {gone.pk} is deleted; plan a new one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title,executor,colour\nx,y,z\n", "There is no column 'colour'; the first line names id,"),
+        ("title,executor,title\nx,y,z\n", "The column title is there twice."),
+        ("title,executor,every_minutes\nx,y,5\n", "There is no column 'every_minutes'"),
+        ("title,executor\nx\n", "Row 2 has 1 cells, and the first line 2."),
+    ],
+)
+def test_file_of_another_shape_is_refused(admin_client: Client, text: str, message: str) -> None:
+    assert message in text_of(try_it(admin_client, text))
+
+
+def test_file_with_nul_is_refused(admin_client: Client) -> None:
+    file = SimpleUploadedFile("t.csv", b"title,executor\nx\0,uid_alice\n")
+    page = admin_client.post(f"{ONCE}import/", {"file": file})
+    assert "There are NUL characters in it; remove them." in text_of(page)
+
+
+# --- roles and limits -----------------------------------------------------------------------------
+def test_who_may_not_plan_may_export_and_not_import(role_client: Any) -> None:
+    factories.once_task(factories.user())
+    viewer = role_client("viewer")
+    assert len(export(viewer)) == 1
+    assert "Import" not in text_of(viewer.get(ONCE))
+    assert viewer.get(f"{ONCE}import/").status_code == 403
+    assert try_it(viewer, "title,executor\nx,uid_alice\n").status_code == 403
+
+
+def test_operator_with_limits_exports_and_imports_within_them(
+    role_client: Any, role_user: Any
+) -> None:
+    mine = factories.group("gid_mine")
+    seen = factories.once_task(mine, "Seen")
+    hidden = factories.once_task(factories.group("gid_other"), "Hidden")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    operator = role_client("operator")
+    assert [row["title"] for row in export(operator)] == ["Seen"]
+    rows = [
+        {"id": hidden.pk, "title": "Taken", "executor": ""},
+        {"id": seen.pk, "title": "", "executor": "gid_other"},
+        {"id": "", "title": "New", "executor": "gid_other"},
+    ]
+    told = [why for _line, _name, why in refusals(try_it(operator, as_csv(*rows)))]
+    assert told == [
+        f"There is no once task '{hidden.pk}'; leave the cell empty for a new one.",
+        "There is no executor 'gid_other'.",
+        "There is no executor 'gid_other'.",
+    ]
+
+
+def test_who_sees_no_params_neither_overwrites_nor_learns_them(role_client: Any) -> None:
+    template = factories.template("shelf", {"type": "object"})
+    task = factories.once_task(factories.user(), template=template, params={"shop": "Main St"})
+    factories.template("numbers", {"type": "object", "properties": {"shop": {"type": "integer"}}})
+    operator = role_client("operator")
+    rows = [{"id": task.pk, "template": "", "params": "{}"}]
+    ((_line, _name, why),) = refusals(try_it(operator, as_csv(*rows)))
+    assert why == "You may not see the params of this task; leave the cell empty."
+    page = try_it(operator, as_csv({"id": task.pk, "template": "numbers"}))
+    ((_line, _name, why),) = refusals(page)
+    assert why == "The stored params do not fit this template; ask somebody who sees them."
+    assert "Main St" not in page.content.decode()
+
+
+def test_trial_reads_all_tasks_at_once_and_locks_no_executor(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    alice = factories.user()
+    for n in range(50):
+        factories.once_task(alice, title=f"Task {n}")
+    rows = export(admin_client)
+    # Two savepoints a row are the importer's.
+    with django_assert_max_num_queries(50 * 2 + 20):
+        assert "50 as they were" in text_of(try_it(admin_client, as_csv(*rows)))
+    changed = [{**row, "title": f"{row['title']}!"} for row in rows]
+    with CaptureQueriesContext(connection) as queries:
+        assert "50 changed" in text_of(try_it(admin_client, as_csv(*changed)))
+    statements = [query["sql"] for query in queries]
+    assert not [sql for sql in statements if "plan_version" in sql and sql.startswith("UPDATE")]
+
+
+# --- lost locks -----------------------------------------------------------------------------------
+@pytest.mark.django_db(transaction=True)
+def test_import_that_loses_a_lock_is_run_again_as_a_whole(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.user()
+    row = {"title": "T", "executor": "uid_alice"}
+    form = form_of(try_it(admin_client, as_csv(row, row, row)), "confirmed")
+    calls: list[int] = []
+    plan = tasks.plan
+
+    def plan_or_lose(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            lost: Any = (1213, "Deadlock found") if connection.vendor == "mysql" else None
+            raise OperationalError(*(lost or ("database is locked",)))
+        return plan(*args, **kwargs)
+
+    monkeypatch.setattr(tasks, "plan", plan_or_lose)
+    page = admin_client.post(f"{ONCE}import/", form, follow=True)
+
+    assert "Imported: 3 new" in text_of(page)
+    assert (OnceTask.objects.count(), len(calls)) == (3, 5)
+
+
+@pytest.mark.mariadb
+def test_form_that_is_sent_twice_at_once_imports_once(racers: Any, admin_client: Client) -> None:
+    factories.user()
+    text = as_csv({"title": "T", "executor": "uid_alice"})
+    form = form_of(try_it(admin_client, text), "confirmed")
+    race = racers([lambda: admin_client.post(f"{ONCE}import/", form)] * 4)
+    assert sorted(answer.status_code for answer in race.results) == [200, 200, 200, 302]
+    assert OnceTask.objects.count() == 1
+
+
+@pytest.mark.mariadb
+def test_imports_that_meet_at_the_limit_do_not_pass_it_together(
+    racers: Any, admin_client: Client, settings: Any
+) -> None:
+    """S0.23: and those whose rows cross do not lock each other out."""
+    settings.ROTATIONS_PER_EXECUTOR = 5
+    names = [f"uid_{n}" for n in range(4)]
+    for name in names:
+        factories.user(name)
+    rows = [{"title": "T", "executor": name, "every_minutes": "5"} for name in names] * 3
+    files = [as_csv(*rows), as_csv(*reversed(rows))]
+    sent = [{"text": text, "confirmed": "yes"} for text in files for _ in range(2)]
+
+    race = racers([lambda form=form: admin_client.post(f"{ROTATE}import/", form) for form in sent])
+
+    assert sorted(answer.status_code for answer in race.results) == [200, 200, 200, 302]
+    assert RotateTask.objects.count() == 12
+    refused = next(answer for answer in race.results if answer.status_code == 200)
+    assert "has 5 active rotations" in str(refusals(refused))
