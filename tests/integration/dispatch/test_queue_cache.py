@@ -116,6 +116,25 @@ def test_an_edit_is_seen_by_the_next_pull(edit: str) -> None:
 
 
 @pytest.mark.parametrize("edit", EXPECTED)
+def test_an_edit_rebuilds_nothing(edit: str) -> None:
+    """S0.34: it reads no plan and leaves the kept queue as it is; the next pull rebuilds it."""
+    scene = Scene()
+    queue.entry_of(standing_of(scene.alice.pk), now=scene.task.start_at)
+    kept = cache.look(scene.alice.pk)
+    assert kept is not None
+    assert plans_read(lambda: edits()[edit](scene)) == 0
+    after = cache.look(scene.alice.pk)
+    assert after is not None
+    assert (after.versions, after.built_at) == (kept.versions, kept.built_at)
+    current = standing_of(scene.alice.pk).versions
+    assert current != kept.versions
+    take_next(scene.alice)
+    rebuilt = cache.look(scene.alice.pk)
+    assert rebuilt is not None
+    assert rebuilt.versions == current
+
+
+@pytest.mark.parametrize("edit", EXPECTED)
 def test_a_build_begun_before_an_edit_is_not_published_after_it(
     edit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,104 @@
+"""How the database finds the candidates of a user among those of everybody else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.common import clock
+from apps.dispatch.models import Executor, OnceTask, RotateTask
+from apps.dispatch.rules.window import Window
+from apps.dispatch.services.plan import plan_of
+from taskplatform.benchmark import people
+
+STRANGERS = 300
+TASKS_EACH = 10
+OWNERS = 4
+
+
+@pytest.fixture
+def owners() -> list[int]:
+    """A user and three groups, whose tasks lie scattered among the same times of 300 others."""
+    now = clock.now()
+    everybody = range(1_000_000, 1_000_000 + STRANGERS + OWNERS)
+    people.insert(Executor, (people.executor(pk, f"uid_{pk}") for pk in everybody))
+    for model, offset in ((OnceTask, 0), (RotateTask, 30_000_000)):
+        people.insert(model, (_task(model, pk, n, offset, now) for pk in everybody for n in _few()))
+    tables = [model._meta.db_table for model in (OnceTask, RotateTask)]
+    with connection.cursor() as cursor:
+        for name in tables:
+            analyze = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
+            cursor.execute(f"{analyze} {name}")
+            cursor.fetchall()
+    return [*everybody][:: STRANGERS // OWNERS][:OWNERS]
+
+
+def _few() -> range:
+    return range(TASKS_EACH)
+
+
+def _task(model: Any, owner: int, n: int, offset: int, now: Any) -> dict[str, Any]:
+    at = now - timedelta(minutes=30 * n)
+    extra = {}
+    if model is RotateTask:
+        extra = {"rule": {"every_minutes": 30}, "time_zone": "UTC", "effective_from": at}
+    return people.task(offset + owner * 10 + n, owner, at, **extra)
+
+
+def selects(owners: list[int]) -> list[str]:
+    """The statements by which the plan of these executors is read, as they were sent."""
+    now = clock.now()
+    frame = Window(now - timedelta(hours=2), now + timedelta(hours=6))
+    with CaptureQueriesContext(connection) as captured:
+        found = plan_of(owners, frame, now=now)
+    # Of the once tasks those of two hours, of the rotations all.
+    assert len(found) == len(owners) * (4 + TASKS_EACH)
+    return [query["sql"] for query in captured]
+
+
+def asked(sql: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+INDEXES = ("oncetask_candidates", "rotatetask_candidates")
+
+
+# MariaDB commits when it is told to analyze.
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("count", [1, OWNERS])
+def test_candidates_are_found_by_their_index_alone(owners: list[int], count: int) -> None:
+    """S0.6: by executor before time, for one executor and for several, and no row in vain."""
+    judge = _judge_mariadb if connection.vendor == "mysql" else _judge_sqlite
+    for sql, index in zip(selects(owners[:count]), INDEXES, strict=True):
+        judge(sql, index, count)
+
+
+def _judge_mariadb(sql: str, index: str, owners: int) -> None:
+    [plan] = asked(f"EXPLAIN {sql}")
+    _, _, _, way, _, key, _, _, rows, extra = plan
+    assert (key, way in ("range", "ref")) == (index, True), plan
+    assert int(rows) <= 2 * owners * TASKS_EACH
+    assert "filesort" not in (extra or "") and "temporary" not in (extra or "")
+    before = _index_reads()
+    found = asked(sql)
+    # To begin and to end the range of an executor takes one more each.
+    assert _index_reads() - before <= len(found) + 2 * owners
+
+
+def _index_reads() -> int:
+    """How many entries of an index this connection has read."""
+    reads = dict(asked("SHOW SESSION STATUS LIKE 'Handler_read%'"))
+    # Reads without an index count this statement itself.
+    return sum(int(number) for name, number in reads.items() if "_rnd" not in name)
+
+
+def _judge_sqlite(sql: str, index: str, owners: int) -> None:
+    plan = " ".join(str(step[-1]) for step in asked(f"EXPLAIN QUERY PLAN {sql}"))
+    assert f"USING INDEX {index} (executor_id=? AND status=?" in plan
+    assert "SCAN" not in plan and "TEMP B-TREE" not in plan
