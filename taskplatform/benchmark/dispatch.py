@@ -27,7 +27,7 @@ from apps.dispatch.services import callback, queue
 from apps.dispatch.services.pull import answer_pull
 from apps.dispatch.services.standing import standing_by_name
 from apps.journal.models import JournalEntry
-from taskplatform.benchmark import people
+from taskplatform.benchmark import people, purge
 from taskplatform.benchmark.figures import Figure, figure, median, percentile
 from taskplatform.benchmark.load import Volley, fire, post
 from taskplatform.benchmark.people import User, settle
@@ -57,6 +57,8 @@ def measure(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
         yield redis_away(quick=quick)
         say("flatness")
         yield from flatness(quick=quick)
+        say("a purge")
+        yield beside_a_purge(quick=quick)
     say("SQLite")
     yield embedded_in_a_child(quick=quick)
 
@@ -312,6 +314,21 @@ def flatness(*, quick: bool) -> Iterator[Figure]:
     settle()
     yield figure(
         f"pull p99 after {rows:,} dispatches", _p99(crew), "ms", baseline=before, at_most=1.2
+    )
+
+
+def beside_a_purge(*, quick: bool) -> Figure:
+    """The slowest of a hundred pulls while old rows are removed, against those without."""
+    rows = 50_000 if quick else 1_000_000
+    told = purge.measure(rows=rows)
+    if told.removed < rows:
+        raise CommandError(f"Of {rows} old dispatches only {told.removed} were removed.")
+    return figure(
+        f"pull p99 during a purge of {rows:,} dispatches",
+        percentile(told.during, 99),
+        "ms",
+        baseline=percentile(told.quiet, 99),
+        at_most=3,
     )
 
 
