@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 ANSWER_SECONDS = 30
@@ -60,13 +61,18 @@ def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volle
                 barrier.wait()
                 for position in range(first, len(requests), connections):
                     answers[position] = _ask(wire, requests[position])
+        except threading.BrokenBarrierError:
+            return
         except OSError as error:
             failures.append(error)
+            barrier.abort()
 
     threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(connections)]
     for thread in threads:
         thread.start()
-    barrier.wait(ANSWER_SECONDS)
+    # One that cannot connect holds nobody up: its failure is told below.
+    with suppress(threading.BrokenBarrierError):
+        barrier.wait(ANSWER_SECONDS)
     begun = time.perf_counter()
     for thread in threads:
         thread.join()

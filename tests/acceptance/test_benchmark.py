@@ -1,0 +1,66 @@
+"""`manage.py benchmark` as an operator runs it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+WORDS = ["figure", "value", "unit", "baseline", "ratio", "goal", "met"]
+
+
+@pytest.fixture
+def database(environment: dict[str, str], manage: Manage, tmp_path: Path) -> Path:
+    """The operator's, with what the demo plans."""
+    file = tmp_path / "operators.sqlite3"
+    environment.update(DATABASE_URL=f"sqlite:///{file}", REDIS_URL="")
+    Path(environment["VAR_DIR"]).mkdir(exist_ok=True)
+    assert manage("migrate", "--verbosity", "0").returncode == 0
+    assert manage("demo", "--verbosity", "0").returncode == 0
+    return file
+
+
+def content_of(database: Path) -> list[str]:
+    connection = sqlite3.connect(database)
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def test_quick_run_on_sqlite_prints_an_array_and_leaves_the_data_alone(
+    database: Path, manage: Manage, environment: Mapping[str, str]
+) -> None:
+    before, files = content_of(database), sorted(database.parent.glob("*.sqlite3"))
+    measured = manage("benchmark", "dispatch", "--quick", "--json")
+    assert measured.returncode == 0, measured.stderr
+    [figure] = json.loads(measured.stdout)
+    assert list(figure) == WORDS
+    assert figure["figure"] == "pull + callback in process, sqlite"
+    assert (figure["unit"], figure["baseline"], figure["ratio"]) == ("pairs/s", None, None)
+    assert figure["goal"] == ">= 300"
+    assert figure["met"] is (figure["value"] >= 300)
+    assert content_of(database) == before
+    assert sorted(database.parent.glob("*.sqlite3")) == files
+
+
+def test_lines_stand_under_the_words_of_the_format(database: Path, manage: Manage) -> None:
+    measured = manage("benchmark", "dispatch", "--quick")
+    assert measured.returncode == 0, measured.stderr
+    heading, line = measured.stdout.splitlines()
+    assert heading.split() == ["figure", "value", "baseline", "ratio", "goal"]
+    assert line.startswith("pull + callback in process, sqlite  ")
+    assert line.endswith(("met", "short"))
+
+
+def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
+    refused = manage("benchmark", "jsbo")
+    assert refused.returncode == 2
+    assert "invalid choice: 'jsbo' (choose from 'dispatch')" in refused.stderr
+    assert refused.stdout == ""
