@@ -1,0 +1,175 @@
+"""Services and model side by side: the same steps, the same answers, the same rows."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from django.db import connection, transaction
+from hypothesis import note
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from apps.common import ids
+from apps.common.errors import PlatformError
+from apps.dispatch.models import Dispatch, Executor, Stock
+from apps.journal.models import JournalEntry
+from tests.caches import clear_caches
+from tests.frozen import FrozenClock
+from tests.integration.dispatch.drawn import MEMBERS, START
+from tests.integration.dispatch.model import Model
+
+
+class Crash(Exception):
+    """The process ended here."""
+
+
+class Fuse:
+    """Burns down with each statement and then breaks it off; savepoints stand for BEGIN/COMMIT."""
+
+    def __init__(self, statements: int) -> None:
+        self.left = statements
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not sql.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")):
+            self.left -= 1
+            if self.left == 0:
+                raise Crash(sql)
+        return execute(sql, params, many, context)
+
+
+class Pair(RuleBasedStateMachine):
+    """The services with their database and cache, and the model; each step is asked of both."""
+
+    clock: ClassVar[FrozenClock]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.savepoint = transaction.savepoint()
+        self.clock.move_to(START)
+        # Made anew, because ids never go back.
+        ids._maker = id_maker(node=2)
+        clear_caches()
+        self.model = Model(copy.deepcopy(MEMBERS))
+        self.people = {each.name: each for each in Executor.objects.all()}
+        self.fuse: Fuse | None = None
+
+    def teardown(self) -> None:
+        transaction.set_rollback(False)
+        transaction.savepoint_rollback(self.savepoint)
+
+    @property
+    def now(self) -> datetime:
+        return self.clock()
+
+    # --- how both are asked ----------------------------------------------------------------
+    def both(self, real: Callable[[], Any], ideal: Callable[[Model], Any]) -> tuple[Any, Any]:
+        """What both answer; a step that breaks off has changed nothing and is then repeated."""
+        if self.fuse is not None:
+            fuse, self.fuse = self.fuse, None
+            try:
+                with connection.execute_wrapper(fuse):
+                    answer = real()
+            except Crash as crash:
+                # The statement never ran, and what was written before it is committed.
+                transaction.set_rollback(False)
+                note(f"broken off at {str(crash)[:60]}")
+                self.settle_expired()
+                self.agree()
+            else:
+                return answer, ideal(self.model)
+        return real(), ideal(self.model)
+
+    def settle_expired(self) -> None:
+        """Those that the broken step has closed for their silence; each is a step of its own."""
+        expired = set(Dispatch.objects.filter(state="expired").values_list("pk", flat=True))
+        for handed in self.model.overdue(self.now):
+            if handed.number in expired:
+                self.model.end(handed, "expired", self.now)
+
+    def agree(self) -> None:
+        """I1, I5, I17: rows and model say the same."""
+        rows = {
+            row["pk"]: row
+            for row in Dispatch.objects.values(
+                "pk",
+                "executor__name",
+                "open_for",
+                "source",
+                "task",
+                "occurrence",
+                "occurrence_at",
+                "state",
+                "holds_stock",
+                "round",
+                "redo",
+                "deadline_at",
+                "finished_at",
+                "result",
+            )
+        }
+        there = [each for each in self.model.handed if not each.gone]
+        assert rows.keys() == {each.number for each in there}
+        held: Counter[tuple[str, int, int]] = Counter()
+        for each in there:
+            row = rows[each.number]
+            occurrence = 0 if each.task.source == "once" else int(each.due_at.timestamp())
+            open_for = self.people[each.user].pk if each.is_open else None
+            assert row == {
+                "pk": each.number,
+                "executor__name": each.user,
+                "open_for": open_for,
+                "source": each.task.source,
+                "task": each.task.number,
+                "occurrence": occurrence,
+                "occurrence_at": each.due_at,
+                "state": each.state,
+                "holds_stock": each.holds,
+                "round": each.round,
+                "redo": each.redo,
+                "deadline_at": each.deadline,
+                "finished_at": each.finished_at,
+                "result": each.result,
+            }
+            held[each.task.source, each.task.number, occurrence] += each.holds
+        stocks = {
+            (source, task, occurrence): handed
+            for source, task, occurrence, handed in Stock.objects.values_list(
+                "source", "task", "occurrence", "handed"
+            )
+        }
+        assert {key: handed for key, handed in stocks.items() if handed} == dict(+held)
+
+    @invariant()
+    def rows_and_model_agree(self) -> None:
+        self.agree()
+
+    @invariant()
+    def journal_tells_it(self) -> None:
+        """I2, I17: one entry for each hand-out, and one for each end."""
+        told: dict[int, list[str]] = {}
+        entries = JournalEntry.objects.filter(source="dispatch").exclude(event="late_result")
+        for number, event in entries.order_by("id").values_list("subject_id", "event"):
+            told.setdefault(number, []).append(event)
+        assert told == {
+            each.number: ["handed_out", *([] if each.is_open else [each.state])]
+            for each in self.model.handed
+        }
+
+
+def id_maker(*, node: int) -> ids.IdMaker:
+    """With a lease at hand, so that it asks the database for none."""
+    maker = ids.IdMaker()
+    maker._lease = ids._Lease(node, "", START + timedelta(days=365_000), os.getpid())
+    return maker
+
+
+def answered(call: Callable[[], str]) -> str:
+    """What the call answers, or the code of its refusal."""
+    try:
+        return call()
+    except PlatformError as error:
+        return error.code
