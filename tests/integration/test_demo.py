@@ -160,8 +160,8 @@ class TestWorkAtHand:
         demo()
         rotating = [title for title in titles_at_hand() if " at " in title]
         assert rotating == [
-            *(f"Till check at {time}" for time in ("08:00", "08:30", "09:00")),
-            *(f"Fridge temperature at {time}" for time in ("08:00", "09:00")),
+            *(f"Till check at {time}" for time in ("07:00", "08:00", "09:00")),
+            *(f"Fridge temperature at {time}" for time in ("06:00", "08:00")),
             "Opening photo at 09:00",
         ]
 
@@ -169,9 +169,9 @@ class TestWorkAtHand:
         self, frozen_clock: FrozenClock
     ) -> None:
         demo()
-        frozen_clock.advance(minutes=29, seconds=30)
+        frozen_clock.advance(minutes=59, seconds=30)
         tills = [title for title in titles_at_hand(seconds=40) if "Till" in title]
-        assert tills == ["Till check at 08:30", "Till check at 09:00"]
+        assert tills == ["Till check at 08:00", "Till check at 09:00"]
 
     def test_one_that_came_due_since_is_at_hand_again(self, frozen_clock: FrozenClock) -> None:
         """S0.9: what was handed out of an occurrence says nothing about the next."""
@@ -266,7 +266,7 @@ class TestChecks:
             for at in task.due(frozen_clock.instant).occurrences
         ]
         met = [outcome.occurrence.title for outcome in outcomes_of(work) if outcome.is_met]
-        assert met == ["Fridge temperature at 08:00", "Opening photo at 09:00"]
+        assert met == ["Fridge temperature at 06:00", "Opening photo at 09:00"]
         assert progress_of(work) == Progress(counted=2, quota=12, open=0)
 
 
