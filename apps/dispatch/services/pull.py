@@ -72,14 +72,13 @@ def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
             taken = hand_out(standing, opening, now)
             if taken is not None:
                 return taken
-            ahead.lost = True
     except IntegrityError:
         # Of the user's one open dispatch, or of the round.
         return None
     finally:
         ahead.save_lessons()
-    # Whatever was lost may have been lost to another pull of the same user.
-    if ahead.lost and standing_of(standing.pk).open_number is not None:
+    # What cannot be had, another pull of the same user may have taken just now.
+    if ahead.has_looked and standing_of(standing.pk).open_number is not None:
         return None
     return nothing(ahead, now)
 

@@ -38,9 +38,9 @@ class Ahead:
     """What a user could have at one moment, as far as stock and earlier dispatches tell.
 
     It may be behind by the time it is used: a hand-out checks everything again. `next_at` is when
-    more could be had, known once all openings have been looked at; None = nothing is ahead. Whoever
-    takes says so when an opening was `lost`. `ending` is the user's open dispatch as it will be
-    when it has ended, for those who end it in the same transaction.
+    more could be had, known once all openings have been looked at; None = nothing is ahead.
+    `has_looked`: something was due, whether or not it could be had. `ending` is the user's open
+    dispatch as it will be when it has ended, for those who end it in the same transaction.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Ahead:
         ending: tuple[Identity, PastDispatch] | None = None,
     ) -> None:
         self.next_at: datetime | None = None
-        self.lost = False
+        self.has_looked = False
         self._ending = ending
         self._standing = standing
         self._now = now
@@ -66,6 +66,7 @@ class Ahead:
         due = queue.due(self._now, self._standing.window(self._now))
         sizes = chain(_CHUNKS, repeat(_CHUNKS[-1]))
         while chunk := list(islice(due, next(sizes))):
+            self.has_looked = True
             yield from self._free(chunk)
         self._note(queue.next_at(self._now))
         # What starts after the frame is not known yet.

@@ -170,6 +170,23 @@ def test_what_another_gives_back_can_be_had_at_once() -> None:
     assert title_of(take_next(a)) == "nothing"
 
 
+def test_a_pull_that_another_overtakes_answers_the_same_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I4, I15: two pulls of one user, the second done while the first looks what is free."""
+    alice = factories.user()
+    factories.once_task(alice)
+    facts_of, overtaking = queue.facts_of, []
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.setattr(queue, "facts_of", facts_of)
+        overtaking.append(take_next(alice))
+        return facts_of(*args)
+
+    monkeypatch.setattr(queue, "facts_of", overtaken)
+    assert take_next(alice) == overtaking[0]
+
+
 def test_one_free_task_is_found_behind_many_that_are_not() -> None:
     """S0.25: those used up are passed over, however many there are."""
     group = factories.group("gid_all", ["uid_a", "uid_b"])
