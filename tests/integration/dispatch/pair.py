@@ -66,8 +66,16 @@ class Pair(RuleBasedStateMachine):
         return self.clock()
 
     # --- how both are asked ----------------------------------------------------------------
-    def both(self, real: Callable[[], Any], ideal: Callable[[Model], Any]) -> tuple[Any, Any]:
-        """What both answer; a step that breaks off has changed nothing and is then repeated."""
+    def both(
+        self,
+        real: Callable[[], Any],
+        ideal: Callable[[Model], Any],
+        settle: Callable[[], None] = lambda: None,
+    ) -> tuple[Any, Any]:
+        """What both answer; a step that breaks off has changed nothing and is then repeated.
+
+        `settle` tells the model of the part that a step of two transactions may leave behind.
+        """
         if self.fuse is not None:
             fuse, self.fuse = self.fuse, None
             try:
@@ -77,6 +85,7 @@ class Pair(RuleBasedStateMachine):
                 # The statement never ran, and what was written before it is committed.
                 transaction.set_rollback(False)
                 note(f"broken off at {str(crash)[:60]}")
+                settle()
                 self.settle_expired()
                 self.agree()
             else:

@@ -6,7 +6,6 @@ over, and steps break off between two statements.
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,13 +18,11 @@ from hypothesis.stateful import initialize, precondition, rule, run_state_machin
 from apps.common import ids
 from apps.dispatch.cache import near
 from apps.dispatch.models import TASK_MODELS, Dispatch
-from apps.dispatch.services import callback, ending, executors, retention, tasks
+from apps.dispatch.services import executors, retention, tasks
 from apps.dispatch.services.expire import expire_due
-from apps.dispatch.services.pull import Nothing, take_next
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.drawn import (
-    BY_HAND,
     EDITS,
     HORIZON,
     MEMBERS,
@@ -33,7 +30,6 @@ from tests.integration.dispatch.drawn import (
     USERS,
     Plan,
     a_number,
-    leaps,
     lengths,
     misfires,
     modes,
@@ -42,34 +38,19 @@ from tests.integration.dispatch.drawn import (
     rhythms,
     some_executor,
     some_group,
-    some_result,
     some_state,
     some_user,
     starts,
 )
-from tests.integration.dispatch.model import LOOKBACK, Handed, Model, Task
-from tests.integration.dispatch.pair import Fuse, Pair, answered, id_maker
+from tests.integration.dispatch.executor_steps import ExecutorSteps
+from tests.integration.dispatch.model import LOOKBACK, Model, Task
+from tests.integration.dispatch.pair import answered, id_maker
 
 
-class DispatchMachine(Pair):
-    """The steps, drawn in any order."""
+class DispatchMachine(ExecutorSteps):
+    """All steps, drawn in any order."""
 
-    # --- time, cache, crashes, housekeeping --------------------------------------------------
-    @rule(by=leaps)
-    def wait(self, by: timedelta) -> None:
-        self.clock.move_to(self.now + by)
-
-    @rule(edge=st.integers(0, 5), early=st.sampled_from([0, 0, 1]))
-    def wait_for_an_edge(self, edge: int, early: int) -> None:
-        """To the very moment at which something begins, ends or may be had again."""
-        edges = self.model.edges(self.now)
-        if edges:
-            self.clock.move_to(edges[edge % len(edges)] - timedelta(milliseconds=early))
-
-    @rule(statements=st.sampled_from(range(1, 15)))
-    def break_off_the_next_step(self, statements: int) -> None:
-        self.fuse = Fuse(statements)
-
+    # --- cache and housekeeping --------------------------------------------------------------
     @rule(what=st.sampled_from(["cache", "process", "expiry", "purge"]))
     def meddle(self, what: str) -> None:
         """Redis is flushed, another process answers next, or a sweep is at work."""
@@ -118,166 +99,12 @@ class DispatchMachine(Pair):
             if not each.gone
         )
 
-    # --- executors ---------------------------------------------------------------------------
-    @rule(user=some_user)
-    def pull(self, user: str) -> None:
-        self.pulled(user)
-
-    def everybody_pulls(self) -> None:
-        for user in USERS:
-            self.pulled(user)
-
-    @rule(user=some_user, state=some_state, result=some_result)
-    def pull_and_call_back(self, user: str, state: str, result: Any) -> None:
-        handed = self.pulled(user)
-        if handed is not None:
-            self.told(user, handed, state, result)
-
-    @rule(
-        user=some_user,
-        first=st.sampled_from(range(1, 15)),
-        second=st.sampled_from(range(1, 9)),
-        state=some_state,
-    )
-    def pull_and_call_back_at_the_second_try(
-        self, user: str, first: int, second: int, state: str
-    ) -> None:
-        self.fuse = Fuse(first)
-        handed = self.pulled(user)
-        if handed is not None:
-            self.fuse = Fuse(second)
-            self.told(user, handed, state, None)
-
-    @rule(user=some_user, state=st.sampled_from(BY_HAND), edge=st.integers(0, 3))
-    def pull_and_lose_it(self, user: str, state: str, edge: int) -> None:
-        """A person ends it; the user asks again at once, and when something changes."""
-        handed = self.pulled(user)
-        if handed is not None:
-            self.ended_by_hand(handed, state)
-            self.pulled(user)
-            self.wait_for_an_edge(edge, 0)
-            self.pulled(user)
-
+    # --- operators ---------------------------------------------------------------------------
     @rule(plan=plans, states=st.lists(some_state, min_size=1, max_size=3))
     def plan_and_work_off(self, plan: Plan, states: list[str]) -> None:
         self.plan(plan)
         self.work_off(states)
 
-    @rule(states=st.lists(some_state, min_size=1, max_size=5))
-    def work_off(self, states: list[str]) -> None:
-        """Everybody works as long as there is something, so far as the outcomes go."""
-        for user in USERS:
-            for state in states:
-                handed = self.pulled(user)
-                if handed is None:
-                    break
-                self.told(user, handed, state, None)
-
-    @rule(by=leaps, states=st.lists(some_state, min_size=1, max_size=2))
-    def wait_and_work_off(self, by: timedelta, states: list[str]) -> None:
-        self.wait(by)
-        self.work_off(states)
-
-    @rule(user=some_user, edge=st.integers(0, 3), early=st.sampled_from([0, 1]))
-    def pull_and_fall_silent(self, user: str, edge: int, early: int) -> None:
-        self.pulled(user)
-        self.wait_for_an_edge(edge, early)
-        self.pulled(user)
-
-    def pulled(self, user: str) -> Handed | None:
-        real, wanted = self.both(
-            lambda: take_next(self.people[user]), lambda model: model.pull(user, self.now)
-        )
-        if wanted is None:
-            assert isinstance(real, Nothing), (real.source, real.task, real.occurrence_at)
-            self.check_wait(user, real.retry_after)
-            return None
-        assert isinstance(real, Dispatch), wanted
-        wanted.number = wanted.number or real.pk
-        assert (real.pk, real.source, real.task, real.occurrence_at, real.redo) == (
-            wanted.number,
-            wanted.task.source,
-            wanted.task.number,
-            wanted.due_at,
-            wanted.redo,
-        )
-        return wanted
-
-    def check_wait(self, user: str, seconds: int) -> None:
-        """S0.25: nobody is sent away for longer than until there is something for them."""
-        assert 1 <= seconds <= 60
-        for later in range(1, 56):
-            if self.model.offer(user, self.now + timedelta(seconds=later)):
-                # A tenth of it may be added, so that clients do not herd.
-                assert seconds <= max(1, math.ceil(later * 1.1)), later
-                return
-
-    @rule(user=some_user, number=a_number, state=some_state, result=some_result)
-    def call_back(self, user: str, number: int, state: str, result: Any) -> None:
-        """Late, repeated, of another, unknown, or of one that housekeeping has removed."""
-        self.told(user, self.nth(number) if self.model.handed else None, state, result)
-
-    @precondition(lambda self: self.model.handed)
-    @rule(number=a_number, state=some_state, result=some_result)
-    def call_back_own(self, number: int, state: str, result: Any) -> None:
-        handed = self.nth(number)
-        self.told(handed.user, handed, state, result)
-
-    def told(self, user: str, handed: Handed | None, state: str, result: Any) -> None:
-        def real() -> str:
-            return callback.call_back(
-                executor=self.people[user],
-                number=12345 if handed is None else handed.number,
-                outcome=state,
-                result=result,
-            ).state
-
-        answer, wanted = self.both(
-            lambda: answered(real),
-            lambda model: model.call_back(user, handed, state, result, self.now),
-        )
-        assert answer == wanted
-
-    @precondition(lambda self: self.model.handed)
-    @rule(number=a_number, seconds=st.sampled_from([1, 120, 86_400]))
-    def extend(self, number: int, seconds: int) -> None:
-        handed = self.nth(number)
-
-        def real() -> str:
-            person = self.people[handed.user]
-            return callback.extend(executor=person, number=handed.number, seconds=seconds).state
-
-        answer, wanted = self.both(
-            lambda: answered(real), lambda model: model.extend(handed, seconds, self.now)
-        )
-        assert answer == wanted
-
-    @precondition(lambda self: self.model.handed)
-    @rule(number=a_number, state=st.sampled_from(BY_HAND))
-    def end_by_hand(self, number: int, state: str) -> None:
-        self.ended_by_hand(self.nth(number), state)
-
-    def ended_by_hand(self, handed: Handed, state: str) -> None:
-        end = {
-            "released": ending.release,
-            "cancelled": ending.cancel,
-            "expired": ending.expire_now,
-        }[state]
-
-        def real() -> str:
-            found = ending.find_dispatch(handed.number)
-            return end(dispatch=found, actor=factories.OPERATOR, reason="A test").state
-
-        answer, wanted = self.both(
-            lambda: answered(real), lambda model: model.end_by_hand(handed, state, self.now)
-        )
-        assert answer == wanted
-
-    def nth(self, number: int) -> Handed:
-        """The newest ones by small numbers, which also serve to shrink."""
-        return self.model.handed[-1 - number % len(self.model.handed)]
-
-    # --- operators ---------------------------------------------------------------------------
     @initialize(plans=st.lists(plans, min_size=1, max_size=4))
     def begin(self, plans: list[Plan]) -> None:
         for plan in plans:
