@@ -60,7 +60,10 @@ class QueueChangeOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     before = WhatIfItemOut(many=True)
     after = WhatIfItemOut(many=True)
-    more = serializers.BooleanField(help_text="There is more; ask for a shorter period.")
+    more = serializers.BooleanField(
+        help_text=f"Only the first {what_if.MOST_ITEMS} items were looked at; ask for a shorter "
+        "period."
+    )
 
 
 class WhatIfOut(serializers.Serializer[Any]):

@@ -25,6 +25,10 @@ from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
 
 
+# So many that are over are carried along before the queue is rid of them.
+_MOST_OVER = 64
+
+
 class Windows(Protocol):
     """The window at an instant, for an executor whose latest work was due at `latest_done`."""
 
@@ -127,12 +131,14 @@ def steps_of_user(
         yield _step_of(held, past, now)
         past.close(held, SUCCEEDED, now)
     at: datetime | None = now
+    over: set[Identity] = set()
     while at is not None and at < until:
         cooling: list[datetime] = []
-        over: set[Identity] = set()
         window = windows(at, past.latest_done)
         for candidate in queue.due(at, window):
             identity, policy = candidate.identity, candidate.policy
+            if identity in over:
+                continue
             # The window moves on with what is done; a blocking task comes again at once.
             while candidate.occurrence_at in window:
                 given, left = past.verdict_of(identity, policy, at), past.left(identity, policy)
@@ -146,7 +152,9 @@ def steps_of_user(
                 yield _step(candidate, left, at)
                 past.hand_out(candidate, given, at)
                 window = windows(at, past.latest_done)
-        queue.drop(over)
+        if len(over) >= _MOST_OVER:
+            queue.drop(over)
+            over = set()
         at = _next(queue, at, cooling)
 
 

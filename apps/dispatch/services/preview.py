@@ -179,12 +179,18 @@ class Outlook:
             queue, past, self.held, now=self.now, until=self.until, windows=self.windows
         )
 
-    def preview(self, period: Period, titles: dict[tuple[str, int], str] | None = None) -> Preview:
-        """The items of the period; `titles` of tasks that no table has yet."""
+    def preview(
+        self,
+        period: Period,
+        titles: dict[tuple[str, int], str] | None = None,
+        *,
+        most: int = MOST_ITEMS,
+    ) -> Preview:
+        """The `most` first items of the period; `titles` of tasks that no table has yet."""
         shown: list[Step] = []
         more = self.is_cut
         for played, step in enumerate(self.steps(), start=1):
-            if len(shown) == MOST_ITEMS or played > MOST_STEPS:
+            if len(shown) == most or played > MOST_STEPS:
                 more = True
                 break
             if step.at >= period.start:

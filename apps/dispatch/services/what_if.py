@@ -16,6 +16,8 @@ from apps.dispatch.services.audit import take_version
 from apps.dispatch.services.preview import Outlook, Period, Preview
 
 MOST_MEMBERS = 20
+# Of each queue; there are many of them in one answer.
+MOST_ITEMS = 300
 # A new task has no id yet, and stands behind all others until it has one.
 NO_ID = 2**63 - 1
 
@@ -106,4 +108,6 @@ def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Ch
     outlook = Outlook.of(executor, until=period.end, now=now, besides=[planned])
     changed = outlook.changed(task, planned, is_planned=task.status == Task.Status.ACTIVE)
     titles = {(planned.source, planned.task): task.title}
-    return Change(executor, outlook.preview(period), changed.preview(period, titles))
+    before = outlook.preview(period, most=MOST_ITEMS)
+    after = changed.preview(period, titles, most=MOST_ITEMS)
+    return Change(executor, before, after)

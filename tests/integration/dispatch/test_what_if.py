@@ -125,6 +125,16 @@ class TestWhoseQueues:
         assert answer.more_members
 
 
+def test_long_queues_are_cut(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "MOST_ITEMS", 2)
+    alice = factories.user()
+    for title in ("A", "B"):
+        factories.once_task(alice, title)
+    (change,) = what_if_new(title="C", executor=alice, priority=1).changes
+    assert (len(change.before.items), change.before.more) == (2, False)
+    assert (len(change.after.items), change.after.more) == (2, True)
+
+
 class TestRefusals:
     """As a save would be, word for word."""
 
