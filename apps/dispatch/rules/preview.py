@@ -24,7 +24,6 @@ from apps.dispatch.rules.policy import (
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
 
-
 # So many that are over are carried along before the queue is rid of them.
 _MOST_OVER = 64
 
