@@ -33,6 +33,8 @@ from apps.dispatch.services.what_if import (
 BUTTON = "_what_if"
 USUAL = "7"
 MOST_LINES = 300
+# Further queues are told in one line until they are opened.
+MOST_OPEN = 3
 # So many unchanged lines in a row are shown on either side of a change.
 CONTEXT = 2
 
@@ -180,13 +182,14 @@ def _shown(request: HttpRequest, told: WhatIf, chosen: str, now: datetime) -> di
     pks = [change.executor.pk for change in told.changes]
     visible = Executor.objects.visible_to(request.user).filter(pk__in=pks)
     seen = set(visible.values_list("pk", flat=True))
+    queues = [_queue(request, change, now) for change in told.changes if change.executor.pk in seen]
+    for queue in [queue for queue in queues if queue["rows"]][:MOST_OPEN]:
+        queue["is_open"] = True
     return {
         "more_members": told.more_members,
         "most_members": MOST_MEMBERS,
         "periods": [(key, text, key == chosen) for key, (_length, text) in AHEAD.items()],
-        "queues": [
-            _queue(request, change, now) for change in told.changes if change.executor.pk in seen
-        ],
+        "queues": queues,
     }
 
 
@@ -200,7 +203,7 @@ def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any
         "name": change.executor.name,
         "told": _counted(pairs),
         "rows": list(_rows(pairs, request, now)) if is_changed else [],
-        "is_open": is_changed,
+        "is_open": False,
         "is_cut": is_cut,
     }
 
