@@ -10,61 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from taskplatform import bootstrap
-from taskplatform.bootstrap import ALL_LOCKS, MYSQL_LOCK, RUN_LOCK, CannotGoOn
-
-FAKE_PYTHON = """#!/bin/sh
-echo "$@" >> "$(dirname "$0")/calls"
-case "$*" in *"pip install"*) cat "$(dirname "$0")/pip-says" 2>/dev/null && exit 1;; esac
-exit 0
-"""
-
-
-class Project:
-    """A project folder whose virtual environment only notes how it is called."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root = root
-        self._monkeypatch = monkeypatch
-        self.place_at(root)
-        for lock in ALL_LOCKS:
-            (root / lock).write_text(f"# {lock}\n")
-        self.make_venv()
-
-    def place_at(self, root: Path) -> None:
-        venv = root / ".venv"
-        places = {
-            "ROOT": root,
-            "VENV": venv,
-            "VENV_PYTHON": venv / "bin" / "python",
-            "STAMP": venv / "installed.json",
-            "PIP_LOG": venv / "pip.log",
-        }
-        for name, path in places.items():
-            self._monkeypatch.setattr(bootstrap, name, str(path))
-        self.bin = venv / "bin"
-
-    def make_venv(self) -> None:
-        self.bin.mkdir(parents=True)
-        (self.bin / "python").write_text(FAKE_PYTHON)
-        (self.bin / "python").chmod(0o755)
-
-    def pip_fails_with(self, output: str) -> None:
-        (self.bin / "pip-says").write_text(output)
-
-    def pip_works(self) -> None:
-        (self.bin / "pip-says").unlink()
-
-    def installations(self) -> int:
-        """How often pip has been called."""
-        calls = self.bin / "calls"
-        return calls.read_text().count("pip install") if calls.exists() else 0
+from taskplatform.bootstrap import CannotGoOn
 
 
 @pytest.fixture(autouse=True)
@@ -74,14 +27,6 @@ def signal_handlers() -> Iterator[None]:
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.delenv("VAR_DIR", raising=False)
-    monkeypatch.setattr(bootstrap, "has_package", lambda package: True)
-    return Project(tmp_path, monkeypatch)
 
 
 def as_user(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
@@ -257,207 +202,7 @@ def test_folder_that_cannot_be_written_is_told_in_one_line(
     assert capsys.readouterr().err == "/somewhere: Permission denied.\n"
 
 
-# --- Installing ---------------------------------------------------------------------------------
-
-
-def test_second_start_does_not_call_pip(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 1
-
-
-def test_start_after_a_developer_installed_everything_does_not_call_pip(project: Project) -> None:
-    bootstrap.install(ALL_LOCKS)
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 1
-
-
-def test_further_lock_is_installed_and_the_first_stays_known(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
-    bootstrap.install([MYSQL_LOCK])
-    bootstrap.install([RUN_LOCK, MYSQL_LOCK])
-
-    assert project.installations() == 2
-
-
-def test_changed_lock_is_installed_again(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
-    (project.root / RUN_LOCK).write_text("# newer\n")
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 2
-
-
-def test_other_python_installs_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    bootstrap.install([RUN_LOCK])
-    monkeypatch.setattr(sys, "version", "3.13.0 (another build)")
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 2
-
-
-def test_moved_project_makes_its_virtual_environment_anew(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The scripts in a virtual environment name the folder it was made in."""
-    bootstrap.install([RUN_LOCK])
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    for name in [*ALL_LOCKS, ".venv"]:
-        shutil.move(project.root / name, moved / name)
-    project.place_at(moved)
-    made: list[list[str]] = []
-
-    def run(command: list[str], *_: object, **__: object) -> tuple[int, str]:
-        made.append(command)
-        return 0, ""
-
-    monkeypatch.setattr(bootstrap, "run", run)
-    bootstrap.install([RUN_LOCK])
-
-    assert made[0][1:] == ["-m", "venv", "--clear", str(moved / ".venv")]
-
-
-def test_virtual_environment_without_python_is_made_anew(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after an upgrade of the system's Python, or a first start that was broken off."""
-    bootstrap.install([RUN_LOCK])
-    (project.bin / "python").unlink()
-    made: list[list[str]] = []
-
-    def run(command: list[str], *_: object, **__: object) -> tuple[int, str]:
-        made.append(command)
-        return 0, ""
-
-    monkeypatch.setattr(bootstrap, "run", run)
-    bootstrap.install([RUN_LOCK])
-
-    assert "venv" in made[0] and "pip" in made[1]
-
-
-def test_installation_that_broke_off_is_repeated(project: Project) -> None:
-    project.pip_fails_with("ERROR: something else\n")
-    with pytest.raises(CannotGoOn, match="something else"):
-        bootstrap.install([RUN_LOCK])
-    project.pip_works()
-
-    bootstrap.install([RUN_LOCK])
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 2
-
-
-def test_broken_off_upgrade_is_repeated_though_the_old_lock_comes_back(project: Project) -> None:
-    bootstrap.install([RUN_LOCK])
-    before = (project.root / RUN_LOCK).read_text()
-    (project.root / RUN_LOCK).write_text("# newer\n")
-    project.pip_fails_with("ERROR: something else\n")
-    with pytest.raises(CannotGoOn):
-        bootstrap.install([RUN_LOCK])
-    project.pip_works()
-    (project.root / RUN_LOCK).write_text(before)
-
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 3
-
-
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
-        (
-            "WARNING: Retrying after connection broken by 'NewConnectionError(…)'\n"
-            "ERROR: Could not find a version that satisfies the requirement amqp==5.4.2\n",
-            "the package index does not answer",
-        ),
-        (
-            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n",
-            "its hash differs",
-        ),
-        ("ERROR: Could not install packages due to an OSError: [Errno 28]\n", "disk is full"),
-        ("Collecting x\nERROR: No matching distribution found for x\n", "found for x"),
-    ],
-)
-def test_failing_pip_is_told_in_one_line(project: Project, output: str, told: str) -> None:
-    project.pip_fails_with(output)
-
-    with pytest.raises(CannotGoOn, match=told) as stop:
-        bootstrap.install([RUN_LOCK])
-
-    assert "\n" not in str(stop.value)
-
-
-def test_mysqlclient_is_built_only_with_its_packages(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bootstrap, "has_package", lambda package: package != "pkg-config")
-    as_user(monkeypatch, 1000)
-
-    with pytest.raises(CannotGoOn, match="Building mysqlclient needs pkg-config"):
-        bootstrap.install([RUN_LOCK, MYSQL_LOCK])
-    bootstrap.install([RUN_LOCK])
-
-    assert project.installations() == 1
-
-
-# --- Starting -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def started(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Runs `start` up to the point where it becomes manage.py; the locks it installed."""
-
-    def started() -> list[str]:
-        installed: list[str] = []
-        monkeypatch.setattr(bootstrap, "install", installed.extend)
-        monkeypatch.setattr(os, "execv", lambda path, arguments: installed.append(arguments[-1]))
-        bootstrap.start()
-        return installed
-
-    return started
-
-
-def test_start_on_sqlite_needs_no_mysqlclient(started: Callable[[], list[str]]) -> None:
-    assert started() == [RUN_LOCK, "serve"]
-
-
-def test_start_on_mariadb_named_by_the_environment_installs_mysqlclient(
-    started: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DATABASE_URL", "mysql://u:p@127.0.0.1/x")
-
-    assert started() == [RUN_LOCK, MYSQL_LOCK, "serve"]
-
-
-def test_start_on_mariadb_named_by_the_env_file_installs_mysqlclient(
-    started: Callable[[], list[str]], project: Project
-) -> None:
-    (project.root / ".env").write_text("# DATABASE_URL=sqlite:///x\nDATABASE_URL='mysql://u@h/x'\n")
-
-    assert started() == [RUN_LOCK, MYSQL_LOCK, "serve"]
-
-
-def test_environment_goes_before_the_env_file(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project.root / ".env").write_text("export PORT=8001\n")
-    assert bootstrap.setting("PORT") == "8001"
-
-    monkeypatch.setenv("PORT", "")
-
-    assert bootstrap.setting("PORT") == ""
-
-
-def test_start_with_a_full_disk_under_var_stops(
-    started: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**20))
-
-    with pytest.raises(CannotGoOn, match="1 MB are free and 50 MB are needed"):
-        started()
+# --- Commands -----------------------------------------------------------------------------------
 
 
 def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
