@@ -289,6 +289,11 @@ def make_venv() -> "None":
     if installed().get("root", ROOT) == ROOT and succeeds([VENV_PYTHON, "-c", probe]):
         return
     require_venv_module()
+    if os.path.islink(VENV):
+        raise CannotGoOn(
+            "The virtual environment .venv is a link, and making it anew would empty what another "
+            "place uses; remove the link and try again."
+        )
     say("Making the virtual environment .venv.")
     # The one that runs may itself lie in .venv, which is about to be cleared.
     python = getattr(sys, "_base_executable", sys.executable)

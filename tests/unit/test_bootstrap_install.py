@@ -271,3 +271,17 @@ def test_start_with_a_full_disk_under_var_stops(
 
     with pytest.raises(CannotGoOn, match="1 MB are free and 50 MB are needed"):
         started()
+
+
+def test_linked_environment_of_another_place_is_left_alone(project: Project) -> None:
+    bootstrap.install([RUN_LOCK])
+    theirs = project.root / ".venv"
+    (project.root / "theirs").mkdir()
+    project.place_at(project.root / "theirs")
+    (project.root / "theirs" / RUN_LOCK).write_text("")
+    (project.root / "theirs" / ".venv").symlink_to(theirs)
+
+    with pytest.raises(CannotGoOn, match="is a link"):
+        bootstrap.install([RUN_LOCK])
+
+    assert (theirs / "installed.json").exists()

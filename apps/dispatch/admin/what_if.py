@@ -32,7 +32,6 @@ from apps.dispatch.services.what_if import (
 
 BUTTON = "_what_if"
 USUAL = "7"
-MOST_LINES = 300
 # Further queues are told in one line until they are opened.
 MOST_OPEN = 3
 # So many unchanged lines in a row are shown on either side of a change.
@@ -195,16 +194,14 @@ def _shown(request: HttpRequest, told: WhatIf, chosen: str, now: datetime) -> di
 
 def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any]:
     before, after = runs(change.before.items), runs(change.after.items)
-    is_cut = change.before.more or change.after.more
-    is_cut |= max(len(before), len(after)) > MOST_LINES
-    pairs = compared(before[:MOST_LINES], after[:MOST_LINES])
+    pairs = compared(before, after)
     is_changed = any(pair.mark for pair in pairs)
     return {
         "name": change.executor.name,
         "told": _counted(pairs),
         "rows": list(_rows(pairs, request, now)) if is_changed else [],
         "is_open": False,
-        "is_cut": is_cut,
+        "is_cut": change.before.more or change.after.more,
     }
 
 

@@ -110,4 +110,26 @@ def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Ch
     titles = {(planned.source, planned.task): task.title}
     before = outlook.preview(period, most=MOST_ITEMS)
     after = changed.preview(period, titles, most=MOST_ITEMS)
-    return Change(executor, before, after)
+    return Change(executor, *_cut_alike(before, after))
+
+
+def _cut_alike(before: Preview, after: Preview) -> tuple[Preview, Preview]:
+    """Both up to the same item: what one has in front pushes others out at its end, and they are
+    not removed."""
+    return _cut_by(before, after), _cut_by(after, before)
+
+
+def _cut_by(long: Preview, cut: Preview) -> Preview:
+    """The one without what comes after the last item of the other, when that was cut there."""
+    if not cut.more or not cut.items:
+        return long
+    last = cut.items[-1]
+    for position in range(len(long.items) - 1, -1, -1):
+        item = long.items[position]
+        if (item.source, item.task, item.occurrence_at) == (
+            last.source,
+            last.task,
+            last.occurrence_at,
+        ):
+            return Preview(long.items[: position + 1], more=True)
+    return long

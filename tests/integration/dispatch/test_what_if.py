@@ -125,14 +125,18 @@ class TestWhoseQueues:
         assert answer.more_members
 
 
-def test_long_queues_are_cut(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(what_if, "MOST_ITEMS", 2)
+def test_long_queues_are_cut_at_the_same_item(
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one more in front pushes out at the end is not removed."""
+    monkeypatch.setattr(what_if, "MOST_ITEMS", 3)
     alice = factories.user()
-    for title in ("A", "B"):
+    for title in ("A", "B", "C"):
         factories.once_task(alice, title)
-    (change,) = what_if_new(title="C", executor=alice, priority=1).changes
-    assert (len(change.before.items), change.before.more) == (2, False)
-    assert (len(change.after.items), change.after.more) == (2, True)
+    answer = what_if_new(title="Urgent", executor=alice, priority=1)
+    assert told(answer) == {"uid_alice": (["A", "B"], ["Urgent", "A", "B"])}
+    (change,) = answer.changes
+    assert (change.before.more, change.after.more) == (True, True)
 
 
 class TestRefusals:
