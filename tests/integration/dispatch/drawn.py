@@ -53,13 +53,11 @@ leaps = st.sampled_from(
 )
 starts = st.sampled_from(
     [
-        *[timedelta(0), -MINUTE, -HOUR, -5 * HOUR] * 2,
+        *[timedelta(0), -MINUTE, -HOUR, -7 * HOUR, -DAY] * 2,
         MINUTE,
         HOUR,
         7 * HOUR,
         -6 * HOUR,
-        -7 * HOUR,
-        -DAY,
         -7 * DAY,
         -9 * DAY,
     ]

@@ -87,20 +87,24 @@ class ExecutorSteps(Pair):
             self.wait_for_an_edge(edge, 0)
             self.pulled(user)
 
-    @rule(states=st.lists(some_state, min_size=1, max_size=5))
-    def work_off(self, states: list[str]) -> None:
+    @rule(states=st.lists(some_state, min_size=1, max_size=5), at_once=st.booleans())
+    def work_off(self, states: list[str], at_once: bool) -> None:
         """Everybody works as long as there is something, so far as the outcomes go."""
         for user in USERS:
+            handed = self.pulled(user)
             for state in states:
-                handed = self.pulled(user)
                 if handed is None:
                     break
-                self.told(user, handed, state, None)
+                if at_once:
+                    handed = self.told_and_pulled(user, handed, state)
+                else:
+                    self.told(user, handed, state, None)
+                    handed = self.pulled(user)
 
-    @rule(by=leaps, states=st.lists(some_state, min_size=1, max_size=2))
-    def wait_and_work_off(self, by: timedelta, states: list[str]) -> None:
+    @rule(by=leaps, states=st.lists(some_state, min_size=1, max_size=2), at_once=st.booleans())
+    def wait_and_work_off(self, by: timedelta, states: list[str], at_once: bool) -> None:
         self.wait(by)
-        self.work_off(states)
+        self.work_off(states, at_once)
 
     @rule(user=some_user, edge=st.integers(0, 3), early=st.sampled_from([0, 1]))
     def pull_and_fall_silent(self, user: str, edge: int, early: int) -> None:
@@ -165,14 +169,6 @@ class ExecutorSteps(Pair):
             lambda model: model.call_back(user, handed, state, result, self.now),
         )
         assert answer == wanted
-
-    @rule(user=some_user, first=some_state, outcomes=st.lists(some_state, min_size=1, max_size=4))
-    def work_off_in_one_round_trip(self, user: str, first: str, outcomes: list[str]) -> None:
-        handed = self.pulled(user)
-        for state in [first, *outcomes]:
-            if handed is None:
-                break
-            handed = self.told_and_pulled(user, handed, state)
 
     @precondition(lambda self: self.model.handed)
     @rule(user=some_user, number=a_number, state=some_state, statements=st.integers(1, 12))

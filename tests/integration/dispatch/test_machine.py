@@ -100,10 +100,10 @@ class DispatchMachine(ExecutorSteps):
         )
 
     # --- operators ---------------------------------------------------------------------------
-    @rule(plan=plans, states=st.lists(some_state, min_size=1, max_size=3))
-    def plan_and_work_off(self, plan: Plan, states: list[str]) -> None:
+    @rule(plan=plans, states=st.lists(some_state, min_size=1, max_size=3), at_once=st.booleans())
+    def plan_and_work_off(self, plan: Plan, states: list[str], at_once: bool) -> None:
         self.plan(plan)
-        self.work_off(states)
+        self.work_off(states, at_once)
 
     @initialize(plans=st.lists(plans, min_size=1, max_size=4))
     def begin(self, plans: list[Plan]) -> None:
