@@ -49,13 +49,17 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class PastDispatch:
-    """The latest dispatch of an executor and occurrence; `rounds` counts all of them."""
+    """The latest dispatch of an executor and occurrence; `rounds` counts all of them.
+
+    `earlier_counts`: one before it still holds its stock.
+    """
 
     number: int
     rounds: int
     state: str
     holds_stock: bool
     finished_at: datetime | None
+    earlier_counts: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,8 @@ class Verdict:
 def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict:
     """The verdict over an executor's latest dispatch of an occurrence, None when there is none.
 
-    The latest is enough: nothing follows a cancelled one, and a counted one only in blocking mode
-    or as the retry that takes its stock over.
+    Nothing follows a cancelled one, and a counted one only as the retry that takes its stock over
+    or in blocking mode, which the task may have left since.
     """
     if last is None:
         return Verdict(OK)
@@ -90,7 +94,10 @@ def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict
         wants_retry = last.state == FAILED and policy.on_failure == RETRY_SAME
         if wants_retry and last.rounds < policy.max_rounds:
             return Verdict(OK, carried=last.number)
-        return Verdict(OK if policy.mode == BLOCKING else ALREADY_TAKEN)
+    if (last.holds_stock or last.earlier_counts) and policy.mode != BLOCKING:
+        return Verdict(ALREADY_TAKEN)
+    if last.holds_stock:
+        return Verdict(OK)
     until = last.finished_at + timedelta(seconds=policy.lease_seconds)
     return Verdict(OK) if now >= until else Verdict(COOLING_DOWN, until)
 

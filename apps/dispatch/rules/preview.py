@@ -57,12 +57,14 @@ class Past:
         keeps = keeps_stock(held.policy, state)
         if not keeps:
             self.handed[held.identity] = max(0, self.handed.get(held.identity, 0) - 1)
+        before = self.latest.get(held.identity)
         self.latest[held.identity] = PastDispatch(
             number=held.number,
             rounds=held.rounds,
             state=state,
             holds_stock=keeps,
             finished_at=now,
+            earlier_counts=before is not None and before.earlier_counts,
         )
         if state == SUCCEEDED:
             self.latest_done = held.occurrence_at

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
@@ -75,7 +77,10 @@ class Ahead:
     def _free(self, chunk: list[Candidate]) -> Iterator[Opening]:
         handed, latest = facts_of(self._standing.pk, chunk)
         if self._ending is not None:
-            latest.update([self._ending])
+            identity, ended = self._ending
+            before = latest.get(identity)
+            counts = before is not None and before.earlier_counts
+            latest[identity] = replace(ended, earlier_counts=counts)
         for candidate in chunk:
             identity, policy = candidate.identity, candidate.policy
             last = latest.get(identity)
@@ -211,8 +216,10 @@ def _handed(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, int]:
 
 def _latest(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, PastDispatch]:
     found: dict[Identity, PastDispatch] = {}
+    counted: Counter[Identity] = Counter()
     for source, task, occurrence, number, earlier, state, holds, finished in rows:
         identity = (source, task, occurrence)
+        counted[identity] += bool(state and holds)
         if state and (identity not in found or found[identity].rounds <= earlier):
             found[identity] = PastDispatch(
                 number=number,
@@ -221,6 +228,9 @@ def _latest(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, PastDispatch]:
                 holds_stock=bool(holds),
                 finished_at=instant(finished),
             )
+    for identity, last in found.items():
+        if counted[identity] > last.holds_stock:
+            found[identity] = replace(last, earlier_counts=True)
     return found
 
 

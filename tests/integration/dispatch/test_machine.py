@@ -150,7 +150,7 @@ class DispatchMachine(ExecutorSteps):
         changes: dict[str, Any] = {}
         if what == "delete":
             self.delete(task)
-        elif what == "mode" and task.mode != "blocking":
+        elif what == "mode":
             mode, times = data.draw(modes)
             changes = {"mode": mode, "dispatch_times": times}
         elif what == "times" and task.mode != "single":

@@ -248,6 +248,20 @@ class TestQuota:
         finish(factories.member("uid_c"))
         assert handed(task) == 3
 
+    def test_winner_in_blocking_mode_does_not_win_again_after_it(self, frozen_clock: Any) -> None:
+        """I6: what counts goes on counting when the mode is edited, whatever was returned since."""
+        alice = factories.user()
+        task = factories.once_task(alice, mode="blocking", dispatch_times=3, lease_seconds=60)
+        first = take_next(alice)
+        assert isinstance(first, Dispatch)
+        callback.call_back(executor=alice, number=first.pk, outcome="succeeded")
+        second = take_next(alice)
+        assert isinstance(second, Dispatch)
+        callback.release(executor=alice, number=second.pk)
+        tasks.update_task(task=task, changes={"mode": "multi"}, actor=factories.OPERATOR)
+        frozen_clock.advance(seconds=60)
+        assert isinstance(take_next(alice), Nothing)
+
     def test_blocking_winner_goes_on_while_stock_lasts(self) -> None:
         """S0.13, I6: repeats are allowed, the total is not exceeded."""
         task = factories.once_task(factories.user(), mode="blocking", dispatch_times=3)

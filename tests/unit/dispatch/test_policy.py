@@ -83,6 +83,15 @@ def test_verdict_counted_ending_repeats_only_in_blocking_mode(
     assert verdict(replace(POLICY, mode=mode), past(state, holds=True), NOW).code == code
 
 
+@pytest.mark.parametrize(
+    ("mode", "code"), [("single", ALREADY_TAKEN), ("multi", ALREADY_TAKEN), ("blocking", OK)]
+)
+def test_verdict_earlier_one_that_counts_outlasts_a_returned_one(mode: str, code: str) -> None:
+    """I6: the task has left blocking mode since; the winner does not win again."""
+    last = replace(past("released", holds=False, rounds=2, ago=60), earlier_counts=True)
+    assert verdict(replace(POLICY, mode=mode), last, NOW).code == code
+
+
 @pytest.mark.parametrize("state", ["failed", "expired", "released"])
 @pytest.mark.parametrize(("ago", "code"), [(59.999, COOLING_DOWN), (60, OK)])
 def test_verdict_returned_stock_cools_down_for_lease_seconds(
