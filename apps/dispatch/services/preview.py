@@ -24,7 +24,7 @@ from apps.dispatch.rules.preview import (
 from apps.dispatch.rules.queue import Candidate, Queue
 from apps.dispatch.rules.window import Window, window
 from apps.dispatch.services.plan import plan_of
-from apps.dispatch.services.queue import handed_of, latest_of
+from apps.dispatch.services.queue import facts_of, handed_of
 from apps.dispatch.services.standing import Standing, standing_of
 
 USUAL = timedelta(days=7)
@@ -239,9 +239,12 @@ def past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
     past = Past(handed={}, latest={})
     rest = iter(candidates)
     while chunk := list(islice(rest, _CHUNK)):
-        past.handed.update(handed_of(chunk))
-        if user is not None:
-            past.latest.update(latest_of(user, chunk))
+        if user is None:
+            past.handed.update(handed_of(chunk))
+            continue
+        handed, latest = facts_of(user, chunk)
+        past.handed.update(handed)
+        past.latest.update(latest)
     return past
 
 

@@ -13,7 +13,7 @@ from django.db import IntegrityError
 from apps.common import clock
 from apps.common.db import execute, table
 from apps.common.errors import Unavailable
-from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services.ending import State
 from apps.dispatch.services.expire import expire_if_due
 from apps.dispatch.services.handout import hand_out
@@ -69,12 +69,15 @@ def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
     ahead = Ahead(standing, now=now)
     try:
         for opening in ahead.openings():
-            taken = hand_out(standing, opening, now)
+            try:
+                taken = hand_out(standing, opening, now)
+            except IntegrityError:
+                # The user has another dispatch, open or of this round; where a person has removed
+                # the stock, a new row leads to it again.
+                Stock.objects.ensure(*opening.candidate.identity)
+                return None
             if taken is not None:
                 return taken
-    except IntegrityError:
-        # Of the user's one open dispatch, or of the round.
-        return None
     finally:
         ahead.save_lessons()
     # What cannot be had, another pull of the same user may have taken just now.

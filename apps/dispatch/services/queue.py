@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain, islice, repeat
@@ -169,78 +169,65 @@ class Facts(NamedTuple):
     latest: dict[Identity, PastDispatch]
 
 
-def facts_of(executor: int, candidates: Sequence[Candidate]) -> Facts:
-    """Both in one read."""
+def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
+    """Both in one read of as many rows as there are candidates, however often each was handed out.
+
+    Whatever has been handed out has a stock row, so that those lead to the dispatches.
+    """
     where, parameters = _among(candidates)
-    rows = fetch(
-        f"{_handed_statement(where)} UNION ALL {_past_statement(where)}",
-        [*parameters, executor, *parameters],
-    )
-    return Facts(_handed(rows), _latest(rows))
-
-
-def handed_of(candidates: Sequence[Candidate]) -> dict[Identity, int]:
-    """How often those occurrences are handed out; one without a stock row is left out."""
-    where, parameters = _among(candidates)
-    return _handed(fetch(_handed_statement(where), parameters))
-
-
-def latest_of(executor: int, candidates: Sequence[Candidate]) -> dict[Identity, PastDispatch]:
-    """The executor's latest dispatch of each of those occurrences that it has had."""
-    where, parameters = _among(candidates)
-    return _latest(fetch(_past_statement(where), [executor, *parameters]))
-
-
-# The two have the same columns; those of the stock end with a state that no dispatch has.
-def _handed_statement(where: str) -> str:
-    return (
-        "SELECT source, task, occurrence, handed, 0, '', 0, NULL "  # noqa: S608
-        f"FROM {table(Stock)} WHERE {where}"
-    )
-
-
-def _past_statement(where: str) -> str:
-    return (
-        "SELECT source, task, occurrence, id, round, state, holds_stock, finished_at "  # noqa: S608
-        f"FROM {table(Dispatch)} WHERE executor_id = %s AND ({where})"
-    )
-
-
-def _handed(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, int]:
-    return {
-        (source, task, occurrence): handed
-        for source, task, occurrence, handed, _, state, *_ in rows
-        if not state
-    }
-
-
-def _latest(rows: Iterable[tuple[Any, ...]]) -> dict[Identity, PastDispatch]:
-    found: dict[Identity, PastDispatch] = {}
-    counted: Counter[Identity] = Counter()
-    for source, task, occurrence, number, earlier, state, holds, finished in rows:
+    facts = Facts({}, {})
+    for source, task, occurrence, handed, number, *past in fetch(
+        _facts_statement() + where, [executor, executor, *parameters]
+    ):
         identity = (source, task, occurrence)
-        counted[identity] += bool(state and holds)
-        if state and (identity not in found or found[identity].rounds <= earlier):
-            found[identity] = PastDispatch(
+        facts.handed[identity] = handed
+        if number is not None:
+            earlier, state, holds, finished, earlier_counts = past
+            facts.latest[identity] = PastDispatch(
                 number=number,
                 rounds=earlier + 1,
                 state=state,
                 holds_stock=bool(holds),
                 finished_at=instant(finished),
+                earlier_counts=bool(earlier_counts),
             )
-    for identity, last in found.items():
-        if counted[identity] > last.holds_stock:
-            found[identity] = replace(last, earlier_counts=True)
-    return found
+    return facts
+
+
+@functools.cache
+def _facts_statement() -> str:
+    dispatches = table(Dispatch)
+    return (
+        "SELECT s.source, s.task, s.occurrence, s.handed, "  # noqa: S608
+        "d.id, d.round, d.state, d.holds_stock, d.finished_at, "
+        f"EXISTS (SELECT 1 FROM {dispatches} w WHERE w.executor_id = d.executor_id "
+        "AND w.source = d.source AND w.task = d.task AND w.occurrence = d.occurrence "
+        "AND w.round < d.round AND w.holds_stock) "
+        f"FROM {table(Stock)} s LEFT JOIN {dispatches} d ON d.executor_id = %s "
+        "AND d.source = s.source AND d.task = s.task AND d.occurrence = s.occurrence "
+        f"AND d.round = (SELECT MAX(x.round) FROM {dispatches} x WHERE x.executor_id = %s "
+        "AND x.source = s.source AND x.task = s.task AND x.occurrence = s.occurrence) "
+        "WHERE "
+    )
+
+
+def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
+    """How often those occurrences are handed out; one without a stock row is left out."""
+    where, parameters = _among(candidates)
+    rows = fetch(
+        f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",  # noqa: S608
+        parameters,
+    )
+    return {(source, task, occurrence): handed for source, task, occurrence, handed in rows}
 
 
 def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
-    """The condition on source, task and occurrence, in a shape that the unique keys serve."""
+    """The condition on the stock `s`, in a shape that its unique key serves."""
     tasks: dict[tuple[str, int], list[int]] = {}
     for candidate in candidates:
         tasks.setdefault((candidate.source, candidate.occurrence), []).append(candidate.task)
     parts, parameters = [], []
     for (source, occurrence), numbers in tasks.items():
-        parts.append(f"(source = %s AND task IN ({marks(len(numbers))}) AND occurrence = %s)")
+        parts.append(f"(s.source = %s AND s.task IN ({marks(len(numbers))}) AND s.occurrence = %s)")
         parameters += [source, *numbers, occurrence]
     return " OR ".join(parts), parameters

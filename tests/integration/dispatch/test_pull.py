@@ -367,3 +367,15 @@ def test_last_seen_is_written_at_most_once_a_minute(frozen_clock: Any) -> None:
         frozen_clock.move_to(start + timedelta(seconds=seconds))
         answer_pull("uid_alice")
         assert factories.member("uid_alice").last_seen_at == start + timedelta(seconds=seen)
+
+
+def test_a_stock_row_that_a_person_removed_is_made_again() -> None:
+    """S1.2: rows are changeable by people, and no executor is shut out by it."""
+    group = factories.group("gid_all", ["uid_a"])
+    factories.once_task(group, mode="blocking", dispatch_times=5)
+    alice = factories.member("uid_a")
+    finish(alice)
+    Stock.objects.all().delete()
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    assert (taken.round, Stock.objects.get().handed) == (1, 1)

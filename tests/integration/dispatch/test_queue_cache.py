@@ -12,6 +12,7 @@ from django.core.cache import cache as store
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.common.db import fetch
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import callback, executors, queue, tasks
@@ -198,6 +199,28 @@ def test_one_free_task_is_found_behind_many_that_are_not() -> None:
         finish(take_next(a))
     assert title_of(take_next(a)) == "the last"
     assert title_of(take_next(b)) == "the last"
+
+
+def test_what_is_looked_up_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S0.13: a task that one executor has had thirty times is looked up like one it never had."""
+    group = factories.group("gid_all", ["uid_a"])
+    task = factories.once_task(group, mode="blocking", dispatch_times=40)
+    alice = factories.member("uid_a")
+    for _ in range(30):
+        finish(take_next(alice))
+    [candidate] = queue.entry_of(standing_of(alice.pk), now=task.start_at).queue
+    rows: list[Any] = []
+
+    def counted(*args: Any) -> Any:
+        rows.extend(found := fetch(*args))
+        return found
+
+    monkeypatch.setattr(queue, "fetch", counted)
+    facts = queue.facts_of(alice.pk, [candidate])
+    past = facts.latest[candidate.identity]
+    assert (past.rounds, past.earlier_counts) == (30, True)
+    assert facts.handed == {candidate.identity: 30}
+    assert len(rows) == 1
 
 
 def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
