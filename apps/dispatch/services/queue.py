@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from apps.common.conf import conf
-from apps.common.db import fetch, instant, marks, table
+from apps.common.db import fetch, forced, instant, marks, table
 from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
 from apps.dispatch.models import Dispatch, Executor, Stock
@@ -177,7 +177,7 @@ def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
     where, parameters = _among(candidates)
     facts = Facts({}, {})
     for source, task, occurrence, handed, number, *past in fetch(
-        _facts_statement() + where, [executor, executor, *parameters]
+        _facts_statement() + where, [executor, executor, executor, *parameters]
     ):
         identity = (source, task, occurrence)
         facts.handed[identity] = handed
@@ -196,16 +196,16 @@ def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
 
 @functools.cache
 def _facts_statement() -> str:
-    dispatches = table(Dispatch)
+    dispatches, rounds = table(Dispatch), forced("dispatch_once_per_round")
     return (
         "SELECT s.source, s.task, s.occurrence, s.handed, "  # noqa: S608
         "d.id, d.round, d.state, d.holds_stock, d.finished_at, "
-        f"EXISTS (SELECT 1 FROM {dispatches} w WHERE w.executor_id = d.executor_id "
+        f"d.round > 0 AND EXISTS (SELECT 1 FROM {dispatches} w{rounds} WHERE w.executor_id = %s "
         "AND w.source = d.source AND w.task = d.task AND w.occurrence = d.occurrence "
         "AND w.round < d.round AND w.holds_stock) "
-        f"FROM {table(Stock)} s LEFT JOIN {dispatches} d ON d.executor_id = %s "
+        f"FROM {table(Stock)} s LEFT JOIN {dispatches} d{rounds} ON d.executor_id = %s "
         "AND d.source = s.source AND d.task = s.task AND d.occurrence = s.occurrence "
-        f"AND d.round = (SELECT MAX(x.round) FROM {dispatches} x WHERE x.executor_id = %s "
+        f"AND d.round = (SELECT MAX(x.round) FROM {dispatches} x{rounds} WHERE x.executor_id = %s "
         "AND x.source = s.source AND x.task = s.task AND x.occurrence = s.occurrence) "
         "WHERE "
     )
