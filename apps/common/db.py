@@ -174,15 +174,17 @@ _PLAIN = (
     models.TextField,
     models.IntegerField,
     models.BooleanField,
-    models.DateTimeField,
     models.ForeignKey,
 )
 
 
 def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
-    """None where the driver, or `_run`, takes the value as it is."""
+    """None where the driver takes the value as it is."""
     if isinstance(field, _PLAIN):
         return None
+    if isinstance(field, models.DateTimeField):
+        # `_run` writes them as the database takes them; texts are read first.
+        return lambda value: field.to_python(value) if isinstance(value, str) else value
     return lambda value: field.get_db_prep_save(value, connection)
 
 
