@@ -16,6 +16,11 @@ def killed_at(statement: int, work: Callable[[], object]) -> bool:
     connections.close_all()
     child = os.fork()
     if child == 0:
+        # Beside a running event loop, as the browser's, Django keeps connections apart from those
+        # that it has without one, and a fork has left the loop: those here are still the parent's.
+        parents = connections.all(initialized_only=True)
+        for each in parents:
+            del connections[each.alias]
         seen = 0
 
         def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
