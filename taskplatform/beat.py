@@ -12,6 +12,12 @@ def schedule() -> dict[str, dict[str, Any]]:
     periods = {
         "dispatch.expire": conf.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": conf.PURGE_SWEEP_SECONDS,
+        "jobs.scan": conf.JOB_SCAN_SECONDS,
+        "jobs.rescue": conf.JOB_RESCUE_SECONDS,
+        "jobs.give_up": 30,
+        "jobs.reorder": 10,
+        "jobs.starving": 10,
+        "jobs.workers": 600,
     }
     return {
         name: {"task": name, "schedule": seconds, "options": {"expires": seconds * 2}}

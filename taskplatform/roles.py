@@ -1,7 +1,8 @@
 """The three roles of operators, as Django groups that every migrate brings up to date.
 
-viewer looks · operator also plans tasks and steps into what is under way · configurer also sets up
-templates, API keys and the limits of operators, and sees params and results.
+viewer looks · operator also plans tasks, submits jobs and steps into what is under way · configurer
+also sets up templates, job types, API keys and the limits of operators, sees params, contexts and
+results, and may overrule what workers say of a job.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ _VIEWER = [
     "dispatch.view_rotatetask",
     "dispatch.view_stock",
     "dispatch.view_dispatch",
+    "jobs.view_job",
+    "jobs.view_jobtype",
+    "jobs.view_typestate",
+    "jobs.view_uniqueslot",
+    "jobs.view_worker",
 ]
 _OPERATOR = [
     *_VIEWER,
@@ -42,6 +48,9 @@ _OPERATOR = [
     "dispatch.change_rotatetask",
     "dispatch.delete_rotatetask",
     "dispatch.operate_dispatch",
+    "jobs.add_job",
+    "jobs.operate_job",
+    "jobs.operate_jobtype",
 ]
 _CONFIGURER = [
     *_OPERATOR,
@@ -55,6 +64,11 @@ _CONFIGURER = [
     "dispatch.change_operatorscope",
     "dispatch.delete_operatorscope",
     "dispatch.view_payload",
+    "jobs.add_jobtype",
+    "jobs.change_jobtype",
+    "jobs.delete_jobtype",
+    "jobs.override_job",
+    "jobs.view_payload",
     "journal.view_payload",
 ]
 ROLES: dict[str, list[str]] = {

@@ -5,9 +5,13 @@ Python 3.9 or later, standard library only; one file on purpose.
     client = Client("https://tasks.example.com", "<client-id>.<secret>")
     client.run("uid_alice", lambda dispatch: {"photos": take_photos(dispatch.params)})
 
+    submitted = client.submit("mail", {"to": "alice@example.com"}, key="order-7", unique=True)
+    client.job(submitted.id).status
+
 A call repeats itself on 429, 5xx, timeouts and lost connections. That is safe, because the
 server answers a repeat like the first time: a pull with the dispatch that is still open, a
-callback or release with its first answer.
+callback or release with its first answer, a unique submission with the job that is open. One that
+is not unique is only repeated while it surely has not arrived.
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ import json
 import logging
 import random
 import re
+import socket
 import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar, final
 
 __all__ = [
@@ -32,9 +37,11 @@ __all__ = [
     "Client",
     "Dispatch",
     "Ending",
+    "Job",
     "Nothing",
     "PlatformError",
     "Release",
+    "Submitted",
     "Unavailable",
     "UnexpectedAnswer",
 ]
@@ -46,6 +53,8 @@ T = TypeVar("T")
 _API = "/api/v1"
 # What the server takes; more is refused here, as it would cut the connection while sending.
 _MOST_BODY_BYTES = 256 * 1024
+_MOST_BATCH_BYTES = 8 * 1024 * 1024
+_MOST_BATCH = 1000
 _MOST_ANSWER_BYTES = 8 * 1024 * 1024
 _MOST_MESSAGE = 500
 # Pauses in seconds: between repeats, and between pulls while nothing is due.
@@ -113,9 +122,11 @@ class Release(Exception):
 class _Passing(Exception):
     """An answer that a repeat may better: 429, 5xx, or a body cut short."""
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0, *, undone: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        # Whether the server surely has not carried out the call.
+        self.undone = undone
 
 
 @final
@@ -163,6 +174,58 @@ class Ending:
     state: str
     finished_at: datetime | None = None
     next: Dispatch | Nothing | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Submitted:
+    """A job that was submitted, or with `created` False the open job of the same type and key."""
+
+    id: str
+    created: bool
+    status: str
+
+
+@final
+@dataclass(frozen=True)
+class Job:
+    """One job as it is now.
+
+    `status`: scheduled, ready, running, succeeded, failed or cancelled. `attempts` counts those
+    of the present stage, `holds` all; `run_at` is when it may run next.
+    """
+
+    id: str
+    type: str
+    key: str
+    user_id: str
+    status: str
+    stage: str
+    priority: int
+    run_at: datetime
+    attempts: int
+    max_attempts: int
+    holds: int
+    progress: int | None
+    cancel_requested: bool
+    worker: str
+    host: str
+    held_at: datetime | None
+    lease_until: datetime | None
+    memo: str
+    result: Any
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    trace_id: str
+    version: int
+    context: Mapping[str, Any]
+    checkpoint: Any
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended; an operator may still let it run again."""
+        return self.status in ("succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -311,6 +374,69 @@ class Client:
         """Give a dispatch back unfinished; others may have it at once."""
         return self._release(uid, number, reason)
 
+    def submit(
+        self,
+        type: str,  # noqa: A002 - the name on the wire
+        context: Mapping[str, Any] | None = None,
+        *,
+        key: str = "",
+        unique: bool = False,
+        run_at: datetime | None = None,
+        delay: timedelta | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        user_id: str = "",
+        stage: str = "",
+        route_key: str = "",
+        trace_id: str = "",
+    ) -> Submitted:
+        """Have a job of the type done; what is left out its type decides.
+
+        `unique` (with a `key`): while a job of that type and key is open, its id is the answer and
+        nothing is made; so an answer that got lost does no harm. Without it, Unavailable may mean
+        that the job was made all the same.
+        """
+        body: dict[str, Any] = {
+            "type": type,
+            "context": {} if context is None else context,
+            "key": key,
+            "user_id": user_id,
+            "stage": stage,
+            "route_key": route_key,
+            "trace_id": trace_id,
+            "priority": priority,
+            "max_attempts": max_attempts,
+            "run_at": _wire(run_at),
+            "delay": _wire(delay),
+        }
+        body = {name: value for name, value in body.items() if value is not None and value != ""}
+        if unique:
+            body["unique"] = True
+        return self._call("/jobs/", body, lambda answer: _submitted(answer.body), repeatable=unique)
+
+    def submit_many(self, jobs: Sequence[Mapping[str, Any]]) -> list[Submitted]:
+        """Have up to 1,000 jobs done, all or none; each as the API takes it.
+
+        `{"type", "key", "context", "run_at", "delay", "unique", …}`, `run_at` a time with zone,
+        `delay` in seconds or as timedelta. The answers are in order.
+        """
+        if len(jobs) > _MOST_BATCH:
+            raise ValueError(f"{len(jobs)} jobs at once are too many; send {_MOST_BATCH} at a time")
+        if not jobs:
+            return []
+        return self._call(
+            "/jobs/",
+            {"jobs": [{name: _wire(value) for name, value in job.items()} for job in jobs]},
+            lambda answer: [_submitted(each) for each in answer.body["jobs"]],
+            most_bytes=_MOST_BATCH_BYTES,
+            repeatable=all(job.get("unique") for job in jobs),
+        )
+
+    def job(self, id: str) -> Job:  # noqa: A002 - the name on the wire
+        """The job as it is now; ApiError `not_found` when unknown or not this key's to see."""
+        path = f"/jobs/{urllib.parse.quote(id, safe='')}/"
+        return self._call(path, None, lambda answer: _job(answer.body))
+
     def run(
         self,
         uid: str,
@@ -422,18 +548,24 @@ class Client:
     def _call(
         self,
         path: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | None,
         read: Callable[[_Answer], T],
         stop: threading.Event | None = None,
+        *,
+        most_bytes: int = _MOST_BODY_BYTES,
+        repeatable: bool = True,
     ) -> T:
-        """One call with its repeats; `read` turns the answer into what the caller gets.
+        """One call with its repeats, a GET without body; `read` makes of the answer what the
+        caller gets. What is not `repeatable` is repeated only if it surely has not arrived.
 
         The pause is what Retry-After asks for plus full jitter: a random part of a span that
         doubles from 0.25 s to 10 s, so that clients which fail together do not return together.
         """
-        payload = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-        if len(payload) > _MOST_BODY_BYTES:
-            raise ApiError(413, "too_large", f"The body has more than {_MOST_BODY_BYTES} bytes")
+        payload = None
+        if body is not None:
+            payload = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            if len(payload) > most_bytes:
+                raise ApiError(413, "too_large", f"The body has more than {most_bytes} bytes")
         give_up_at = time.monotonic() + self._give_up_after
         stop = stop or threading.Event()
         attempt = 0
@@ -442,7 +574,8 @@ class Client:
             asked = 0.0
             failure: Exception
             try:
-                return self._read_answer(self._exchange(self._path + path, payload), read)
+                raw = self._exchange(self._path + path, payload, repeatable)
+                return self._read_answer(raw, read)
             except ssl.SSLCertVerificationError as exc:
                 raise UnexpectedAnswer(
                     f"The certificate of {self.base_url} is not trusted: {exc.verify_message}; "
@@ -455,17 +588,25 @@ class Client:
             span = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempt - 1, 10))
             pause = asked + _random.uniform(0, span)
             logger.debug("%s: try %d: %r; pause of %.2f s", path, attempt, failure, pause)
-            if time.monotonic() + pause > give_up_at or stop.wait(pause):
+            is_over = not repeatable and not _is_undone(failure)
+            if is_over or time.monotonic() + pause > give_up_at or stop.wait(pause):
+                hint = (
+                    "It may have been carried out all the same; look before you repeat it"
+                    if is_over
+                    else "Check the address and that the server runs"
+                )
                 raise Unavailable(
                     f"No useful answer from {self.base_url} (tries: {attempt}); the last one: "
-                    f"{str(failure) or type(failure).__name__}. "
-                    "Check the address and that the server runs",
+                    f"{str(failure) or type(failure).__name__}. {hint}",
                     retry_after=pause,
                 ) from failure
 
-    def _exchange(self, path: str, payload: bytes) -> _Raw:
+    def _exchange(self, path: str, payload: bytes | None, repeatable: bool) -> _Raw:
         """Send one request and read its whole answer over the kept connection."""
         with self._turn:
+            if not repeatable:
+                # Of one that the server closes meanwhile nobody knows what it has read.
+                self._connection.close()
             kept = self._connection.sock is not None
             try:
                 return self._send(path, payload)
@@ -475,9 +616,10 @@ class Client:
             # Servers close idle connections; only a new one tells whether this one is up.
             return self._send(path, payload)
 
-    def _send(self, path: str, payload: bytes) -> _Raw:
+    def _send(self, path: str, payload: bytes | None) -> _Raw:
         try:
-            self._connection.request("POST", path, payload, self._headers)
+            method = "GET" if payload is None else "POST"
+            self._connection.request(method, path, payload, self._headers)
             with self._connection.getresponse() as response:
                 content = response.read(_MOST_ANSWER_BYTES)
                 if response.length:
@@ -491,7 +633,9 @@ class Client:
     def _read_answer(self, raw: _Raw, read: Callable[[_Answer], T]) -> T:
         """What `read` makes of a good answer; every other answer rises as what it means."""
         if raw.status == 429 or raw.status == 408 or raw.status >= 500:
-            raise _Passing(f"{raw.status} {raw.reason}", raw.retry_after or 0.0)
+            raise _Passing(
+                f"{raw.status} {raw.reason}", raw.retry_after or 0.0, undone=raw.status == 429
+            )
         if 300 <= raw.status < 400:
             target = raw.headers.get("Location", "")[:200]
             raise self._unexpected(f"a redirect to {target!r}; give the address behind it")
@@ -565,6 +709,33 @@ def _instant(text: str) -> datetime:
     """An RFC 3339 time with Z; Python 3.9 reads neither the Z nor other than six digits."""
     seconds, _, fraction = text.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{seconds}.{fraction:0<6.6}+00:00")
+
+
+def _wire(value: Any) -> Any:
+    """A time or span as the API takes it; anything else as it is."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{value.isoformat()} needs a time zone")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    return round(value.total_seconds()) if isinstance(value, timedelta) else value
+
+
+def _is_undone(failure: Exception) -> bool:
+    """Whether the server surely has not carried out what was sent."""
+    if isinstance(failure, _Passing):
+        return failure.undone
+    return isinstance(failure, (ConnectionRefusedError, socket.gaierror))
+
+
+def _submitted(body: Mapping[str, Any]) -> Submitted:
+    return Submitted(body["id"], body["created"], body["status"])
+
+
+def _job(body: Mapping[str, Any]) -> Job:
+    values = {part.name: body[part.name] for part in fields(Job)}
+    for name in ("run_at", "held_at", "lease_until", "created_at", "started_at", "finished_at"):
+        values[name] = values[name] and _instant(values[name])
+    return Job(**values)
 
 
 def _dispatch(body: Mapping[str, Any]) -> Dispatch:

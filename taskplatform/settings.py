@@ -115,6 +115,7 @@ INSTALLED_APPS = [
     "apps.journal",
     "apps.access",
     "apps.dispatch",
+    "apps.jobs",
     *EXTRA_APPS,
 ]
 MIDDLEWARE = [
@@ -206,7 +207,7 @@ else:
         }
     }
 
-CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 _QUEUE_DIR = VAR_DIR / "queue"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {
@@ -235,6 +236,8 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "sweeps"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# How long a pool waits for the result of a process that died; no task of ours has one.
+CELERY_WORKER_LOST_WAIT = 0.5
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "beat")
 CELERY_TIMEZONE = "UTC"
@@ -305,7 +308,8 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Task platform",
-    "DESCRIPTION": "Pull tasks, call back, and plan work. Ids of dispatches are decimal strings.",
+    "DESCRIPTION": "Pull tasks, call back, plan work, submit jobs. Ids of dispatches and jobs are "
+    "decimal strings.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_AUTHENTICATION": [],
@@ -320,6 +324,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     # Sets of words that fields of several names or shapes have in common.
     "ENUM_NAME_OVERRIDES": {
         "DispatchState": "apps.dispatch.models.Dispatch.State",
+        "JobStatus": "apps.jobs.models.Job.Status",
         "Outcome": "apps.dispatch.services.callback.OUTCOMES",
         "TaskStatus": "apps.dispatch.api.shapes.STANDING",
         "TemplateStatus": "apps.dispatch.models.Template.Status",
@@ -378,6 +383,9 @@ LOGGING: dict[str, Any] = {
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
         "axes": {"level": "WARNING"},
+        # Sweeps come and go every second; only what fails in them is news.
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
         # What clients do wrong is told to them; only failures of ours are for operators.
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},

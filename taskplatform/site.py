@@ -11,14 +11,17 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.theme import AdminSite
+from taskplatform.audit import may_audit
 
 # More than any name and password: hashing a megabyte would keep a process busy.
 MOST_LOGIN_BYTES = 16_384
+AUDIT_URL = "audit"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Box:
 
 BOXES = (
     Box(_("Dispatch"), ("dispatch",)),
+    Box(_("Jobs"), ("jobs",)),
     Box(_("Journal"), ("journal",)),
     Box(_("Access"), ("access",)),
     Box(_("People"), ("auth", "axes")),
@@ -42,6 +46,9 @@ ICONS = {
     "dispatch.dispatch": "outbox",
     "dispatch.executor": "badge",
     "dispatch.template": "schema",
+    "jobs.job": "work_history",
+    "jobs.jobtype": "category",
+    "jobs.worker": "memory",
     "journal.journalentry": "history",
     "access.apiclient": "key",
     "auth.user": "person",
@@ -119,6 +126,9 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         }
         for box in site.boxes(request)
     ]
+    if may_audit(request.user):
+        audit = {"title": _("Audit"), "icon": "fact_check", "link": reverse(AUDIT_URL)}
+        groups.append({"title": _("System"), "separator": True, "items": [audit]})
     return groups
 
 

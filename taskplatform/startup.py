@@ -25,9 +25,12 @@ from apps.access.models import ApiClient
 from apps.access.rules import keys
 from apps.access.services import create_client
 from apps.common import clock
+from apps.jobs.handlers import checks
+from apps.jobs.runner import worker
 
 DATABASE_SECONDS = 30.0
 ADMIN = "admin"
+OWN_ADDRESS = "127.0.0.1"
 DEMO_SCOPES = ("pull", "submit", "read", "operate")
 
 # MariaDB/MySQL: no socket, connection refused, unknown host, gone away, lost, too many connections,
@@ -90,6 +93,14 @@ def alone() -> Iterator[None]:
             yield
         finally:
             cursor.execute("SELECT RELEASE_LOCK(%s)", [name])
+
+
+def ensure_handlers() -> None:
+    """Make the job types of handlers that have none; CannotStart when a handler is wrong."""
+    problems = checks.problems()
+    if problems:
+        raise CannotStart(" ".join(problems))
+    worker.make_types()
 
 
 def redis_problem() -> str:
@@ -157,6 +168,21 @@ def ensure_demo(var: Path) -> str:
     _client, key = create_client(name="Demo", scopes=DEMO_SCOPES, actor="serve")
     keep_secret(path, key)
     return key
+
+
+def allow_own_http() -> None:
+    """Let http jobs of the processes started from here call this platform itself.
+
+    One address and one port, on which those who submit jobs are let in anyway; and only on a
+    machine for one, where nobody has said what http jobs may call.
+    """
+    said = any(os.environ.get(name) for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"))
+    if said or connection.vendor != "sqlite" or settings.HOST not in {"127.0.0.1", "localhost"}:
+        return
+    os.environ["JOB_HTTP_HOSTS"] = f"{OWN_ADDRESS}:{settings.PORT}"
+    os.environ["JOB_HTTP_NETWORKS"] = f"{OWN_ADDRESS}/32"
+    settings.JOB_HTTP_HOSTS = (os.environ["JOB_HTTP_HOSTS"],)
+    settings.JOB_HTTP_NETWORKS = (os.environ["JOB_HTTP_NETWORKS"],)
 
 
 def keep_secret(path: Path, text: str) -> None:

@@ -45,11 +45,13 @@ _LONGEST_MESSAGE = 300
 @dataclass(frozen=True)
 class Part:
     """One process to keep running. Those that lead are up before the others start, and have ended
-    before the others are told to."""
+    before the others are told to. One that runs the code of others may die as often as that kills
+    it: it starts again, and the others go on."""
 
     name: str
     command: Sequence[str]
     leads: bool = False
+    may_die: bool = False
 
 
 class RotatingLog:
@@ -179,7 +181,8 @@ class Child:
         """Seconds to wait before the next start; None when it has died too often."""
         now = time.monotonic()
         self._deaths.append(now)
-        if len(self._deaths) == MOST_DEATHS and now - self._deaths[0] < DEATHS_WITHIN:
+        too_often = len(self._deaths) == MOST_DEATHS and now - self._deaths[0] < DEATHS_WITHIN
+        if too_often and not self.part.may_die:
             return None
         recent = sum(1 for at in self._deaths if now - at < DEATHS_WITHIN)
         delay = min(FIRST_DELAY * 2.0 ** (recent - 1), LONGEST_DELAY)

@@ -11,7 +11,8 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 # Django finds the handlers by these names.
 from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
-from taskplatform import health
+from taskplatform import audit_page, health
+from taskplatform.site import AUDIT_URL
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
@@ -20,12 +21,16 @@ def favicon(request: HttpRequest) -> HttpResponseRedirect:
 
 
 urlpatterns = [
+    # First, because they are asked for most.
+    path("api/v1/", include("apps.dispatch.api.urls")),
+    path("api/v1/", include("apps.jobs.api.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", favicon),
+    # Before the admin, which answers for all that begins alike.
+    path("admin/audit/", admin.site.admin_view(audit_page.audit), name=AUDIT_URL),
     path("admin/", admin.site.urls),
     # Takes the language that a person chooses in the menu.
     path("i18n/", include("django.conf.urls.i18n")),
-    path("api/v1/", include("apps.dispatch.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     # Split: the page and its script come apart, so that no script stands inside HTML.
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),

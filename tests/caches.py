@@ -8,6 +8,10 @@ def clear_caches() -> None:
     from django.core.cache import cache
 
     from apps.dispatch.cache import near
+    from apps.jobs.services.policies import forget_policies
+    from apps.jobs.services.terms import forget_terms
 
     cache.clear()
     near.clear()
+    forget_terms()
+    forget_policies()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+from apps.common import clock
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import executors, tasks, templates
+from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.services import types
+from apps.jobs.services.submit import submit
 
 OPERATOR = "admin:olga"
 
@@ -47,3 +52,45 @@ def once_task(executor: Executor, title: str = "Check the shelf", **fields: Any)
 def rotation(executor: Executor, title: str = "Check the till", **fields: Any) -> RotateTask:
     fields = {"rule": {"every_minutes": 30}, **fields}
     return tasks.create_task(RotateTask, actor=OPERATOR, title=title, executor=executor, **fields)
+
+
+def job_type(name: str = "mail", **settings: Any) -> JobType:
+    return types.create_type(name=name, actor=OPERATOR, **settings)
+
+
+def job(type_name: str = "mail", *, into: dict[str, Any] | None = None, **fields: Any) -> Job:
+    """A submitted job, whose type is made if need be; `into` are columns set without a service,
+    for states that only workers bring about."""
+    if not JobType.objects.filter(name=type_name).exists():
+        job_type(type_name)
+    number = submit(type_name, **fields).id
+    if into:
+        Job.objects.filter(pk=number).update(**into)
+    return Job.objects.get(pk=number)
+
+
+def running_job(type_name: str = "mail", *, host: str = "host-a", **fields: Any) -> Job:
+    """A job that a worker of that host has just held for the first time."""
+    now = clock.now()
+    held = {
+        "status": Job.Status.RUNNING,
+        "attempts": 1,
+        "holds": 1,
+        "held_at": now,
+        "started_at": now,
+        "lease_token": "t" * 32,
+        "lease_until": now + timedelta(seconds=30),
+        "hard_end_at": now + timedelta(seconds=900),
+        "worker": f"{host}:1",
+        "host": host,
+        "version": 2,
+    }
+    return job(type_name, into=held, **fields)
+
+
+def worker(name: str = "host-a:1", *, types: list[str] | None = None, **fields: Any) -> Worker:
+    """A live worker; its host is what stands before the colon."""
+    now = clock.now()
+    host = name.partition(":")[0]
+    defaults = {"host": host, "started_at": now, "last_heartbeat_at": now, "lanes": ["fast"]}
+    return Worker.objects.create(name=name, **{**defaults, "types": types or ["mail"], **fields})

@@ -1,8 +1,8 @@
 """Private MariaDB and Redis servers for the tests.
 
-`python -m tests.servers -- COMMAND …` starts one of each on free loopback ports with their data in
-a temporary folder, runs COMMAND with DATABASE_URL and REDIS_URL set, and leaves nothing behind. Its
-exit code is that of COMMAND, 128 + n when COMMAND died of signal n.
+`python -m tests.servers [--durable] -- COMMAND …` starts one of each on free loopback ports with
+their data in a temporary folder, runs COMMAND with DATABASE_URL and REDIS_URL set, and leaves
+nothing behind. Its exit code is that of COMMAND, 128 + n when COMMAND died of signal n.
 
 Tests that stop, kill or freeze a server start their own with `mariadb_server()` and
 `redis_server()`.
@@ -172,6 +172,14 @@ class MariaDBServer(PrivateServer):
     name = "mariadb"
     user = "taskplatform"
     database = "taskplatform"
+    # A commit reaches the kernel but not the disk: a killed server loses nothing, only a machine
+    # that loses power would.
+    storage = (
+        "--innodb-flush-log-at-trx-commit=2",
+        "--innodb-flush-method=fsync",
+        "--innodb-buffer-pool-size=128M",
+        "--innodb-log-file-size=64M",
+    )
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -238,12 +246,7 @@ class MariaDBServer(PrivateServer):
             "--collation-server=utf8mb4_general_ci",
             # Far from UTC, and without zone tables: nothing may lean on the server's own zone.
             "--default-time-zone=+08:00",
-            # A commit reaches the kernel but not the disk: a killed server loses nothing, only a
-            # machine that loses power would.
-            "--innodb-flush-log-at-trx-commit=2",
-            "--innodb-flush-method=fsync",
-            "--innodb-buffer-pool-size=128M",
-            "--innodb-log-file-size=64M",
+            *self.storage,
         ]
 
     def _answers(self, connection: socket.socket) -> bool:
@@ -263,6 +266,16 @@ class MariaDBServer(PrivateServer):
             for statement in statements:
                 cursor.execute(statement)
             connection.commit()
+
+
+class DurableMariaDBServer(MariaDBServer):
+    """One that writes as in production: every commit reaches the disk. For measuring speed."""
+
+    storage = (
+        "--innodb-flush-log-at-trx-commit=1",
+        "--innodb-buffer-pool-size=1G",
+        "--innodb-log-file-size=512M",
+    )
 
 
 class RedisServer(PrivateServer):
@@ -309,9 +322,9 @@ def _started(make: type[S]) -> Iterator[S]:
         shutil.rmtree(folder)
 
 
-def mariadb_server() -> AbstractContextManager[MariaDBServer]:
+def mariadb_server(*, durable: bool = False) -> AbstractContextManager[MariaDBServer]:
     """A running MariaDB, gone with all its data at the end of the block."""
-    return _started(MariaDBServer)
+    return _started(DurableMariaDBServer if durable else MariaDBServer)
 
 
 def redis_server() -> AbstractContextManager[RedisServer]:
@@ -358,15 +371,21 @@ def main(arguments: Sequence[str]) -> int:
         description="Run COMMAND beside a private MariaDB and Redis, "
         "named to it by DATABASE_URL and REDIS_URL.",
     )
+    parser.add_argument(
+        "--durable",
+        action="store_true",
+        help="MariaDB writes every commit to the disk, as in production (for benchmarks)",
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
-    command = parser.parse_args(arguments).command
+    options = parser.parse_args(arguments)
+    command = options.command
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
         parser.error("which command? For example: python -m tests.servers -- pytest tests")
     signals = _Signals()
     try:
-        with mariadb_server() as mariadb, redis_server() as redis:
+        with mariadb_server(durable=options.durable) as mariadb, redis_server() as redis:
             if signals.received is not None:
                 return 128 + signals.received
             environment = {**os.environ, "DATABASE_URL": mariadb.url, "REDIS_URL": redis.url}

@@ -53,8 +53,12 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: Stub
 
+    def do_GET(self) -> None:
+        self.do_POST()
+
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        length = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(length)) if length else {}
         self.seen = Seen(
             self.path, body, self.headers["Authorization"], self.client_address, time.monotonic()
         )

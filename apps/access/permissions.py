@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.permissions import BasePermission
@@ -26,7 +27,7 @@ class HasScope(BasePermission):
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        declared = _declared_scopes(view)
+        declared = _declared_scopes(cast(Any, type(view)))
         client = cast("Client | None", request.auth)
         if client is None:
             return False
@@ -46,15 +47,17 @@ class HasScope(BasePermission):
         return True
 
 
-def _declared_scopes(view: APIView) -> Mapping[str, str]:
+@functools.cache
+def _declared_scopes(view: type[APIView]) -> Mapping[str, str]:
     declared: object = getattr(view, "scopes", None)
-    name = type(view).__qualname__
+    name = view.__qualname__
     if not isinstance(declared, Mapping):
         raise ImproperlyConfigured(
             f"{name} declares no scopes; write scopes = {{'GET': 'read'}} with one of "
             f"{', '.join(Scope)} for each method, or permission_classes = [] if it is open."
         )
-    missing = set(view.allowed_methods) - {"HEAD", "OPTIONS", *declared}
+    methods = {name.upper() for name in view.http_method_names if hasattr(view, name)}
+    missing = methods - {"HEAD", "OPTIONS", *declared}
     unknown = set(declared.values()) - set(Scope)
     if missing or unknown:
         raise ImproperlyConfigured(

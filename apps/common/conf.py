@@ -6,6 +6,7 @@ environment. Durations are written `90`, `90s`, `15m`, `6h` or `7d`.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,10 @@ def _parse_integer(text: str) -> int:
 
 def _parse_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _parse_networks(text: str) -> tuple[str, ...]:
+    return tuple(str(ipaddress.ip_network(each)) for each in _parse_names(text))
 
 
 @dataclass
@@ -97,6 +102,10 @@ def names(default: tuple[str, ...], meaning: str) -> Tunable[tuple[str, ...]]:
     return Tunable(default, _parse_names, meaning)
 
 
+def networks(meaning: str) -> Tunable[tuple[str, ...]]:
+    return Tunable((), _parse_networks, meaning)
+
+
 class Conf:
     """The tunables as attributes: `conf.DISPATCH_LOOKBACK`."""
 
@@ -136,6 +145,45 @@ class Conf:
     PURGE_BATCH = integer(
         200, "Most rows that one transaction of that sweep removes.", least=1, most=500
     )
+    JOB_PRIORITY_WEIGHT_MS = integer(
+        60_000,
+        "How many milliseconds of waiting one step of priority is worth; 0 = age alone decides, "
+        "1000000000000 = priority alone decides.",
+        least=0,
+        most=10**12,
+    )
+    JOB_PROMOTION_BATCH = integer(
+        1000, "Most scheduled jobs that one statement makes ready.", least=1, most=5000
+    )
+    JOB_RESCUE_BATCH = integer(
+        200, "Most attempts that one transaction of the rescue ends.", least=1, most=1000
+    )
+    JOB_SCAN_SECONDS = integer(
+        1, "Period of the sweep that starts drains where jobs wait.", least=1, most=60
+    )
+    JOB_RESCUE_SECONDS = integer(
+        1, "Period of the sweep that ends attempts whose worker fell silent.", least=1, most=60
+    )
+    JOB_STARVATION_SECONDS = integer(
+        600,
+        "How long a ready job may wait before logs and admin warn of it.",
+        least=1,
+        most=365 * 86_400,
+    )
+    JOB_WORKER_SILENCE = duration(
+        "25s", "After which silence a worker counts as dead.", least="5s", most="1h"
+    )
+    JOB_STOP_SECONDS = integer(
+        8, "How long a worker that is told to stop lets its handlers go on.", least=0, most=3600
+    )
+    JOB_COMMANDS = names((), "Commands that the handler management_command may run.")
+    JOB_HTTP_HOSTS = names(
+        (),
+        "Hosts that the handler http_request may call: api.example.com, *.example.com, host:8443.",
+    )
+    JOB_HTTP_NETWORKS = networks(
+        "Networks that it may call although they are not public: 10.1.0.0/16, one address.",
+    )
     FAILED_KEY_LIMIT = integer(
         20,
         "Wrong API keys per address and minute before that address has to wait.",
@@ -153,11 +201,10 @@ class Conf:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
-        """Those tunables that the environment sets, parsed and range-checked."""
+        """All tunables, as the environment sets them, parsed and range-checked, or by default."""
         return {
-            name: tunable.read(environment[name])
+            name: tunable.read(environment[name]) if environment.get(name) else tunable.default
             for name, tunable in cls.tunables().items()
-            if environment.get(name, "") != ""
         }
 
 

@@ -140,6 +140,14 @@ class Conflict(PlatformError):
     title = "The state does not allow this"
 
 
+class LeaseLost(PlatformError):
+    """The job was taken away meanwhile; nothing was changed, and what was done may be redone."""
+
+    code = "lease_lost"
+    status = 409
+    title = "The lease of this job is over"
+
+
 class ReplayConflict(Conflict):
     """A repeat that says something else than the first time; the first answer stands."""
 

@@ -170,3 +170,8 @@ def lowest_id_at(instant: datetime) -> int:
     """The smallest id that could be made at the instant: turns a time into a bound on ids."""
     ms = max(0, (instant - EPOCH) // _ONE_MS)
     return ms << (NODE_BITS + SEQUENCE_BITS)
+
+
+def made_at(number: int) -> datetime:
+    """When the id was made, to the millisecond."""
+    return EPOCH + (number >> (NODE_BITS + SEQUENCE_BITS)) * _ONE_MS

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.core.paginator import EmptyPage, Page, Paginator
 from django.core.signing import BadSignature, Signer
-from django.db.models import Model, QuerySet
+from django.db.models import Min, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
@@ -32,13 +32,15 @@ class PageQuery(StrictSerializer):
 
 
 class KeysetPage:
-    """One page of an API list, newest first by primary key.
+    """One page of an API list, by primary key: newest first, or oldest first if `ascending`.
 
     The cursor is signed together with path and filters: altered, or moved to another list, it is
     refused. It stays valid for ever, and rows made meanwhile never shift a page.
     """
 
-    def __init__(self, request: Request, query: Mapping[str, Any]) -> None:
+    def __init__(
+        self, request: Request, query: Mapping[str, Any], *, ascending: bool = False
+    ) -> None:
         """`query` is what a PageQuery (or a subclass) made of the query parameters."""
         self._path = request.path
         self._parameters = request.query_params.dict()
@@ -46,7 +48,8 @@ class KeysetPage:
         filters = sorted((k, v) for k, v in self._parameters.items() if k != "limit")
         self._signer = Signer(salt=f"page {self._path}?{urlencode(filters)}")
         self._limit: int = query["limit"]
-        self._before: Any = self._unsign(cursor) if cursor else None
+        self._last: Any = self._unsign(cursor) if cursor else None
+        self._order, self._beyond = ("pk", "pk__gt") if ascending else ("-pk", "pk__lt")
         self._next: str | None = None
 
     def _unsign(self, cursor: str) -> Any:
@@ -60,14 +63,34 @@ class KeysetPage:
 
     def rows(self, queryset: QuerySet[M]) -> list[M]:
         """The rows of this page; reads one more to know whether another page follows."""
-        if self._before is not None:
-            queryset = queryset.filter(pk__lt=self._before)
-        rows = list(queryset.order_by("-pk")[: self._limit + 1])
+        rows = list(self._following(queryset)[: self._limit + 1])
         if len(rows) > self._limit:
             rows.pop()
-            cursor = self._signer.sign_object(rows[-1].pk)
-            self._next = f"{self._path}?{urlencode({**self._parameters, 'cursor': cursor})}"
+            self._go_on_after(rows[-1].pk)
         return rows
+
+    def rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], *, most: int) -> list[M]:
+        """The rows of this page, newest first, found by looking at `most` rows of `examined`.
+
+        For filters without an index: a page may then be short, or empty, and yet have a next one.
+        """
+        following = self._following(examined)
+        last = following[:most].aggregate(last=Min("pk"))["last"]
+        if last is None or not following.filter(pk__lt=last).exists():
+            return self.rows(queryset)
+        rows = self.rows(queryset.filter(pk__gte=last))
+        if self._next is None:
+            self._go_on_after(last)
+        return rows
+
+    def _following(self, queryset: QuerySet[M]) -> QuerySet[M]:
+        if self._last is not None:
+            queryset = queryset.filter(**{self._beyond: self._last})
+        return queryset.order_by(self._order)
+
+    def _go_on_after(self, last: Any) -> None:
+        cursor = self._signer.sign_object(last)
+        self._next = f"{self._path}?{urlencode({**self._parameters, 'cursor': cursor})}"
 
     def answer(self, results: list[Any]) -> dict[str, Any]:
         """`{"next": address of the next page without host, or null, "results": […]}`."""

@@ -1,11 +1,17 @@
-"""The base of every API view: strict body, strict query, JSON and nothing else."""
+"""The base of every API view: strict body, strict query, JSON and nothing else.
+
+Of what DRF does around a view, only that is left which one representation in one version needs:
+all of it together takes as long as finding a task and handing it out.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -14,6 +20,27 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from apps.common.serializers import StrictSerializer
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class JsonAnswer(HttpResponse):
+    """An answer in JSON, written at once, where DRF's `Response` waits for its renderer."""
+
+    def __init__(
+        self, data: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(
+            _encode(data), content_type="application/json", status=status, headers=headers
+        )
+
+
+class NoContent(HttpResponse):
+    """204: it is done, or there is nothing to tell."""
+
+    def __init__(self, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status=204, headers=headers)
+        del self.headers["Content-Type"]
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -30,13 +57,15 @@ class JsonOnly(BaseContentNegotiation):
 
 
 class JsonRequest(Request):
-    """A request whose body always reaches the parser.
+    """A request whose body always reaches the parser, and never is a form.
 
     DRF takes a missing Content-Length for an empty body, and an empty body for `{}`.
     """
 
-    def _load_stream(self) -> None:
-        self._stream: Any = self._request
+    def _load_data_and_files(self) -> None:
+        [parser] = self.parsers or ()
+        stream: Any = self._request
+        self._full_data: Any = parser.parse(stream, None, self.parser_context)
 
 
 class NoParameters(StrictSerializer):
@@ -57,9 +86,15 @@ class ApiView(APIView):
 
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     content_negotiation_class = JsonOnly
+    format_kwarg = None
 
     request: Request
     query: dict[str, Any]
+
+    @property
+    def allowed_methods(self) -> list[str]:
+        view: Any = type(self)
+        return _methods_of(view)
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         # Sentences of Django and DRF find their way into answers, and programs read English.
@@ -74,11 +109,24 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Who asks comes first: nobody else learns what is wrong with a query."""
-        super().initial(request, *args, **kwargs)
-        if request.method not in self.allowed_methods:
+        self.perform_authentication(request)
+        self.check_permissions(request)
+        self.check_throttles(request)
+        method = str(request.method)
+        if method not in self.allowed_methods:
             self.http_method_not_allowed(request)
-        method = "get" if request.method == "HEAD" else str(request.method).lower()
-        self.query = self.queries.get(method, NoParameters).check_query(request.query_params)
+        taken = self.queries.get("get" if method == "HEAD" else method.lower())
+        if taken is not None or request.META.get("QUERY_STRING"):
+            self.query = (taken or NoParameters).check_query(request.query_params)
+        else:
+            self.query = {}
+
+    def perform_authentication(self, request: Request) -> None:
+        # What `request.user` leads to, by way of some questions.
+        request._authenticate()  # type: ignore[attr-defined]
+
+    def raise_uncaught_exception(self, exc: Exception) -> NoReturn:
+        raise exc
 
     def read_body(self) -> dict[str, Any]:
         """The body as its serializer in `bodies` checks it; of a PATCH the given fields only.
@@ -87,3 +135,11 @@ class ApiView(APIView):
         """
         method = str(self.request.method).lower()
         return self.bodies[method].check(self.request.data, partial=method == "patch")
+
+
+@functools.cache
+def _methods_of(view: type[ApiView]) -> list[str]:
+    # Django has GET answer HEAD, too.
+    answered_by = {"head": "get"}
+    names = view.http_method_names
+    return [name.upper() for name in names if hasattr(view, answered_by.get(name, name))]

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.db import IntegrityError, transaction
 
 from apps.common import ids
-from apps.common.db import insert_rows
+from apps.common.db import insert_values, written
 from apps.journal.models import JournalEntry
 
 MOST_ERROR_CHARACTERS = 16_000
 MOST_REASON_CHARACTERS = 500
+MOST_ACTOR_CHARACTERS = 160
 
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|'[^']*'|\"[^\"]*\"|\d+")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Entry:
     """One line of the journal; times in milliseconds, `data` any small JSON object."""
 
@@ -51,13 +54,50 @@ def write(entries: Sequence[Entry]) -> None:
         return
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("journal.write() belongs into the transaction of the change it tells of")
-    insert_rows(
+    _insert(entries, ids.next_ids(len(entries)))
+
+
+def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
+    used = _used(entries)
+    insert_values(
         JournalEntry,
-        [
-            _row(entry, number)
-            for entry, number in zip(entries, ids.next_ids(len(entries)), strict=True)
-        ],
+        ("id", *used, "error_key") if "error" in used else ("id", *used),
+        list(_rows(entries, numbers, used)),
     )
+
+
+_WRITTEN: Mapping[str, Callable[[Any], Any]] = {
+    "at": written,
+    "reason": lambda text: text[:MOST_REASON_CHARACTERS],
+    "actor": lambda text: text[:MOST_ACTOR_CHARACTERS],
+    "error": lambda text: text[:MOST_ERROR_CHARACTERS],
+    "data": lambda data: None if data is None else json.dumps(data),
+}
+_DEFAULTS = {each.name: each.default for each in fields(Entry)}
+
+
+def _used(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The fields that any of the entries fills: the others cost nothing per row."""
+    return tuple(
+        name
+        for name, default in _DEFAULTS.items()
+        if default is MISSING or any(getattr(entry, name) != default for entry in entries)
+    )
+
+
+def _rows(
+    entries: Sequence[Entry], numbers: Sequence[int], used: Sequence[str]
+) -> Iterator[list[Any]]:
+    """The values as the driver takes them, cut to what the columns hold."""
+    read = attrgetter(*used)
+    converted = [(at, _WRITTEN[name]) for at, name in enumerate(used, 1) if name in _WRITTEN]
+    for number, entry in zip(numbers, entries, strict=True):
+        row = [number, *read(entry)]
+        for at, convert in converted:
+            row[at] = convert(row[at])
+        if "error" in used:
+            row.append(error_key(entry.error[:MOST_ERROR_CHARACTERS]))
+        yield row
 
 
 def write_once(entry: Entry, number: int) -> bool:
@@ -67,22 +107,10 @@ def write_once(entry: Entry, number: int) -> bool:
     """
     try:
         with transaction.atomic():
-            insert_rows(JournalEntry, [_row(entry, number)])
+            _insert([entry], [number])
     except IntegrityError:
         return False
     return True
-
-
-def _row(entry: Entry, number: int) -> dict[str, Any]:
-    error = entry.error[:MOST_ERROR_CHARACTERS]
-    return {
-        **vars(entry),
-        "id": number,
-        "error": error,
-        "error_key": error_key(error),
-        "reason": entry.reason[:MOST_REASON_CHARACTERS],
-        "actor": entry.actor[:160],
-    }
 
 
 def error_key(error: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.management.base import CommandError
 from django.db import connection
 
@@ -32,7 +29,7 @@ from taskplatform.benchmark.figures import Figure, figure, median, percentile
 from taskplatform.benchmark.load import Volley, fire, post
 from taskplatform.benchmark.people import User, settle
 from taskplatform.benchmark.replay import record
-from taskplatform.benchmark.scratch import scratch_database, server
+from taskplatform.benchmark.scratch import on_sqlite, renew_cache, scratch_database, server
 
 # Rows of the benchmark have numbers that no other value of a statement has.
 _NUMBERS = count(1_000_000_000, 10_000_000)
@@ -60,7 +57,7 @@ def measure(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
         say("a purge")
         yield beside_a_purge(quick=quick)
     say("SQLite")
-    yield embedded_in_a_child(quick=quick)
+    yield from on_sqlite("dispatch", quick=quick)
 
 
 def _group() -> int:
@@ -118,23 +115,6 @@ def embedded_pairs(*, quick: bool) -> Figure:
             _finish(user)
     rate = len(crew) * each / (time.perf_counter() - begun)
     return figure(f"pull + callback in process, {connection.vendor}", rate, "pairs/s", at_least=300)
-
-
-def embedded_in_a_child(*, quick: bool) -> Figure:
-    """The same by a process that is on SQLite."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "manage.py", "benchmark", "dispatch", "--json"]
-        ended = subprocess.run(  # noqa: S603
-            [*command, "--quick"] if quick else command,
-            env={**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder},
-            cwd=settings.BASE_DIR,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if ended.returncode:
-        raise CommandError(f"The benchmark on SQLite failed: {ended.stderr[-500:]}")
-    return Figure(**json.loads(ended.stdout)[0])
 
 
 def over_http(folder: Path, *, quick: bool) -> Iterator[Figure]:
@@ -261,17 +241,18 @@ def exactness(*, web_folder: Path, key: str, quick: bool) -> Figure:
 
 def redis_away(*, quick: bool) -> Figure:
     """A pull with its callback while nothing listens where Redis was, against one with Redis."""
-    each = 10 if quick else 40
+    # Until queues are saved, the cache is not asked at all.
+    each = queue.WORTH_SAVING * (2 if quick else 4)
     crew = _users(20, tasks_each=each * 2 + 4)
     place = settings.CACHES["default"]["LOCATION"]
     with_redis = _pairs(crew, each)
     settings.CACHES["default"]["LOCATION"] = "redis://127.0.0.1:1/0"
-    del caches[DEFAULT_CACHE_ALIAS]
+    renew_cache()
     try:
         without = _pairs(crew, each)
     finally:
         settings.CACHES["default"]["LOCATION"] = place
-        del caches[DEFAULT_CACHE_ALIAS]
+        renew_cache()
     return figure(
         "pull + callback without Redis",
         median(without) * 1000,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,8 @@ from django.conf import settings
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, connections
+
+from taskplatform.benchmark.figures import Figure
 
 START_SECONDS = 30
 STOP_SECONDS = 10
@@ -39,12 +43,17 @@ def scratch_database(folder: Path) -> Iterator[None]:
     name = connection.settings_dict["NAME"]
     # As in the settings of the servers, so that all share one cache and nobody else does.
     settings.CACHES["default"]["KEY_PREFIX"] = f"taskplatform:{name}"
-    del caches[DEFAULT_CACHE_ALIAS]
+    renew_cache()
     try:
         yield
     finally:
         connections.close_all()
         connection.creation.destroy_test_db(kept, verbosity=0)
+
+
+def renew_cache() -> None:
+    """Let the cache be as the settings have it now."""
+    caches[DEFAULT_CACHE_ALIAS] = caches.create_connection(DEFAULT_CACHE_ALIAS)
 
 
 def environment() -> dict[str, str]:
@@ -57,6 +66,23 @@ def environment() -> dict[str, str]:
         "DEBUG": "",
         "ALLOWED_HOSTS": "localhost",
     }
+
+
+def on_sqlite(name: str, *, quick: bool) -> list[Figure]:
+    """The figures of the same benchmark by a process that is on SQLite."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "manage.py", "benchmark", name, "--json"]
+        ended = subprocess.run(  # noqa: S603
+            [*command, "--quick"] if quick else command,
+            env={**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder},
+            cwd=settings.BASE_DIR,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if ended.returncode:
+        raise CommandError(f"The benchmark on SQLite failed: {ended.stderr[-500:]}")
+    return [Figure(**each) for each in json.loads(ended.stdout)]
 
 
 @contextmanager

@@ -62,5 +62,5 @@ def test_lines_stand_under_the_words_of_the_format(database: Path, manage: Manag
 def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
     refused = manage("benchmark", "jsbo")
     assert refused.returncode == 2
-    assert "invalid choice: 'jsbo' (choose from 'dispatch')" in refused.stderr
+    assert "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs')" in refused.stderr
     assert refused.stdout == ""

@@ -79,6 +79,23 @@ def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
 
 
 @pytest.mark.usefixtures("platform")
+def test_jobs_of_four_types_drain_and_keep_what_is_promised(
+    manage: Manage, environment: Mapping[str, str]
+) -> None:
+    """S1.1, S1.9, S4.1, S4.2: calls, failures with retries, slow work and checkpoints."""
+    if not environment["DATABASE_URL"].startswith("sqlite"):
+        told = manage("demo", "--jobs", "100")
+        assert told.returncode == 1
+        assert "JOB_HTTP_HOSTS=127.0.0.1:" in told.stderr
+        return
+    played = manage("demo", "--jobs", "100", "--seconds", "60")
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert played.stdout.count("✓") == 6
+    assert "100 jobs ended in" in played.stdout
+    assert max(map(len, played.stdout.splitlines())) <= 100
+
+
+@pytest.mark.usefixtures("platform")
 def test_run_that_cannot_succeed_exits_1_and_says_why(manage: Manage) -> None:
     refused = manage("demo", "--clients", "20", "--key", "nobody.knows-it")
     assert refused.returncode == 1

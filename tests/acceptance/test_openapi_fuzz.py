@@ -43,6 +43,8 @@ executors.values = {executors}
 templates.values = ["photo-check", "stock-count", "fuzz/a"]
 numbers.values = {numbers}
 tasks.values = {tasks}
+jobs.values = {jobs}
+types.values = ["mail", "mail", "sms/bulk", "unheard-of"]
 
 [parameters]
 "path.number" = {{ dictionary = "numbers", probability = 0.8 }}
@@ -53,6 +55,17 @@ tasks.values = {tasks}
 "body.number" = {{ dictionary = "numbers", probability = 0.8 }}
 "body.executor" = {{ dictionary = "executors", probability = 0.8 }}
 "body.template" = {{ dictionary = "templates", probability = 0.5 }}
+
+"body.type" = {{ dictionary = "types", probability = 0.8 }}
+"query.type" = {{ dictionary = "types", probability = 0.5 }}
+
+[[operations]]
+include-path-regex = "/api/v1/jobs/"
+parameters = {{ "path.number" = {{ dictionary = "jobs", probability = 0.8 }} }}
+
+[[operations]]
+include-path = "/api/v1/job-types/{{name}}/"
+parameters = {{ "path.name" = {{ dictionary = "types", probability = 0.8 }} }}
 
 [[operations]]
 include-path = "/api/v1/templates/{{name}}/"
@@ -65,7 +78,7 @@ def key(manage: Manage) -> str:
     for command in (["migrate", "--verbosity", "0"], ["demo", "--verbosity", "0"]):
         done = manage(*command)
         assert done.returncode == 0, done.stderr
-    scopes = ("--scope", "pull", "--scope", "read", "--scope", "operate")
+    scopes = ("--scope", "pull", "--scope", "submit", "--scope", "read", "--scope", "operate")
     return manage("apiclient", "create", "Fuzz", *scopes).stdout.strip()
 
 
@@ -116,6 +129,17 @@ def pulled(port: int, key: str, end: str) -> str:
     return number
 
 
+def submitted(port: int, key: str, end: str) -> str:
+    """The number of a job, waiting or ended by an operator."""
+    for name in ("mail", "sms/bulk"):
+        call(port, "POST", f"{BASE}job-types/", key, {"name": name})
+    number: str = call(port, "POST", f"{BASE}jobs/", key, {"type": "mail", "delay": 3600})[1]["id"]
+    if end:
+        body = {"reason": "Not needed"}
+        assert call(port, "POST", f"{BASE}jobs/{number}/{end}/", key, body)[0] == 200
+    return number
+
+
 def configured(folder: Path, port: int, key: str) -> Path:
     """A configuration that knows dispatches in three states, the tasks and the people."""
     cancelled, done, opened = (pulled(port, key, end) for end in ("cancel", "callback", ""))
@@ -123,12 +147,14 @@ def configured(folder: Path, port: int, key: str) -> Path:
         call(port, "GET", f"{BASE}{name}/?limit=100", key)[1]["results"]
         for name in ("executors", "once-tasks")
     )
+    jobs = [submitted(port, key, end) for end in ("", "", "cancel", "mark-done")]
     file = folder / "schemathesis.toml"
     file.write_text(
         CONFIGURATION.format(
             key=key,
             executors=json.dumps([row["name"] for row in people] + ["uid_new", "gid_nobody"]),
             numbers=json.dumps([cancelled, done, opened, "7"]),
+            jobs=json.dumps([*jobs, "7"]),
             tasks=json.dumps([row["id"] for row in tasks] + [999_999]),
         )
     )

@@ -9,8 +9,10 @@ from playwright.sync_api import Dialog, Page, ViewportSize, expect
 
 from apps.dispatch.services import executors
 from taskplatform.sdk import Client, Nothing
+from tests import factories
 from tests.browser.looks import sideways
 from tests.factories import OPERATOR, once_task, user
+from tests.jobs import end, job_type, jobs, take
 
 HEAD = "<script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}{% now 'Y' %}a\u202eb\u2066c"
 TEXT = HEAD + "W" * (200 - len(HEAD))
@@ -52,6 +54,44 @@ def test_text_of_clients_and_operators_is_inert_on_every_page(
         expect(page.get_by_text(SHOWN[:40]).first).to_be_attached()
         assert not {"\u202e", "\u2066"} & {*text_beside_isolates(page)}, address
         assert sideways(page) == 0, address
+
+    assert dialogs == []
+
+
+def test_text_of_workers_and_submitters_is_inert_on_every_page_of_jobs(
+    page_as: Callable[[str | None], Page], transactional_db: None
+) -> None:
+    """S1.21: contexts, errors, memos, results, checkpoints, titles and reasons of jobs."""
+    kind = job_type(title=TEXT, paused=True, pause_reason=TEXT)
+    worker = factories.worker(version=HEAD[:60])
+    (waiting,) = jobs(context={TEXT: TEXT}, submitted_by=TEXT[:160], memo=TEXT)
+    kind.paused = False
+    kind.save()
+    (failed,) = jobs(context={TEXT: TEXT}, checkpoint=[TEXT], priority=50)
+    end(take(1)[0], "failed", error=f"{TEXT}\n{TEXT}", memo=TEXT, retry="never")
+    kind.paused = True
+    kind.save()
+    page = page_as("superuser")
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: _note(dialog, dialogs))
+    page.set_viewport_size(ViewportSize(width=390, height=800))
+
+    for address in (
+        reverse("admin:jobs_job_changelist"),
+        reverse("admin:jobs_job_change", args=[waiting]),
+        reverse("admin:jobs_job_change", args=[failed]),
+        reverse("admin:jobs_job_edit", args=[waiting]),
+        reverse("admin:jobs_job_add"),
+        reverse("admin:jobs_jobtype_changelist"),
+        reverse("admin:jobs_jobtype_change", args=[kind.pk]),
+        reverse("admin:jobs_worker_changelist"),
+        reverse("admin:jobs_worker_change", args=[worker.pk]),
+    ):
+        page.goto(address)
+        assert not {"\u202e", "\u2066"} & {*text_beside_isolates(page)}, address
+        assert sideways(page) == 0, address
+    page.goto(reverse("admin:jobs_job_change", args=[failed]))
+    expect(page.get_by_text(SHOWN[:40]).first).to_be_attached()
 
     assert dialogs == []
 

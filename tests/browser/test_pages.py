@@ -16,9 +16,11 @@ from playwright.sync_api import Page, ViewportSize
 
 from apps.access.models import ApiClient
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
+from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry
 from tests.browser.looks import english_texts, sideways
 from tests.frozen import FrozenClock
+from tests.job_scenes import Yard, fill_yard
 from tests.scenes import Morning, play_morning
 
 WIDE, NARROW = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
@@ -28,6 +30,9 @@ LISTS = (
     "dispatch_dispatch",
     "dispatch_executor",
     "dispatch_template",
+    "jobs_job",
+    "jobs_jobtype",
+    "jobs_worker",
     "journal_journalentry",
     "access_apiclient",
     "auth_user",
@@ -38,6 +43,7 @@ ADDED = (
     "dispatch_rotatetask",
     "dispatch_executor",
     "dispatch_template",
+    "jobs_jobtype",
     "access_apiclient",
 )
 IMPORTED = ("dispatch_oncetask", "dispatch_rotatetask", "dispatch_executor")
@@ -47,7 +53,7 @@ SAME = ("English", "en", "zh-hans", "esc", "admin", "viewer", "operator", "confi
 
 def lists() -> dict[str, str]:
     """Pages that are there without any data: home, lists and forms for new rows."""
-    pages = {"home": reverse("admin:index")}
+    pages = {"home": reverse("admin:index"), "audit": reverse("audit")}
     for name in LISTS:
         pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
     for name in ADDED:
@@ -87,10 +93,35 @@ def pages_of(morning: Morning) -> dict[str, str]:
     }
 
 
+def pages_of_jobs(yard: Yard) -> dict[str, str]:
+    def page(name: str, pk: int) -> str:
+        return reverse(f"admin:jobs_{name}_change", args=[pk])
+
+    def act(name: str, pk: int) -> str:
+        return reverse("admin:jobs_job_act", args=[name]) + f"?ids={pk}"
+
+    jobs = reverse("admin:jobs_job_changelist")
+    return {
+        f"one-{status}-job": page("job", getattr(yard, status).pk)
+        for status in ("scheduled", "ready", "running", "failed", "succeeded", "cancelled")
+    } | {
+        "new-job": reverse("admin:jobs_job_add") + "?type=mail",
+        "edit-job": reverse("admin:jobs_job_edit", args=[yard.scheduled.pk]),
+        "force-cancel": act("force_cancel", yard.running.pk),
+        "retry-on-host": act("retry_on_host", yard.failed.pk),
+        "failed-jobs": f"{jobs}?status=failed",
+        "found-jobs": f"{jobs}?q=mailbox",
+        "one-jobtype": page("jobtype", yard.type.pk),
+        "pause": reverse("admin:jobs_jobtype_act", args=["pause"]) + f"?ids={yard.type.pk}",
+        "one-worker": page("worker", yard.worker.pk),
+    }
+
+
 def written() -> set[str]:
     """Every text that stands in the rows, and the ids that go with it."""
     rows: list[Any] = []
-    for model in (Executor, OnceTask, RotateTask, Template, JournalEntry, ApiClient):
+    own = (Executor, OnceTask, RotateTask, Template, JournalEntry, ApiClient)
+    for model in (*own, Job, JobType, Worker):
         rows += model.objects.values()  # type: ignore[attr-defined]
     return {text for row in rows for value in row.values() for text in _texts(value)}
 
@@ -119,7 +150,9 @@ def test_pages_fit_and_speak_one_language(
     language: str,
     theme: Literal["light", "dark"],
 ) -> None:
-    pages = pages_of(play_morning(frozen_clock)) if data == "full" else lists()
+    pages = lists()
+    if data == "full":
+        pages = pages_of(play_morning(frozen_clock)) | pages_of_jobs(fill_yard(frozen_clock))
     known = written() | {*SAME}
     browser_page.set_extra_http_headers({"Accept-Language": language})
     wrong: list[str] = []

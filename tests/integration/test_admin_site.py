@@ -186,8 +186,11 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
     ("role", "adds"),
     [
         ("viewer", set()),
-        ("operator", {"oncetask", "rotatetask", "executor"}),
-        ("configurer", {"oncetask", "rotatetask", "executor", "template", "apiclient"}),
+        ("operator", {"oncetask", "rotatetask", "executor", "job"}),
+        (
+            "configurer",
+            {"oncetask", "rotatetask", "executor", "template", "apiclient", "job", "jobtype"},
+        ),
     ],
 )
 def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
@@ -195,10 +198,13 @@ def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
 ) -> None:
     page = role_client(role).get(reverse("admin:index"))
     boxes = {str(box["title"]): box["models"] for box in page.context["boxes"]}
-    assert list(boxes) == ["Dispatch", "Journal", "Access"]
+    assert list(boxes) == ["Dispatch", "Jobs", "Journal", "Access"]
     models = [model for shown in boxes.values() for model in shown]
     assert {m["model"]._meta.model_name for m in models if m["add_url"]} == adds
     menu = page.context["sidebar_navigation"]
+    if role == "configurer":
+        system = menu.pop()
+        assert [str(system["title"]), system["items"][0]["link"]] == ["System", reverse("audit")]
     assert [str(group["title"]) for group in menu] == list(boxes)
     assert [m["admin_url"] for m in models] == [i["link"] for g in menu for i in g["items"]]
 

@@ -295,7 +295,7 @@ class TestInsights:
         succeed(hand_out(ANN), frozen_clock)
         told = "\n".join(insights())
         assert "already_taken: uid_ann has had it as dispatch " in told
-        assert "quota_used: All 1 hand-outs of it are used up." in told
+        assert "quota_used: Its one hand-out is used up." in told
 
     def test_what_is_gone_is_not_told_of(self, frozen_clock: FrozenClock) -> None:
         demo()

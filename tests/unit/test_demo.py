@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from apps.common.json_schema import check_params, check_schema
 from apps.dispatch.models import Dispatch, Executor, OnceTask
-from apps.dispatch.rules.params import check_params, check_schema
 from apps.dispatch.rules.policy import keeps_stock
 from taskplatform.demo.company import (
     PEOPLE,

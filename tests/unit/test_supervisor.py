@@ -64,6 +64,21 @@ def test_delay_grows_no_further_than_half_a_minute(
     assert delays == [16, 30, 30, 30]
 
 
+def test_part_that_runs_the_code_of_others_is_never_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    part = Part("drains", ["drains"], may_die=True)
+    child = Child(part, RotatingLog(tmp_path / "drains.log"), lambda line: None)
+    delays = []
+    for _ in range(7):
+        delay = child.note_death()
+        delays.append(delay)
+        clock.now += delay or 0
+
+    assert delays == [1, 2, 4, 8, 16, 16, 16]
+
+
 # --- Lines for the terminal ---------------------------------------------------------------------
 
 

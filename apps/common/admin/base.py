@@ -172,10 +172,15 @@ class PlatformModelAdmin(ModelAdmin):
         row = kwargs.get("obj")
         if row is not None:
             context["object_buttons"] = actions.buttons(self, request, row)
+            context["top_panels"] = self.top_panels(request, row)
             context["panels"] = self.panels(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
 
     # --- the page of a row ------------------------------------------------------------------------
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        """What stands above the fields of a row."""
+        return []
+
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         """What stands below the fields of a row: its timeline, when it has one."""
         moments = self.timeline(request, row)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -18,12 +19,25 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.display import is_masked
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Part, Path, Schema, Secret, Text, fields_for, fits
+from apps.common.admin.service import DRAFT
 from apps.common.admin.theme import SwitchWidget, TextareaWidget
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
 
 RAW = "raw"
 USES_RAW = "uses_raw"
+PARAMS, PARAMS_AS_JSON = _("Params"), _("Params as JSON")
+
+# Of the choice that decides on the schema: another one asks for other params, and that part of the
+# page is drawn anew from what was typed.
+REDRAW = {
+    "hx-post": "",
+    "hx-include": "closest form",
+    "hx-vals": f'{{"{DRAFT}": "1"}}',
+    "hx-select": "#params-part",
+    "hx-target": "#params-part",
+    "hx-swap": "outerHTML",
+}
 
 
 class SchemaForm(forms.Form):
@@ -50,12 +64,16 @@ class SchemaForm(forms.Form):
         data: Any = None,
         is_draft: bool = False,
         prefix: str = "params",
+        title: str | Promise = PARAMS,
+        raw_title: str | Promise = PARAMS_AS_JSON,
     ) -> None:
-        """`stored` None is a new thing, whose fields start with the schema's defaults.
+        """`stored` None is a new thing, whose fields start with the schema's defaults. The titles
+        are those of this part of the page and of its box of JSON.
 
         A draft shows what `data` holds of these fields and judges nothing.
         """
         super().__init__(None if is_draft else data, prefix=prefix)
+        self.title = title
         self.stored = dict(stored or {})
         self.check = check
         self.parts = fields_for(schema)
@@ -64,7 +82,7 @@ class SchemaForm(forms.Form):
             self._add(part, is_new=stored is None)
         shown = _defaults(self.parts) if stored is None else self.stored
         self.fields[RAW] = JsonTextField(
-            label=_("Params as JSON"), required=False, is_masking=True, stored=self.stored
+            label=raw_title, required=False, is_masking=True, stored=self.stored
         )
         self.initial[RAW] = shown
         self.initial[USES_RAW] = canonical(covered(self.stored, schema)) != canonical(self.stored)

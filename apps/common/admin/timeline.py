@@ -15,7 +15,7 @@ class Moment:
     """One entry of a timeline; every text is shown escaped.
 
     `icon` is a name of the theme's icon font, `colour` one of theme.COLOURS. `facts` are further
-    (name, value) pairs.
+    (name, value) pairs, `details` a text of many lines that is folded up.
     """
 
     at: datetime
@@ -25,6 +25,7 @@ class Moment:
     actor: str = ""
     reason: str = ""
     facts: Sequence[tuple[str, object]] = field(default_factory=tuple)
+    details: str = ""
 
 
 def render_timeline(moments: Sequence[Moment]) -> SafeString:

@@ -22,7 +22,7 @@ from apps.common.admin.timeline import Moment
 from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_panel
-from apps.dispatch.admin.preview import queue_ahead
+from apps.dispatch.admin.preview import PERIOD_FORM, queue_ahead
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.queue import entry_of
 from apps.dispatch.services.standing import Standing, standing_of
@@ -65,6 +65,7 @@ class ExecutorPage(PlatformModelAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         row = kwargs.get("obj")
+        context["period_form"] = None if row is None else PERIOD_FORM
         if row is not None and not row.is_group:
             url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])
             context["posted_form"] = {"id": REBUILD_FORM, "url": url}

@@ -22,7 +22,7 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import TextareaWidget
-from apps.dispatch.admin.exchange import ExchangeMixin
+from apps.dispatch.admin.executor_exchange import ExecutorExchange
 from apps.dispatch.admin.executor_page import ExecutorPage
 from apps.dispatch.admin.explain import ExplainMixin
 from apps.dispatch.admin.filters import MembersOf
@@ -97,7 +97,7 @@ class EnabledFilter(ChoiceFilter):
     options = (("True", _("yes")), ("False", _("no")))
 
 
-class ExecutorAdmin(ExecutorPage, ExplainMixin, ExchangeMixin, VersionedModelAdmin):
+class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorExchange, VersionedModelAdmin):
     form = ExecutorForm
     is_removable = True
     list_display = (

@@ -27,6 +27,7 @@ from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.admin.theme import SelectWidget, TextWidget, label
 from apps.common.errors import Invalid
+from apps.common.reasons import Reason
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules import explain as rules
@@ -238,7 +239,7 @@ def _instant(text: str | None) -> datetime | None:
     return at
 
 
-def _line(reason: rules.Reason) -> ReasonLine:
+def _line(reason: Reason) -> ReasonLine:
     colour = "success" if reason.code == policy.OK else "danger"
     if reason.code in PASSING:
         colour = "warning"

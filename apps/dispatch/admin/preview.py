@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from django import forms
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
+from django.utils.timezone import make_aware
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.theme import DateWidget
+from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
-from apps.dispatch.services.preview import Item, Period, Preview, preview
+from apps.dispatch.services.preview import Item, Period, Preview, period_of, preview
 from apps.dispatch.services.what_if import NO_ID
 
 AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
@@ -30,6 +36,8 @@ AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
     "30": (timedelta(days=30), _("30 days")),
 }
 USUAL = "1"
+# The form outside of the page's own, which the boxes of the period belong to.
+PERIOD_FORM = "period-ahead"
 MOST_LINES = 100
 MOST_TITLE = 80
 
@@ -108,12 +116,65 @@ def _line(run: Run, is_visible: bool, now: datetime) -> Line:
     )
 
 
+class _DayField(forms.DateField):
+    def __init__(self, **kwargs: Any) -> None:
+        widget = DateWidget(attrs={"type": "date", "form": PERIOD_FORM})
+        limits = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2200, 12, 31))]
+        super().__init__(
+            required=False,
+            widget=widget,
+            validators=limits,
+            input_formats=["%Y-%m-%d"],
+            **kwargs,
+        )
+
+
+class PeriodForm(forms.Form):
+    """Two days, both included, in the time zone of the page; either may be left open."""
+
+    from_day = _DayField(label=_("From"))
+    to_day = _DayField(label=_("To"))
+
+    def period(self, *, now: datetime) -> Period | None:
+        """None when no days are given, or none that make a period: the form then says why."""
+        if not self.is_valid():
+            return None
+        first, last = self.cleaned_data["from_day"], self.cleaned_data["to_day"]
+        if first is None and last is None:
+            return None
+        if first is not None and last is not None and last < first:
+            self.add_error(
+                None, ValidationError(gettext("The last day lies before the first; exchange them."))
+            )
+            return None
+        start = None if first is None else _midnight(first)
+        end = None if last is None else _midnight(last + timedelta(days=1))
+        if end is not None and end <= now:
+            # It is over, whenever it began.
+            start = start or end - timedelta(days=1)
+        try:
+            return period_of(start, end, now=now)
+        except Invalid as error:
+            self.add_error(None, error.detail)
+            return None
+
+
+def _midnight(day: date) -> datetime:
+    return make_aware(datetime.combine(day, time.min))
+
+
 def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
     """What the executor would get in the period that the address names."""
     chosen = request.GET.get("ahead", USUAL)
     chosen = chosen if chosen in AHEAD else USUAL
     now = clock.now()
-    told: Preview = preview(executor, Period(now, now + AHEAD[chosen][0]), now=now)
+    form = PeriodForm(request.GET)
+    period = form.period(now=now)
+    if period is None:
+        period = Period(now, now + AHEAD[chosen][0])
+    else:
+        chosen = ""
+    told: Preview = preview(executor, period, now=now)
     shown = runs(told.items)
     return render_to_string(
         "admin/includes/queue_ahead.html",
@@ -122,6 +183,12 @@ def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
             "lines": lines(shown[:MOST_LINES], request.user, now=now),
             "left_out": max(0, len(shown) - MOST_LINES),
             "goes_on": told.more,
+            "form": form,
+            "form_id": PERIOD_FORM,
+            "errors": [
+                *form.non_field_errors(),
+                *(f"{field.label}: {error}" for field in form for error in field.errors),
+            ],
             "periods": [
                 (f"?ahead={key}", text, key == chosen) for key, (_length, text) in AHEAD.items()
             ],

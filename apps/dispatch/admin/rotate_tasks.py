@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -17,7 +15,6 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import Outcome, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
@@ -25,14 +22,14 @@ from apps.common.conf import conf
 from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import RunsIn
-from apps.dispatch.admin.task_actions import ShiftForm
+from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_exchange import RULE_PARTS, RotateTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.admin.what_if import WhatIfMixin
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
-from apps.dispatch.services import bulk, tasks
+from apps.dispatch.services import tasks
 
 OTHER_WHEN = ("time_zone", "start_at", "end_at", "misfire", "misfire_limit")
 NEXT_DUE = 10
@@ -170,25 +167,15 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
         )
 
     # --- actions ----------------------------------------------------------------------------------
-    @reason_action(
-        description=_("Shift"),
-        permission="change",
-        question=_(
+    shift = shift_action(
+        _(
             "Start and end move by the same time. A rule of minutes counts from the start, so it "
             "is due that much later or earlier from now on; every … days counts its days from the "
             "new first day. A time of day and cron stay as they are: what would be due at the same "
             "times as before is skipped. As after any edit of the start, what was due before now "
             "and is not handed out yet is given up."
-        ),
-        icon="update",
-        offered=lambda task: task.status != RotateTask.Status.DELETED,
-        form=ShiftForm,
-        at_once=True,
+        )
     )
-    def shift(
-        self, rows: QuerySet[Any], *, by: timedelta, reason: str, actor: str, once: str
-    ) -> Outcome:
-        return self.told(rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
 
 
 admin.site.register(RotateTask, RotateTaskAdmin)

@@ -1,6 +1,6 @@
 """What operators do to many tasks at once, or to the one on the page: pause, resume, copy, delete.
 
-Each also has a shift, which its own admin explains, because it moves another thing.
+Of a shift each kind of task tells itself what it moves.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -62,6 +63,31 @@ class CopyForm(OnceForm):
         super().__init__(*args, request=request, **kwargs)
         chosen: Any = self.fields["executors"]
         chosen.rows = Executor.objects.visible_to(request.user)
+
+
+def shift_action(question: str | Promise) -> Any:
+    """The action `shift`; what moves by the shift, the question says."""
+
+    def shift(
+        admin: TaskActions,
+        rows: QuerySet[Any],
+        *,
+        by: timedelta,
+        reason: str,
+        actor: str,
+        once: str,
+    ) -> Outcome:
+        return admin.told(rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
+
+    return reason_action(
+        description=_("Shift"),
+        permission="change",
+        question=question,
+        icon="update",
+        offered=lambda task: task.status != Task.Status.DELETED,
+        form=ShiftForm,
+        at_once=True,
+    )(shift)
 
 
 class TaskActions(PlatformModelAdmin):

@@ -21,11 +21,11 @@ from apps.common.admin.display import MASK, is_masked, masked, shown_text, unmas
 from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
+from apps.common.db import take_version
 from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.common.serializers import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
-from apps.dispatch.services.audit import take_version
 from apps.dispatch.services.tasks import Edit
 from apps.journal import services as journal
 from apps.journal.admin.words import name_of, value_of

@@ -12,24 +12,13 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import VersionedForm
 from apps.common.admin.key_choice import KeyChoiceField
-from apps.common.admin.schema_form import SchemaForm, covered
-from apps.common.admin.service import DRAFT
+from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.admin.theme import SelectWidget
 from apps.common.errors import FieldError
 from apps.common.json_rules import canonical
+from apps.common.json_schema import check_params
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task, Template
-from apps.dispatch.rules.params import check_params
-
-# Another template asks for other params: that part of the page is drawn anew from what was typed.
-_REDRAW = {
-    "hx-post": "",
-    "hx-include": "closest form",
-    "hx-vals": f'{{"{DRAFT}": "1"}}',
-    "hx-select": "#params-part",
-    "hx-target": "#params-part",
-    "hx-swap": "outerHTML",
-}
 
 
 class TaskForm(VersionedForm):
@@ -68,7 +57,7 @@ class TaskForm(VersionedForm):
         required=False,
         label=_("Template"),
         empty_label=_("none: any JSON object"),
-        widget=SelectWidget(attrs=_REDRAW),
+        widget=SelectWidget(attrs=REDRAW),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import actor_of, executors_of
 from apps.common import ids
 from apps.common.errors import NotFound
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut, dispatch_detail_shape
 from apps.dispatch.models import Dispatch, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
@@ -46,14 +45,14 @@ class DispatchesView(ApiView):
     queries = {"get": DispatchQuery}
 
     @extend_schema(responses={200: DispatchDetailOut(many=True)})
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
-        bound = bound_of(request)
+        bound = executors_of(request)
         dispatches = Dispatch.objects.select_related("executor")
         if bound is not None:
             dispatches = dispatches.within(bound)
         rows = page.rows(_filtered(dispatches, self.query))
-        return Response(page.answer([dispatch_detail_shape(row) for row in rows]))
+        return JsonAnswer(page.answer([dispatch_detail_shape(row) for row in rows]))
 
 
 def _filtered(dispatches: DispatchQuerySet, query: dict[str, Any]) -> DispatchQuerySet:
@@ -82,8 +81,8 @@ class DispatchView(ApiView):
     problems = (404,)
 
     @extend_schema(responses={200: DispatchDetailOut})
-    def get(self, request: Request, number: str) -> Response:
-        return Response(dispatch_detail_shape(_find(request, number)))
+    def get(self, request: Request, number: str) -> JsonAnswer:
+        return JsonAnswer(dispatch_detail_shape(_find(request, number)))
 
 
 class CancelView(ApiView):
@@ -94,15 +93,15 @@ class CancelView(ApiView):
     problems = (404, 409)
 
     @extend_schema(responses={200: EndedOut})
-    def post(self, request: Request, number: str) -> Response:
+    def post(self, request: Request, number: str) -> JsonAnswer:
         body = self.read_body()
         ended = ending.cancel(
             dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
         )
-        return Response({"number": str(ended.pk), "state": ended.state})
+        return JsonAnswer({"number": str(ended.pk), "state": ended.state})
 
 
 def _find(request: Request, number: str) -> Dispatch:
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no dispatch {number[:40]!r}.")
-    return ending.find_dispatch(int(number), bound=bound_of(request))
+    return ending.find_dispatch(int(number), bound=executors_of(request))

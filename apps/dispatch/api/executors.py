@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import actor_of, executors_of
 from apps.common.errors import Invalid
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Boolean, Choice, Integer, Names, StrictSerializer, Text
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import ExecutorOut, MembersOut, executor_shape
 from apps.dispatch.models import Executor
 from apps.dispatch.rules import names
@@ -57,23 +56,23 @@ class ExecutorsView(ApiView):
     problems = (409,)
 
     @extend_schema(responses={200: ExecutorOut(many=True)})
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
-        bound = bound_of(request)
+        bound = executors_of(request)
         found = Executor.objects.all() if bound is None else Executor.objects.within(bound)
         if self.query.get("kind"):
             found = found.filter(kind=self.query["kind"])
-        return Response(page.answer([executor_shape(row) for row in page.rows(found)]))
+        return JsonAnswer(page.answer([executor_shape(row) for row in page.rows(found)]))
 
     @extend_schema(responses={201: ExecutorOut})
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         kind = names.kind_of(body["name"])
         if body.pop("kind", kind) != kind:
             raise Invalid.field("kind", f"{body['name']} is a {kind}, as its prefix says.")
         _demand_bound(request, body["name"])
         executor = executors.create_executor(**body, actor=actor_of(request))
-        return Response(executor_shape(executor), status=201)
+        return JsonAnswer(executor_shape(executor), status=201)
 
 
 class ExecutorView(ApiView):
@@ -84,23 +83,23 @@ class ExecutorView(ApiView):
     problems = (404, 409)
 
     @extend_schema(responses={200: ExecutorOut})
-    def get(self, request: Request, name: str) -> Response:
-        return Response(executor_shape(executors.find(name, bound=bound_of(request))))
+    def get(self, request: Request, name: str) -> JsonAnswer:
+        return JsonAnswer(executor_shape(executors.find(name, bound=executors_of(request))))
 
     @extend_schema(responses={200: ExecutorOut})
-    def put(self, request: Request, name: str) -> Response:
+    def put(self, request: Request, name: str) -> JsonAnswer:
         return self.patch(request, name)
 
     @extend_schema(responses={200: ExecutorOut})
-    def patch(self, request: Request, name: str) -> Response:
+    def patch(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
         executor = executors.update_executor(
-            executor=executors.find(name, bound=bound_of(request)),
+            executor=executors.find(name, bound=executors_of(request)),
             version=body.pop("version", None),
             changes=body,
             actor=actor_of(request),
         )
-        return Response(executor_shape(executor))
+        return JsonAnswer(executor_shape(executor))
 
 
 class MembersView(ApiView):
@@ -112,23 +111,23 @@ class MembersView(ApiView):
     problems = (404, 409)
 
     @extend_schema(responses={200: MembersOut})
-    def get(self, request: Request, name: str) -> Response:
-        group = executors.find(name, bound=bound_of(request))
+    def get(self, request: Request, name: str) -> JsonAnswer:
+        group = executors.find(name, bound=executors_of(request))
         executors.demand_group(group)
-        return Response({"members": executors.member_names(group)})
+        return JsonAnswer({"members": executors.member_names(group)})
 
     @extend_schema(responses={200: MembersOut})
-    def post(self, request: Request, name: str) -> Response:
+    def post(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
-        group = executors.find(name, bound=bound_of(request))
+        group = executors.find(name, bound=executors_of(request))
         members = executors.change_members(
-            group=group, **body, actor=actor_of(request), bound=bound_of(request)
+            group=group, **body, actor=actor_of(request), bound=executors_of(request)
         )
-        return Response({"members": members})
+        return JsonAnswer({"members": members})
 
 
 def _demand_bound(request: Request, name: str) -> None:
     """A key bound to executors cannot make others."""
-    bound = bound_of(request)
+    bound = executors_of(request)
     if bound is not None and name not in bound:
         raise Invalid.field("name", f"This key is bound to other executors than {name}.")

@@ -7,11 +7,10 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import executors_of
 from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text, wire_time
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import bound_of
+from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.explain import CODES
@@ -51,8 +50,8 @@ class ExplainView(ApiView):
     problems = (404,)
 
     @extend_schema(responses={200: ExplanationOut})
-    def get(self, request: Request) -> Response:
-        bound, query = bound_of(request), self.query
+    def get(self, request: Request) -> JsonAnswer:
+        bound, query = executors_of(request), self.query
         told = explain.explain(
             executor=executors.find(query["executor"], bound=bound),
             task=explain.find_task(query["source"], query["task"], bound=bound),
@@ -67,7 +66,7 @@ class ExplainView(ApiView):
             }
             for reason in told.reasons
         ]
-        return Response(
+        return JsonAnswer(
             {
                 "eligible": told.eligible,
                 "occurrence_at": None if at is None else wire_time(at),

@@ -7,12 +7,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import executors_of
 from apps.common import clock
 from apps.common.serializers import Instant, StrictSerializer, wire_time
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import bound_of
+from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.services import executors, preview
 from apps.dispatch.services.preview import Item, Period, period_of
@@ -63,11 +62,11 @@ class PreviewView(ApiView):
     problems = (404,)
 
     @extend_schema(responses={200: PreviewOut})
-    def get(self, request: Request, name: str) -> Response:
-        executor = executors.find(name, bound=bound_of(request))
+    def get(self, request: Request, name: str) -> JsonAnswer:
+        executor = executors.find(name, bound=executors_of(request))
         now = clock.now()
         told = preview.preview(executor, period_from(self.query, now=now), now=now)
-        return Response({"items": [item_shape(item) for item in told.items], "more": told.more})
+        return JsonAnswer({"items": [item_shape(item) for item in told.items], "more": told.more})
 
 
 def period_from(given: dict[str, Any], *, now: Any) -> Period:

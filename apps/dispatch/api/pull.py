@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import executors_of
 from apps.common.serializers import (
     Choice,
     DecimalId,
@@ -15,8 +15,7 @@ from apps.common.serializers import (
     Text,
     wire_time,
 )
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import bound_of
+from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import callback, pull
@@ -66,7 +65,7 @@ class UserView(ApiView):
     scopes = {"POST": "pull"}
 
     def user(self, request: Request, uid: str) -> Standing:
-        return standing_by_name(uid, bound=bound_of(request))
+        return standing_by_name(uid, bound=executors_of(request))
 
 
 class PullView(UserView):
@@ -78,12 +77,12 @@ class PullView(UserView):
     @extend_schema(
         responses={200: DispatchOut, 204: None}, parameters=[retry_after(204, required=True)]
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer | NoContent:
         body = self.read_body()
-        taken = pull.answer_pull(body["uid"], bound=bound_of(request))
+        taken = pull.answer_pull(body["uid"], bound=executors_of(request))
         if isinstance(taken, pull.Nothing):
-            return Response(status=204, headers={"Retry-After": str(taken.retry_after)})
-        return Response(dispatch_shape(taken))
+            return NoContent(headers={"Retry-After": str(taken.retry_after)})
+        return JsonAnswer(dispatch_shape(taken))
 
 
 class CallbackView(UserView):
@@ -94,7 +93,7 @@ class CallbackView(UserView):
     problems = (404, 409, 422)
 
     @extend_schema(responses={200: CallbackOut}, parameters=[retry_after(200, required=False)])
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         user = self.user(request, body.pop("uid"))
         following: Dispatch | pull.Nothing | None = None
@@ -109,10 +108,10 @@ class CallbackView(UserView):
             "next": None,
         }
         if following is None:
-            return Response(answer)
+            return JsonAnswer(answer)
         if isinstance(following, pull.Nothing):
-            return Response(answer, headers={"Retry-After": str(following.retry_after)})
-        return Response({**answer, "next": dispatch_shape(following)})
+            return JsonAnswer(answer, headers={"Retry-After": str(following.retry_after)})
+        return JsonAnswer({**answer, "next": dispatch_shape(following)})
 
 
 class ExtendView(UserView):
@@ -122,10 +121,10 @@ class ExtendView(UserView):
     problems = (404, 409)
 
     @extend_schema(responses={200: DispatchOut})
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         user = self.user(request, body.pop("uid"))
-        return Response(dispatch_shape(callback.extend(executor=user, **body)))
+        return JsonAnswer(dispatch_shape(callback.extend(executor=user, **body)))
 
 
 class ReleaseView(UserView):
@@ -135,8 +134,8 @@ class ReleaseView(UserView):
     problems = (404, 409)
 
     @extend_schema(responses={200: EndedOut})
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         user = self.user(request, body.pop("uid"))
         ended = callback.release(executor=user, **body)
-        return Response({"number": str(ended.pk), "state": ended.state})
+        return JsonAnswer({"number": str(ended.pk), "state": ended.state})

@@ -12,9 +12,9 @@ from apps.common.serializers import wire_time
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Template
 from apps.dispatch.services import callback
 
-# The states of a task that the API tells and takes; a deleted one is no longer known.
 # How many coming instants a rotation tells.
 NEXT_DUE = 10
+# The states of a task that the API tells and takes; a deleted one is no longer known.
 STANDING = [
     choice for choice in OnceTask.Status.choices if choice[0] != OnceTask.Status.DELETED.value
 ]

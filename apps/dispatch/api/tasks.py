@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import actor_of, executors_of
 from apps.common.errors import Invalid, NotFound
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
@@ -19,8 +19,7 @@ from apps.common.serializers import (
     StrictSerializer,
     Text,
 )
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import STANDING, OnceTaskOut, RotateTaskOut, task_shape
 from apps.dispatch.models import OnceTask, RotateTask, Task
 from apps.dispatch.rules import names
@@ -120,9 +119,9 @@ class TasksView(ApiView):
     queries = {"get": TaskQuery}
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
-        bound = bound_of(request)
+        bound = executors_of(request)
         found: Any = self.model.objects.standing().select_related("executor", "template")
         if bound is not None:
             found = found.within(bound)
@@ -133,12 +132,12 @@ class TasksView(ApiView):
             found = found.filter(executor__name=self.query["executor"]) if known else found.none()
         rows = page.rows(found)
         handed = tasks.handed_of(rows)
-        return Response(page.answer([task_shape(row, handed=handed[row.pk]) for row in rows]))
+        return JsonAnswer(page.answer([task_shape(row, handed=handed[row.pk]) for row in rows]))
 
-    def post(self, request: Request) -> Response:
-        body = resolved(self.read_body(), bound_of(request))
+    def post(self, request: Request) -> JsonAnswer:
+        body = resolved(self.read_body(), executors_of(request))
         task = tasks.create_task(self.model, **body, actor=actor_of(request))
-        return Response(task_shape(task, handed=0), status=201)
+        return JsonAnswer(task_shape(task, handed=0), status=201)
 
 
 class TaskView(ApiView):
@@ -149,27 +148,27 @@ class TaskView(ApiView):
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
     def _find(self, request: Request, pk: int) -> Any:
-        return tasks.find_task(self.model, pk, bound=bound_of(request))
+        return tasks.find_task(self.model, pk, bound=executors_of(request))
 
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: Request, pk: int) -> JsonAnswer:
         return _answer(self._find(request, pk))
 
-    def put(self, request: Request, pk: int) -> Response:
+    def put(self, request: Request, pk: int) -> JsonAnswer:
         return self.patch(request, pk)
 
-    def patch(self, request: Request, pk: int) -> Response:
+    def patch(self, request: Request, pk: int) -> JsonAnswer:
         task = self._find(request, pk)
         body = self.read_body()
         version = body.pop("version", None)
-        changes = resolved(body, bound_of(request))
+        changes = resolved(body, executors_of(request))
         return _answer(
             tasks.update_task(task=task, changes=changes, actor=actor_of(request), version=version)
         )
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, pk: int) -> Response:
+    def delete(self, request: Request, pk: int) -> NoContent:
         tasks.delete_task(task=self._find(request, pk), actor=actor_of(request))
-        return Response(status=204)
+        return NoContent()
 
 
 def _lists(out: type[OnceTaskOut]) -> Any:
@@ -219,8 +218,8 @@ class RotateTaskView(TaskView):
     bodies = {"put": RotateTaskChanges, "patch": RotateTaskChanges}
 
 
-def _answer(task: OnceTask | RotateTask) -> Response:
-    return Response(task_shape(task, handed=tasks.handed_of([task])[task.pk]))
+def _answer(task: OnceTask | RotateTask) -> JsonAnswer:
+    return JsonAnswer(task_shape(task, handed=tasks.handed_of([task])[task.pk]))
 
 
 def resolved(body: dict[str, Any], bound: Collection[str] | None) -> dict[str, Any]:

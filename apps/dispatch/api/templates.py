@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import actor_of
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import JsonObject, Name, StrictSerializer
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import actor_of
+from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.executors import READ_AND_PLAN
 from apps.dispatch.api.shapes import TemplateOut, template_shape
 from apps.dispatch.models import Template
@@ -33,18 +32,18 @@ class TemplatesView(ApiView):
     problems = (409,)
 
     @extend_schema(responses={200: TemplateOut(many=True)})
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         names = [row.name for row in page.rows(Template.objects.oldest())]
         newest = {row.name: row for row in Template.objects.newest().filter(name__in=names)}
         # One deleted since the first look is left out.
-        return Response(page.answer([template_shape(newest[n]) for n in names if n in newest]))
+        return JsonAnswer(page.answer([template_shape(newest[n]) for n in names if n in newest]))
 
     @extend_schema(responses={201: TemplateOut})
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         template = templates.put_template(**body, actor=actor_of(request), new=True)
-        return Response(template_shape(template), status=201)
+        return JsonAnswer(template_shape(template), status=201)
 
 
 class TemplateView(ApiView):
@@ -55,11 +54,11 @@ class TemplateView(ApiView):
     problems = (404, 409)
 
     @extend_schema(responses={200: TemplateOut})
-    def get(self, request: Request, name: str) -> Response:
-        return Response(template_shape(templates.find(name)))
+    def get(self, request: Request, name: str) -> JsonAnswer:
+        return JsonAnswer(template_shape(templates.find(name)))
 
     @extend_schema(responses={200: TemplateOut})
-    def put(self, request: Request, name: str) -> Response:
+    def put(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
         template = templates.put_template(name=name, **body, actor=actor_of(request))
-        return Response(template_shape(template))
+        return JsonAnswer(template_shape(template))

@@ -16,9 +16,9 @@ from apps.dispatch.api.what_if import (
 
 urlpatterns = [
     path("dispatch/", PullView.as_view()),
+    path("callback/", CallbackView.as_view()),
     path("dispatch/extend/", ExtendView.as_view()),
     path("dispatch/release/", ReleaseView.as_view()),
-    path("callback/", CallbackView.as_view()),
     path("dispatches/", DispatchesView.as_view()),
     path("dispatches/<str:number>/", DispatchView.as_view()),
     path("dispatches/<str:number>/cancel/", CancelView.as_view()),

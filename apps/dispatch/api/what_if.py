@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
+from apps.access.bindings import actor_of, executors_of
 from apps.common import clock
-from apps.common.views import ApiView
-from apps.dispatch.api.bindings import actor_of, bound_of
+from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.preview import InPeriod, ItemOut, item_shape, period_from
 from apps.dispatch.api.tasks import (
     OnceTaskChanges,
@@ -84,10 +83,10 @@ class WhatIfNewView(ApiView):
     problems = (409,)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body, now = self.read_body(), clock.now()
         period = period_from(body, now=now)
-        fields = resolved(body, bound_of(request))
+        fields = resolved(body, executors_of(request))
         told = what_if.what_if_created(
             self.model, fields=fields, period=period, actor=actor_of(request), now=now
         )
@@ -101,12 +100,12 @@ class WhatIfView(ApiView):
     problems = (404, 409)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
-    def post(self, request: Request, pk: int) -> Response:
-        task: Any = tasks.find_task(self.model, pk, bound=bound_of(request))
+    def post(self, request: Request, pk: int) -> JsonAnswer:
+        task: Any = tasks.find_task(self.model, pk, bound=executors_of(request))
         body, now = self.bodies["post"].check(request.data, partial=True), clock.now()
         period = period_from(body, now=now)
         version = body.pop("version", None)
-        changes = resolved(body, bound_of(request))
+        changes = resolved(body, executors_of(request))
         told = what_if.what_if_updated(
             task=task,
             changes=changes,
@@ -156,7 +155,7 @@ class RotateTaskWhatIfView(WhatIfView):
     bodies = {"post": RotateTaskWhatIfChanges}
 
 
-def _answer(told: WhatIf) -> Response:
+def _answer(told: WhatIf) -> JsonAnswer:
     changes = [
         {
             "name": change.executor.name,
@@ -166,7 +165,7 @@ def _answer(told: WhatIf) -> Response:
         }
         for change in told.changes
     ]
-    return Response({"executors": changes, "more_members": told.more_members})
+    return JsonAnswer({"executors": changes, "more_members": told.more_members})
 
 
 def _shape(item: Item) -> dict[str, Any]:

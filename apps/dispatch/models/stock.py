@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import ensure_row, execute, table
+from apps.common.db import ensure_row, execute, insert_rows, table
 from apps.common.fields import KeyField
 from apps.dispatch.models.task import Source
 
@@ -27,6 +27,11 @@ class StockQuerySet(models.QuerySet["Stock"]):
             sql += " AND handed < %s"
             parameters.append(at_most)
         return bool(execute(sql, parameters))
+
+    def begin(self, source: str, task: int, occurrence: int) -> None:
+        """Make the row of an occurrence with its first hand-out; IntegrityError if it has one."""
+        row = {"source": source, "task": task, "occurrence": occurrence, "handed": 1}
+        insert_rows(Stock, [row])
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
 
 from apps.common.errors import Invalid
+from apps.common.reasons import Reason, Value, gettext_noop, wire_instant
 from apps.dispatch.rules.plan import ONLY, Planned
 from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDispatch
 from apps.dispatch.rules.preview import Held, Past
 from apps.dispatch.rules.queue import Identity
 from apps.dispatch.rules.recurrence import occurrence_of
-from apps.dispatch.rules.summary import gettext_noop
 from apps.dispatch.rules.window import Window
 
 NOT_DUE = "not_due"
@@ -42,34 +42,6 @@ CODES = (
     OUTSIDE_WINDOW,
     MISFIRE_SKIPPED,
 )
-
-Value: TypeAlias = str | int | datetime
-
-
-def wire_instant(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One code with its sentence, and the instant at which it could change; None = no such one."""
-
-    code: str
-    sentence: str
-    values: dict[str, Value] = field(default_factory=dict)
-    until: datetime | None = None
-
-    def detail(
-        self,
-        translate: Callable[[str], str] = str,
-        show: Callable[[datetime], str] = wire_instant,
-    ) -> str:
-        """The sentence filled in, in English unless `translate` (gettext, say) knows better."""
-        shown = {
-            name: show(value) if isinstance(value, datetime) else value
-            for name, value in self.values.items()
-        }
-        return translate(self.sentence).format(**shown)
 
 
 class Explanation(NamedTuple):
@@ -224,9 +196,11 @@ def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
         if last is not None and not answer.allows:
             yield _had(case.executor, last, answer.code, answer.until)
     if case.past.left(identity, policy) == 0 and carried is None:
-        used = {"times": policy.dispatch_times or 0}
+        times = policy.dispatch_times or 0
         sentence = gettext_noop("All {times} hand-outs of it are used up.")
-        yield Reason(QUOTA_USED, sentence, {**used}, case.given_back_at)
+        if times == 1:
+            sentence = gettext_noop("Its one hand-out is used up.")
+        yield Reason(QUOTA_USED, sentence, {"times": times}, case.given_back_at)
 
 
 def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:

@@ -100,7 +100,8 @@ class Queue:
                 series.move_to(now)
                 self.unsaved += 1
         rotating = sorted((each for series in self._series for each in series.due), key=_order)
-        for candidate in heapq.merge(self._once, rotating, key=_order):
+        both = heapq.merge(self._once, rotating, key=_order) if rotating else self._once
+        for candidate in both:
             at, end = candidate.occurrence_at, candidate.end_at
             if at <= now and at in window and (end is None or end > now):
                 yield candidate

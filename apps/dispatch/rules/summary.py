@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from cronsim import CronSim
 
+from apps.common.reasons import gettext_noop
 from apps.dispatch.rules.cron import Cron, Fields, fields_of
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 
@@ -40,11 +41,6 @@ class Phrase:
 
 def phrase(sentence: str, **values: Value) -> Phrase:
     return Phrase(sentence, tuple(values.items()))
-
-
-def gettext_noop(sentence: str) -> str:
-    """The sentence itself: the name marks it for the catalogue, and `Phrase.text` translates."""
-    return sentence
 
 
 _WEEKDAYS = (

@@ -1,37 +1,14 @@
-"""What every edit of the plan does besides its change: check the version, tell the journal."""
+"""What every edit of the plan does besides its change: tell the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from django.db import models
-
-from apps.common.errors import Conflict, NotFound
 from apps.dispatch.models import Executor, Task, Template
 from apps.journal import services as journal
 from apps.journal.models import Source
-
-RowT = TypeVar("RowT", bound=models.Model)
-
-
-def take_version(model: type[RowT], pk: int, version: int | None) -> RowT:
-    """The row, locked for the rest of the transaction.
-
-    Conflict when the caller's version is not the current one; None means "whatever is there".
-    """
-    row = model._default_manager.select_for_update().filter(pk=pk).first()
-    if row is None:
-        raise NotFound(f"{model._meta.verbose_name} {pk} does not exist any more.")
-    current: int = row.version  # type: ignore[attr-defined]
-    if version is not None and version != current:
-        by = getattr(row, "updated_by", "") or "somebody else"
-        raise Conflict(
-            f"It was changed by {by} since you read it (version {version}, now {current}); "
-            "read it again and repeat your change."
-        )
-    return row
 
 
 def edit_entry(

@@ -67,7 +67,7 @@ def call_back(
     """
     report = Report(outcome, result, message)
     report.check()
-    dispatch = _own(executor, number)
+    dispatch = _in_hand(executor, number) or _own(executor, number)
     if dispatch.is_open and _end(executor, dispatch, report, clock.now()):
         return dispatch
     dispatch = _own(executor, number)
@@ -96,12 +96,14 @@ def call_back_and_pull(
     """`call_back`, and what a pull answers next; as a rule both are one transaction."""
     report = Report(outcome, result, message)
     report.check()
-    dispatch = _own(standing, number)
-    following = _end_and_take(standing, dispatch, report) if dispatch.is_open else None
-    if following is not None:
+    dispatch = _in_hand(standing, number)
+    following = None if dispatch is None else _end_and_take(standing, dispatch, report)
+    if dispatch is not None and following is not None:
         return dispatch, following
+    # It is read again, because its end may have been taken back.
+    read_again = replace(standing, in_hand=None)
     ended = call_back(
-        executor=standing, number=number, outcome=outcome, result=result, message=message
+        executor=read_again, number=number, outcome=outcome, result=result, message=message
     )
     return ended, take_next(standing)
 
@@ -125,7 +127,7 @@ def _end_and_take(
     not be done, and then neither is."""
     now = clock.now()
     note_seen(standing)
-    after = replace(standing, open_number=None, latest_done=dispatch.occurrence_at)
+    after = replace(standing, in_hand=None, latest_done=dispatch.occurrence_at)
     ended = replace(
         dispatch.as_past,
         state=report.outcome,
@@ -177,6 +179,12 @@ def release(*, executor: User, number: int, reason: str = "") -> Dispatch:
     """Give the executor's own open dispatch back; as ending.release otherwise."""
     check_text(reason, field="reason")
     return ending.release(dispatch=_own(executor, number), actor=executor.name, reason=reason)
+
+
+def _in_hand(executor: User, number: int) -> Dispatch | None:
+    """The dispatch of that number, if a standing told that it was open."""
+    in_hand = executor.in_hand if isinstance(executor, Standing) else None
+    return in_hand if in_hand is not None and in_hand.pk == number else None
 
 
 def _own(executor: User, number: int) -> Dispatch:

@@ -10,11 +10,11 @@ from typing import Any
 from django.db import IntegrityError
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask
 from apps.dispatch.rules import names
-from apps.dispatch.services.audit import edit_entry, record_edit, take_version
+from apps.dispatch.services.audit import edit_entry, record_edit
 from apps.journal import services as journal
 
 MOST_MEMBERS_AT_ONCE = 1000

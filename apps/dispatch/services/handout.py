@@ -7,6 +7,8 @@ import json
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db import IntegrityError
+
 from apps.common import ids
 from apps.common.db import execute, fetch, insert_rows, shared_lock, table, transactional
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
@@ -36,6 +38,10 @@ class Lost(Exception):
     """What seemed free cannot be had any more; the transaction must be rolled back."""
 
 
+class StockAppeared(Lost):
+    """Another user has begun the stock meanwhile, and there may be some left."""
+
+
 def hand_out(standing: Standing, opening: Opening, now: datetime) -> Dispatch | None:
     """Hand the opening out, if everything still holds; None when it does not.
 
@@ -43,6 +49,8 @@ def hand_out(standing: Standing, opening: Opening, now: datetime) -> Dispatch | 
     """
     try:
         return _hand_out(standing, opening, now)
+    except StockAppeared:
+        return hand_out(standing, opening._replace(has_stock=True), now)
     except Lost:
         return None
 
@@ -63,7 +71,9 @@ def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch,
     before the stock: who loses to another pull of the same user has then touched no stock, and
     nobody waits for a new stock row that is taken back.
 
-    Lost when something does not hold any more; IntegrityError as above.
+    Lost when something does not hold any more; IntegrityError as above. Who begins a stock that
+    another has begun lets go of it: to count on, holding what a failed INSERT has locked, would be
+    a deadlock of two.
     """
     candidate, last, has_stock = opening
     task = _locked_task(standing, candidate, now)
@@ -78,10 +88,10 @@ def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch,
     if answer.carried is not None:
         # The failed round's stock goes over to this one.
         taken = _carry(answer.carried)
-    else:
-        if not has_stock:
-            Stock.objects.ensure(*candidate.identity)
+    elif has_stock:
         taken = Stock.objects.take(*candidate.identity, at_most=task.planned.policy.dispatch_times)
+    else:
+        taken = _begin_stock(candidate)
     if not taken:
         raise Lost
     dispatch = Dispatch(**row)
@@ -124,6 +134,14 @@ def _carry(number: int) -> bool:
             [False, number],
         )
     )
+
+
+def _begin_stock(candidate: Candidate) -> bool:
+    try:
+        Stock.objects.begin(*candidate.identity)
+    except IntegrityError as error:
+        raise StockAppeared from error
+    return True
 
 
 def _row(

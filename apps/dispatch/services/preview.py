@@ -250,10 +250,10 @@ def past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
 
 def open_dispatch(standing: Standing) -> Dispatch | None:
     """What the user has in hand."""
-    if standing.open_number is None:
+    if standing.in_hand is None:
         return None
     dispatches = Dispatch.objects.defer("params", "result", "message")
-    return dispatches.filter(pk=standing.open_number, state=Dispatch.State.OPEN).first()
+    return dispatches.filter(pk=standing.in_hand.pk, state=Dispatch.State.OPEN).first()
 
 
 def held_of(dispatch: Dispatch) -> Held:

@@ -53,7 +53,7 @@ def _serve(standing: Standing) -> Dispatch | Nothing:
     note_seen(standing)
     for _ in range(MOST_RACES):
         now = clock.now()
-        if standing.open_number is None:
+        if standing.in_hand is None:
             answer = _take_first(standing, now)
         else:
             answer = _open_again(standing, now)
@@ -81,7 +81,7 @@ def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
     finally:
         ahead.save_lessons()
     # What cannot be had, another pull of the same user may have taken just now.
-    if ahead.has_looked and standing_of(standing.pk).open_number is not None:
+    if ahead.has_looked and standing_of(standing.pk).in_hand is not None:
         return None
     return nothing(ahead, now)
 

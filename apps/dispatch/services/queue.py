@@ -20,9 +20,9 @@ from apps.dispatch.rules.window import Window
 from apps.dispatch.services.plan import plan_of
 from apps.dispatch.services.standing import Standing, standing_of
 
-# So much work put into a queue since it was saved is worth saving it again: what a user has done
-# would otherwise fill the first chunk.
-WORTH_SAVING = 8
+# So much work put into a queue since it was saved is worth saving it again. A process that loads it
+# may find that what the user has done fills the first chunk, but then not the second.
+WORTH_SAVING = 32
 _A_MINUTE = timedelta(minutes=1)
 _CHUNKS = (8, 64, 512)
 

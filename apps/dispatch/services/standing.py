@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -33,13 +33,14 @@ class User(Protocol):
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`versions` are the plan versions of the user and of its enabled groups, by executor id;
-    `latest_done` is the occurrence_at of its latest dispatch that succeeded or failed."""
+    `latest_done` is the occurrence_at of its latest dispatch that succeeded or failed; `in_hand` is
+    its open dispatch, with what is needed to end it: the rest is read when it is asked for."""
 
     pk: int
     name: str
     enabled: bool
     last_seen_at: datetime | None
-    open_number: int | None
+    in_hand: Dispatch | None
     latest_done: datetime | None
     versions: Versions
 
@@ -92,14 +93,14 @@ def _read(condition: str, value: Any) -> Standing | None:
     rows = fetch(_statement(condition), [since, value])
     if not rows:
         return None
-    pk, name, enabled, version, seen, number, latest, _, _ = rows[0]
+    pk, name, enabled, version, seen, latest, number, *of_open, _, _ = rows[0]
     groups = sorted((group, version) for *_, group, version in rows if group is not None)
     return Standing(
         pk=pk,
         name=name,
         enabled=bool(enabled),
         last_seen_at=instant(seen),
-        open_number=number,
+        in_hand=None if number is None else _open_dispatch(pk, number, of_open),
         latest_done=instant(latest),
         versions=((pk, version), *groups),
     )
@@ -109,12 +110,26 @@ def _read(condition: str, value: Any) -> Standing | None:
 def _statement(condition: str) -> str:
     people, belongs, dispatches = table(Executor), table(Membership), table(Dispatch)
     return (
-        "SELECT e.id, e.name, e.enabled, e.plan_version, e.last_seen_at, d.id, "  # noqa: S608
+        "SELECT e.id, e.name, e.enabled, e.plan_version, e.last_seen_at, "  # noqa: S608
         f"(SELECT x.occurrence_at FROM {dispatches} x WHERE x.executor_id = e.id "
         "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1), "
+        "d.id, d.source, d.task, d.occurrence, d.occurrence_at, d.round, d.dispatched_at, "
         f"g.id, g.plan_version FROM {people} e "
         f"LEFT JOIN {dispatches} d ON d.open_for = e.id "
         f"LEFT JOIN {belongs} m ON m.user_id = e.id "
         f"LEFT JOIN {people} g ON g.id = m.group_id AND g.enabled "
         f"WHERE {condition}"
     )
+
+
+_READ_OF_OPEN = (
+    *("id", "executor_id", "open_for", "source", "task", "occurrence", "occurrence_at"),
+    *("state", "round", "holds_stock", "dispatched_at", "finished_at"),
+)
+
+
+def _open_dispatch(executor: int, number: int, values: Sequence[Any]) -> Dispatch:
+    source, task, occurrence, due_at, earlier, dispatched_at = values
+    row = [number, executor, executor, source, task, occurrence, instant(due_at)]
+    row += [Dispatch.State.OPEN.value, earlier, True, instant(dispatched_at), None]
+    return Dispatch.from_db(None, _READ_OF_OPEN, row)

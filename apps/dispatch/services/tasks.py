@@ -12,15 +12,15 @@ from django.db.models import Count
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import transactional
+from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, LimitReached, NotFound
 from apps.common.json_rules import check_json
+from apps.common.json_schema import check_params
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
-from apps.dispatch.rules.params import check_params
 from apps.dispatch.rules.recurrence import occurrence_of, parse_rule
 from apps.dispatch.rules.task import check_misfire_limit, check_task
 from apps.dispatch.rules.zones import parse_zone
-from apps.dispatch.services.audit import edit_entry, take_version
+from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.templates import check_usable
 from apps.journal import services as journal
 

@@ -12,8 +12,8 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json
+from apps.common.json_schema import check_schema
 from apps.dispatch.models import Template
-from apps.dispatch.rules.params import check_schema
 from apps.dispatch.services.audit import record_edit
 
 MOST_NAME = 100

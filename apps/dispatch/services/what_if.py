@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import take_version, transactional
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.services import tasks
-from apps.dispatch.services.audit import take_version
 from apps.dispatch.services.preview import Outlook, Period, Preview
 
 MOST_MEMBERS = 20

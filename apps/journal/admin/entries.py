@@ -30,6 +30,7 @@ from apps.journal.models import JournalEntry, Source
 
 MOST_MOMENTS = 200
 MOST_VALUE = 120
+MOST_DETAILS = 16_000
 
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
@@ -54,14 +55,20 @@ def latest_moments(entries: QuerySet[JournalEntry], *, shows_payload: bool) -> l
 def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
     event = words.event_of(entry.event)
     facts: list[tuple[str, object]] = []
-    if entry.attempt is not None and entry.attempt > 1:
+    is_of_job = entry.source == Source.JOB
+    if entry.attempt is not None and (is_of_job or entry.attempt > 1):
         facts.append((gettext("attempt"), entry.attempt))
     if entry.wait_ms is not None:
         facts.append((gettext("waited"), words.duration_of(entry.wait_ms)))
     if entry.run_ms is not None:
         facts.append((gettext("took"), words.duration_of(entry.run_ms)))
-    if entry.error:
-        facts.append((gettext("error"), shown_text(entry.error, most=MOST_VALUE)))
+    if is_of_job and entry.host:
+        facts.append((gettext("host"), entry.host))
+    error = entry.error.strip()
+    if error:
+        # The last line of a traceback names the error.
+        facts.append((gettext("error"), shown_text(error.splitlines()[-1], most=MOST_VALUE)))
+    is_long = "\n" in error or len(error) > MOST_VALUE
     facts += _changes(entry.data or {}, shows_payload)
     return Moment(
         at=entry.at,
@@ -69,8 +76,9 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         icon=event.icon,
         colour=event.colour,
         actor=shown_text(entry.actor),
-        reason=shown_text(entry.reason),
+        reason=shown_text(words.reason_of(entry.reason)),
         facts=facts,
+        details=shown_text(error, most=MOST_DETAILS) if is_long else "",
     )
 
 

@@ -22,6 +22,8 @@ from taskplatform.demo import planning
 from taskplatform.demo.company import PEOPLE, TEAMS
 from taskplatform.demo.crew import Crew, check_server
 from taskplatform.demo.insight import insights
+from taskplatform.demo.job_play import CannotPlay, JobPlay
+from taskplatform.demo.job_types import submit_first_jobs
 from taskplatform.demo.occurrence import Occurrence
 from taskplatform.demo.outcome import (
     COLUMNS,
@@ -40,6 +42,7 @@ MOST_SECONDS = 3600
 PACE = 1 / 16
 LOOK_EVERY_SECONDS = 0.25
 MOST_BREACHES = 10
+FEWEST_JOBS, MOST_JOBS = 4, 100_000
 # Executors that were told to stop finish what they are at.
 LAST_PIECE_SECONDS = 10
 
@@ -48,7 +51,8 @@ class Command(BaseCommand):
     help = (
         f"Plans demo data, once: {EVERYBODY} users in {len(TEAMS)} groups, rotations and "
         "a round of tasks. "
-        "With --clients, simulated executors carry the tasks out over HTTP."
+        "With --clients, simulated executors carry the tasks out over HTTP. "
+        "With --jobs, the workers of `make run` drain jobs of four types."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -57,7 +61,15 @@ class Command(BaseCommand):
             "--clients", type=int, metavar="N", help=f"let N executors work, 1 to {EVERYBODY}"
         )
         parser.add_argument(
-            "--seconds", type=int, default=60, metavar="N", help="for at most so long (60)"
+            "--jobs",
+            type=int,
+            nargs="?",
+            const=10_000,
+            metavar="N",
+            help=f"submit N jobs and watch them, {FEWEST_JOBS} to {MOST_JOBS} (10000)",
+        )
+        parser.add_argument(
+            "--seconds", type=int, metavar="N", help="for at most so long (60, jobs 600)"
         )
         parser.add_argument("--url", default="", help="the server (that of `make run`)")
         parser.add_argument("--key", default="", help="an API key with scope pull (the demo's)")
@@ -65,11 +77,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.is_silent = options["verbosity"] == 0
         try:
-            if options["clients"] is None:
-                self._plan(fresh=options["fresh"])
-            else:
+            if options["jobs"] is not None:
+                self._play_jobs(options)
+            elif options["clients"] is not None:
                 self._play(options)
-        except (PlatformError, sdk.PlatformError) as error:
+            else:
+                self._plan(fresh=options["fresh"])
+        except (PlatformError, sdk.PlatformError, CannotPlay) as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt as interrupt:
             raise CommandError("Interrupted.", returncode=130) from interrupt
@@ -88,12 +102,15 @@ class Command(BaseCommand):
         planned = planning.plan_round() if fresh else planning.plan_first_round()
         rotations = planning.plan_rotations()
         left = planning.work_at_hand()
+        submitted = submit_first_jobs()
         if planned:
             shop = planned[0].params["shop"]
             self._tell(f"Planned a round of {len(planned)} tasks for the shop {shop}.")
         if rotations:
             self._tell(f"Planned {len(rotations)} rotations:")
             self._tell_rotations(rotations)
+        if submitted:
+            self._tell(f"Submitted {submitted} jobs of the demo's types, four of them for later.")
         if not planned and left:
             self._tell(
                 f"The demo data is there; {progress_of(left).left} hand-outs are left, of "
@@ -117,10 +134,24 @@ class Command(BaseCommand):
             for line in insights():
                 self._tell(line)
 
+    # --- Jobs ---------------------------------------------------------------------------------
+
+    def _play_jobs(self, options: dict[str, Any]) -> None:
+        total = options["jobs"]
+        seconds = 600 if options["seconds"] is None else options["seconds"]
+        if options["clients"] is not None:
+            raise CommandError("Choose one of --clients and --jobs; two terminals can do both.")
+        _demand_range("--jobs", total, MOST_JOBS, least=FEWEST_JOBS)
+        _demand_range("--seconds", seconds, MOST_SECONDS)
+        play = JobPlay(self._write, in_place=self.stdout.isatty())
+        checks, took = play.run(total, seconds)
+        self._judge(checks, time_was_up=took >= seconds)
+
     # --- Playing ------------------------------------------------------------------------------
 
     def _play(self, options: dict[str, Any]) -> None:
-        clients, seconds = options["clients"], options["seconds"]
+        clients = options["clients"]
+        seconds = 60 if options["seconds"] is None else options["seconds"]
         _demand_range("--clients", clients, EVERYBODY)
         _demand_range("--seconds", seconds, MOST_SECONDS)
         url, key = options["url"] or _own_url(), options["key"] or _own_key()
@@ -199,9 +230,9 @@ def _counted(work: Sequence[Occurrence]) -> str:
     return f"{once} tasks and {len(work) - once} occurrences of rotations"
 
 
-def _demand_range(option: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise CommandError(f"{option} {value} is out of range; choose from 1 to {most}.")
+def _demand_range(option: str, value: int, most: int, least: int = 1) -> None:
+    if not least <= value <= most:
+        raise CommandError(f"{option} {value} is out of range; choose from {least} to {most}.")
 
 
 def _own_url() -> str:

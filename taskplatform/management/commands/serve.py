@@ -86,8 +86,10 @@ class Command(BaseCommand):
     def _set_up(self) -> tuple[str, str]:
         """The password of a login just made or "", and the demo key or ""."""
         startup.await_database(self.tell)
+        startup.allow_own_http()
         with startup.alone():
             call_command("migrate", interactive=False, verbosity=0)
+            startup.ensure_handlers()
             password = startup.ensure_admin(self.var)
             key = startup.ensure_demo(self.var)
         startup.collect_static(self.var)
@@ -181,6 +183,7 @@ class Command(BaseCommand):
                     *("--queues", "fast,slow", "--concurrency", str(DRAIN_THREADS)),
                     *("--hostname", f"drains-{node}"),
                 ],
+                may_die=True,
             ),
         ]
 

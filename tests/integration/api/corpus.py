@@ -156,6 +156,7 @@ BODIES = [
 # What no field takes, whatever its kind.
 _ODD: list[Any] = [[[]], [{}], {"$ne": None}, 5.5, "\u0000", "\ud800"]
 _NO_NUMBER = ["5", " 5 ", "٥", "", "abc", True, False, 5.0, 1e3, [], [5], {}, -(2**63), 2**63]
+_NO_TEXT_NUMBER = ["5", " 5 ", "", "abc", True, False, [], [5], {}, -(2**63)]
 _NO_TEXT = [True, 0, 5, [], ["a"], {}, {"a": "b"}]
 _NO_INSTANT = [
     *_NO_TEXT,
@@ -204,12 +205,17 @@ def wrong_values(told: Mapping[str, Any]) -> Iterator[Any]:
     told = _resolved(told)
     if not told.get("nullable"):
         yield None
-    yield from _ODD if told.get("type") != "object" else [[], [[]], "{}", 5, True, "\ud800"]
+    if told.get("type") == "object":
+        yield from [[], [[]], "{}", 5, True, "\ud800"]
+    else:
+        yield from [odd for odd in _ODD if told.get("type") != "number" or odd != 5.5]
     if "enum" in told:
         first = told["enum"][0]
         yield from [*_NO_TEXT, "", "nonsense", first.upper(), f"{first} ", f" {first}"]
     elif told["type"] == "integer":
         yield from [*_NO_NUMBER, told["minimum"] - 1, told["maximum"] + 1]
+    elif told["type"] == "number":
+        yield from [*_NO_TEXT_NUMBER, told["minimum"] - 1, told["maximum"] + 1]
     elif told["type"] == "boolean":
         yield from [0, 1, "true", "false", "", "on", [], {}]
     elif told["type"] == "array":
@@ -221,7 +227,7 @@ def wrong_values(told: Mapping[str, Any]) -> Iterator[Any]:
     elif told["type"] == "string":
         yield from [*_NO_TEXT, "x" * (told["maxLength"] + 1)]
         if "pattern" in told:
-            yield from ["", " ", "\t\n", "\u3000"]
+            yield from [" ", "\t\n", "\u3000", *([""] if told.get("minLength") else [])]
 
 
 def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:

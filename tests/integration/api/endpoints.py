@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from tests.integration.api.contract import ContractClient
+from tests.integration.api.endpoint import BASE, Endpoint
+from tests.integration.api.job_endpoints import JOB_ENDPOINTS
 from tests.integration.api.world import World
 
-BASE = "/api/v1/"
+__all__ = ["BASE", "ENDPOINTS", "WRITES", "Endpoint"]
+
 SCHEMA = {"type": "object", "properties": {"shop": {"type": "string"}}}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """`good` answers a key without binding or bound to one of `own`; `foreign` any other."""
-
-    method: str
-    route: str
-    scope: str
-    good: int = 200
-    foreign: int = 404
-    own: tuple[str, ...] = ("uid_alice", "gid_sales")
-    path: Callable[[World], str] = lambda world: ""
-    body: Callable[[World], dict[str, Any]] | None = None
-    is_batch: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.route}"
-
-    @property
-    def is_list(self) -> bool:
-        return self.method == "GET" and self.route.count("/") == 1
-
-    def address(self, world: World) -> str:
-        return BASE + (self.path(world) or self.route)
-
-    def request(self, api: ContractClient, world: World, **options: Any) -> Any:
-        """Send the request that succeeds; options replace what they name, such as `raw`."""
-        body = self.body(world) if self.body else None
-        return api.request(
-            self.method,
-            self.address(world),
-            **{"body": body, **options},  # type: ignore[arg-type]
-        )
 
 
 def _all_see_it(**fields: Any) -> Endpoint:
@@ -274,5 +241,6 @@ ENDPOINTS = [
         good=204,
         path=_rotation_path,
     ),
+    *JOB_ENDPOINTS,
 ]
 WRITES = [endpoint for endpoint in ENDPOINTS if endpoint.body is not None]

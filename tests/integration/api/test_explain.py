@@ -40,7 +40,7 @@ def test_reasons_are_told_with_sentence_and_instant(api: ContractClient, frozen_
             },
             {
                 "code": "quota_used",
-                "detail": "All 1 hand-outs of it are used up.",
+                "detail": "Its one hand-out is used up.",
                 "until": "2026-03-02T09:01:00Z",
             },
         ],

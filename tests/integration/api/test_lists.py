@@ -59,12 +59,27 @@ def add_dispatches(count: int) -> None:
         callback.call_back(executor=user, number=taken.pk, outcome="succeeded")
 
 
+def add_jobs(count: int) -> None:
+    for _ in range(count):
+        factories.job()
+
+
+def add_job_types(count: int) -> None:
+    from apps.jobs.models import JobType
+
+    first = JobType.objects.count()
+    for number in range(first, first + count):
+        factories.job_type(f"type-{number:03}")
+
+
 LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/executors/": (add_executors, "name"),
     "/api/v1/templates/": (add_templates, "name"),
     "/api/v1/once-tasks/": (add_once_tasks, "id"),
     "/api/v1/rotate-tasks/": (add_rotations, "id"),
     "/api/v1/dispatches/": (add_dispatches, "number"),
+    "/api/v1/jobs/": (add_jobs, "id"),
+    "/api/v1/job-types/": (add_job_types, "name"),
 }
 EVERY_LIST = pytest.mark.parametrize("path", LISTS)
 

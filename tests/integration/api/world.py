@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
@@ -16,12 +17,15 @@ from tests import factories
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
-OWN_APPS = ("dispatch", "journal", "access")
+OWN_APPS = ("dispatch", "jobs", "journal", "access")
 
 
 @dataclass(frozen=True)
 class World:
-    """alice in the group gid_sales and bob in gid_other; each has a task in hand."""
+    """alice in the group gid_sales and bob in gid_other; each has a task in hand.
+
+    Of the type mail there is a job of each kind of state, of sms one that waits.
+    """
 
     number: str
     task: int
@@ -29,6 +33,10 @@ class World:
     rotation: int
     bobs_number: str
     bobs_task: int
+    waiting_job: int
+    running_job: int
+    failed_job: int
+    sms_job: int
 
 
 def build_world() -> World:
@@ -36,6 +44,7 @@ def build_world() -> World:
     sales = factories.group("gid_sales", ["uid_alice"])
     factories.group("gid_other", ["uid_bob"])
     factories.template("photo-check")
+    factories.job_type("unused/type")
     task, number = _handed_out("uid_alice")
     bobs_task, bobs_number = _handed_out("uid_bob")
     return World(
@@ -47,6 +56,10 @@ def build_world() -> World:
         ).pk,
         bobs_number=bobs_number,
         bobs_task=bobs_task,
+        waiting_job=factories.job(key="order-1", delay=timedelta(hours=1)).pk,
+        running_job=factories.running_job(key="order-2").pk,
+        failed_job=factories.job(key="order-3", into={"status": "failed", "attempts": 3}).pk,
+        sms_job=factories.job("sms", key="order-1").pk,
     )
 
 

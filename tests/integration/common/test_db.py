@@ -8,9 +8,10 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
 from apps.common import db
-from apps.common.db import ensure_row, insert_rows, transactional
+from apps.common.db import ensure_row, insert_rows, insert_values, transactional
 from apps.common.models import SweepLease
 from apps.dispatch.models import Dispatch, Stock
+from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 
 DEADLOCK = (
@@ -122,6 +123,22 @@ def test_insert_rows_is_one_statement(django_assert_num_queries: Any) -> None:
         )
     insert_rows(Stock, [])
     assert Stock.objects.count() == 300
+
+
+@pytest.mark.django_db
+def test_values_are_inserted_with_constant_defaults() -> None:
+    """I25: what the names leave out has the default of the model."""
+    rows = [("once", task, 0) for task in range(300)]
+    insert_values(Stock, ("source", "task", "occurrence"), rows)
+    insert_values(Stock, ("source", "task", "occurrence"), [])
+    found = Stock.objects.order_by("task").values_list("source", "task", "occurrence", "handed")
+    assert list(found) == [(*row, 0) for row in rows]
+
+
+@pytest.mark.django_db
+def test_column_without_a_constant_default_has_to_be_named() -> None:
+    with pytest.raises(TypeError, match="has no constant default"):
+        insert_values(Job, ("id", "type"), [(1, "mail")])
 
 
 @pytest.mark.django_db

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -104,3 +104,10 @@ def test_forked_child_takes_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch)
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
     assert node_of(maker.next_ids(1)[0]) != node
+
+
+def test_id_tells_when_it_was_made() -> None:
+    at = datetime(2026, 3, 2, 9, 0, 0, 123_000, tzinfo=UTC)
+    assert ids.made_at(lowest_id_at(at)) == at
+    assert ids.made_at(lowest_id_at(at) + 2**22 - 1) == at
+    assert ids.made_at(lowest_id_at(at) + 2**22) == at + timedelta(milliseconds=1)

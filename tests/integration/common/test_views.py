@@ -52,7 +52,13 @@ class BatchView(OpenView):
         return Response({"items": len(request.data["items"])})
 
 
+class BuggyView(OpenView):
+    def get(self, request: Request) -> Response:
+        raise ZeroDivisionError("a bug")
+
+
 urlpatterns = [
+    path("api/buggy/", BuggyView.as_view()),
     path("api/echo/", EchoView.as_view()),
     path("api/batch/", BatchView.as_view()),
 ]
@@ -186,3 +192,11 @@ def test_method_that_the_view_lacks_is_told_with_those_it_has(client: Client, me
 
     assert problem_of(response)["code"] == "method_not_allowed"
     assert response["Allow"] == "POST"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_bug_reaches_the_log_as_it_is(client: Client, settings: Any, debug: bool) -> None:
+    settings.DEBUG = debug
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        client.get("/api/buggy/")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.common import ids
@@ -18,6 +19,8 @@ from tests import factories
 from tests.caches import clear_caches
 from tests.frozen import FrozenClock
 
+# When the first thing happens in each world.
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 MINUTES = st.one_of(
     st.sampled_from([-10_080, -10_079, -1441, -361, -360, -359, -30, -1, 0, 1, 30, 359, 360, 361]),
     st.integers(-11_000, 1500),
@@ -81,6 +84,23 @@ WORLDS = st.fixed_dictionaries(
         "pause": st.sampled_from([0, 0, 1, 5, 30, 700, 9000]),
     }
 )
+
+
+def in_worlds(examples: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Any], Any]:
+    """Run a test in so many worlds, which it takes as `world`, with what else is drawn."""
+    rules = settings(
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    return lambda test: rules(given(world=WORLDS, **drawn)(test))
+
+
+@contextmanager
+def built(world: dict[str, Any], clock: FrozenClock) -> Iterator[Executor]:
+    """The world stands while the block runs; yields alice."""
+    clock.move_to(NOW)
+    with forgotten():
+        yield build(world, clock)
 
 
 @contextmanager

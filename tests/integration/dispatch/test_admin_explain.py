@@ -47,7 +47,7 @@ def test_answer_tells_reasons_and_instants(
 
     assert "uid_alice cannot have it now." in text
     assert f"uid_alice has it in hand as dispatch {taken.pk}" in text
-    assert "All 1 hand-outs of it are used up." in text
+    assert "Its one hand-out is used up." in text
     assert text.count("09:10") == 2
 
 

@@ -67,6 +67,45 @@ class TestAhead:
         assert "In two days" in ahead(ahead="3")
         assert "In two days" not in ahead(ahead="nonsense")
 
+    def test_period_may_be_of_days(
+        self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.31: both days are included, and of an open side there is as much as usual."""
+        # It is Monday the second, 09:00.
+        for days in (0, 1, 2, 3, 9):
+            start = frozen_clock.instant + timedelta(days=days)
+            factories.once_task(alice, f"On day {2 + days}.", start_at=start)
+
+        def days_shown(**query: Any) -> list[int]:
+            text = page_of(admin_client, alice, **query).partition("Why not?")[0]
+            ahead = text.partition("The queue ahead")[2]
+            return [day for day in range(20) if f"On day {day}." in ahead]
+
+        assert days_shown(from_day="2026-03-03", to_day="2026-03-04") == [3, 4]
+        assert days_shown(from_day="2026-03-04") == [4, 5]
+        assert days_shown(to_day="2026-03-03") == [2, 3]
+        assert days_shown(from_day="", to_day="") == [2]
+
+    @pytest.mark.parametrize(
+        ("days", "told"),
+        [
+            (("2026-03-04", "2026-03-03"), "The last day lies before the first"),
+            (("", "2026-03-01"), "The period is over"),
+            (("2026-03-03", "2028-03-03"), "The period is too long"),
+            (("tomorrow", ""), "From: Enter a valid date."),
+            (("", "9999-12-31"), "To: "),
+        ],
+    )
+    def test_days_that_make_no_period_are_refused(
+        self, alice: Executor, admin_client: Client, days: tuple[str, str], told: str
+    ) -> None:
+        factories.once_task(alice, "Now")
+
+        text = page_of(admin_client, alice, from_day=days[0], to_day=days[1])
+
+        assert told in text
+        assert "Now" in text.partition("The queue ahead")[2].partition("Why not?")[0]
+
     def test_many_items_are_counted(self, alice: Executor, admin_client: Client) -> None:
         factories.rotation(alice, rule={"every_minutes": 10})
 

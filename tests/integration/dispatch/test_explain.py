@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask
@@ -20,7 +19,7 @@ from tests.integration.dispatch import plans
 
 pytestmark = pytest.mark.django_db
 
-NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+NOW = plans.NOW
 
 
 @pytest.fixture
@@ -235,18 +234,12 @@ def test_what_there_is_not_is_refused(alice: Executor) -> None:
         explain.find_task("once", once.pk, bound=["gid_a"])
 
 
-@settings(
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(world=plans.WORLDS)
+@plans.in_worlds(60)
 def test_eligible_is_what_a_pull_hands_out(
     world: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
     """S0.31: for every task and occurrence, when nothing better stands before it."""
-    frozen_clock.move_to(NOW)
-    with plans.forgotten():
-        alice = plans.build(world, frozen_clock)
+    with plans.built(world, frozen_clock) as alice:
         before = checksum()
         found = [*occurrences(alice, frozen_clock.instant)]
         told = [(*each, explained(alice, *each).eligible) for each in found]

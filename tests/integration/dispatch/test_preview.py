@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
@@ -22,7 +21,7 @@ from tests.integration.dispatch import plans
 
 pytestmark = pytest.mark.django_db
 
-NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+NOW = plans.NOW
 HOURS = 14
 
 
@@ -75,18 +74,12 @@ def in_between(instants: list[datetime]) -> list[datetime]:
     return sorted(at for at in found if at >= instants[0])
 
 
-@settings(
-    max_examples=30,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(world=plans.WORLDS)
+@plans.in_worlds(30)
 def test_preview_is_what_the_user_then_gets(
     world: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
     """S0.31: whatever the plan and whatever has happened before; nothing in between either."""
-    frozen_clock.move_to(NOW)
-    with plans.forgotten():
-        alice = plans.build(world, frozen_clock)
+    with plans.built(world, frozen_clock) as alice:
         now = frozen_clock.instant
         told = previewed(alice, start=now, hours=HOURS)
 
@@ -98,18 +91,12 @@ def test_preview_is_what_the_user_then_gets(
         assert not told.more
 
 
-@settings(
-    max_examples=15,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(world=plans.WORLDS, skipped=st.integers(1, 600))
+@plans.in_worlds(15, skipped=st.integers(1, 600))
 def test_a_later_start_shows_the_same_from_there_on(
     world: dict[str, Any], skipped: int, frozen_clock: FrozenClock
 ) -> None:
     """S0.31: what comes before the period is played through, not left out."""
-    frozen_clock.move_to(NOW)
-    with plans.forgotten():
-        alice = plans.build(world, frozen_clock)
+    with plans.built(world, frozen_clock) as alice:
         now = frozen_clock.instant
         start = now + timedelta(minutes=skipped)
         whole = previewed(alice, start=now, hours=HOURS + skipped / 60)

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from apps.common import clock
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import callback, ending, executors, tasks
+from apps.dispatch.services.handout import hand_out
 from apps.dispatch.services.pull import Nothing, answer_pull, take_next
+from apps.dispatch.services.queue import Ahead
 from apps.dispatch.services.standing import standing_by_name
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -236,6 +239,19 @@ class TestQuota:
         alice = factories.member("uid_a")
         assert finish(alice).task == task.pk
         assert isinstance(take_next(alice), Nothing)
+
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_stock_that_another_begins_meanwhile_counts_on(self, times: int) -> None:
+        """S0.9, I1: who finds it begun takes one more, if there is one."""
+        group = factories.group("gid_sales", ["uid_a", "uid_b"])
+        task = factories.once_task(group, mode="multi", dispatch_times=times)
+        bob, now = standing_by_name("uid_b"), clock.now()
+        opening = next(Ahead(bob, now=now).openings())
+        taken(factories.member("uid_a"))
+        dispatch = hand_out(bob, opening, now)
+        assert (dispatch is not None) == (times == 2)
+        assert handed(task) == times
+        assert Dispatch.objects.count() == times
 
     def test_every_member_once(self) -> None:
         """dispatch_times empty: each member gets it, whoever joins later as well."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.cache import cache
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
@@ -22,7 +21,7 @@ from tests.integration.dispatch import plans
 
 pytestmark = pytest.mark.django_db
 
-NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+NOW = plans.NOW
 DAY = Period(NOW, NOW + timedelta(days=1))
 
 
@@ -219,10 +218,6 @@ CHANGES = st.fixed_dictionaries(
         "misfire": st.sampled_from(["skip", "once", "all"]),
     },
 )
-SEARCH = settings(
-    max_examples=30,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
@@ -240,15 +235,12 @@ def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
     return after
 
 
-@SEARCH
-@given(world=plans.WORLDS, which=st.integers(0, 4), changes=CHANGES)
+@plans.in_worlds(30, which=st.integers(0, 4), changes=CHANGES)
 def test_edit_is_told_and_not_done(
     world: dict[str, Any], which: int, changes: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
     """S0.31: no row of any table changes; saved, the queues are as they were told."""
-    frozen_clock.move_to(NOW)
-    with plans.forgotten():
-        plans.build(world, frozen_clock)
+    with plans.built(world, frozen_clock):
         planned = [task for model in TASK_MODELS.values() for task in model.objects.all()]
         task = planned[which % len(planned)]
         fields = {
@@ -273,15 +265,12 @@ def test_edit_is_told_and_not_done(
         assert [change.after.items for change in answer.changes] == saved(answer, period)
 
 
-@SEARCH
-@given(world=plans.WORLDS, fields=plans.task_fields())
+@plans.in_worlds(30, fields=plans.task_fields())
 def test_new_task_is_told_and_not_planned(
     world: dict[str, Any], fields: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
     """S0.31: no row of any table changes; saved, the queues are as they were told."""
-    frozen_clock.move_to(NOW)
-    with plans.forgotten():
-        plans.build(world, frozen_clock)
+    with plans.built(world, frozen_clock):
         model = RotateTask if "rule" in fields else OnceTask
         values = {"title": "New", **plans.resolved(fields, frozen_clock)}
         period = Period(frozen_clock.instant, frozen_clock.instant + timedelta(hours=14))

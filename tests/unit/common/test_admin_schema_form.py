@@ -16,7 +16,7 @@ from apps.common.admin.schema_fields import Part, fields_for
 from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
-from apps.dispatch.rules.params import check_params
+from apps.common.json_schema import check_params
 
 EVERYTHING: dict[str, Any] = {
     "type": "object",

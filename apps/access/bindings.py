@@ -1,0 +1,30 @@
+"""What a request's API key may see and is called by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import cast
+
+from rest_framework.request import Request
+
+from apps.access.rules.terms import Client
+
+
+def executors_of(request: Request) -> Collection[str] | None:
+    """The executors that the key is bound to; None for all."""
+    client = _client(request)
+    return None if client.may_see_all else client.executors
+
+
+def job_types_of(request: Request) -> Collection[str] | None:
+    """The job types that the key is bound to; None for all."""
+    return _client(request).job_types or None
+
+
+def actor_of(request: Request) -> str:
+    """How the journal names the key: `key:<client-id>`."""
+    return _client(request).actor
+
+
+def _client(request: Request) -> Client:
+    return cast(Client, request.auth)

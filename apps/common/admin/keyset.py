@@ -1,0 +1,142 @@
+"""Lists of millions of rows, newest first, whose every page reads a bounded number of them.
+
+A page goes on below the row that `before` names, so there is neither a count nor an offset. A list
+that is narrowed by filters or a search looks through so many rows only and says so; where it ends
+before the page is full, the next page goes on there. Thus a rare row is found, a stretch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from django.contrib.admin.views.main import PAGE_VAR
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from apps.common import ids
+from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.changelist import PlatformChangeList, tidy_search
+from apps.common.admin.filters import DayFilter, read_number
+
+BEFORE = "before"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """The rows that a narrowed list has looked through: how many, and back to when."""
+
+    rows: int
+    since: datetime
+
+
+class KeysetChangeList(PlatformChangeList):
+    """For a KeysetAdmin. `older` is the row that the next page begins below, None on the last."""
+
+    older: int | None = None
+    stretch: Stretch | None = None
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        before = self._before(request)
+        for given in (self.params, self.filter_params):
+            # A link or form of this page that asks for other rows begins at the newest.
+            given.pop(BEFORE, None)
+            given.pop(PAGE_VAR, None)
+        rows = super().get_queryset(request, *args, **kwargs)
+        self.stretch = None
+        if before is not None:
+            rows = rows.filter(pk__lt=before)
+        if not self._is_narrowed() or rows.query.is_empty():
+            return rows
+        found = self.model_admin.found_by_index(
+            self.root_queryset, self._given(), tidy_search(self.query).strip()
+        )
+        if found is not None:
+            return rows.filter(pk__in=found)
+        return self._within_stretch(request, rows, before)
+
+    @staticmethod
+    def _before(request: HttpRequest) -> int | None:
+        return read_number(request.GET.get(BEFORE, ""))
+
+    def _given(self) -> dict[str, str]:
+        """What the filters are set to, by parameter."""
+        return {
+            name: str(text)
+            for spec in self.filter_specs
+            for name, text in spec.used_parameters.items()
+            if text
+        }
+
+    def _is_narrowed(self) -> bool:
+        """By more than bounds of the id."""
+        return bool(self.query) or bool(self._given().keys() - {*DayFilter.parameters})
+
+    def _within_stretch(
+        self, request: HttpRequest, rows: QuerySet[Any], before: int | None
+    ) -> QuerySet[Any]:
+        most = self.model_admin.most_looked_through
+        looked = self.root_queryset.order_by("-pk")
+        for spec in self.filter_specs:
+            if isinstance(spec, DayFilter):
+                looked = spec.queryset(request, looked)
+        if before is not None:
+            looked = looked.filter(pk__lt=before)
+        edge = list(looked.values_list("pk", flat=True)[most - 1 : most + 1])
+        if len(edge) < 2:
+            # Nothing lies beyond.
+            return rows
+        last = edge[0]
+        self.stretch = Stretch(rows=most, since=ids.made_at(last))
+        self.older = last
+        return rows.filter(pk__gte=last)
+
+    def get_results(self, request: HttpRequest) -> None:
+        rows = list(self.queryset[: self.list_per_page + 1])
+        if len(rows) > self.list_per_page:
+            rows.pop()
+            self.older = rows[-1].pk
+            # As far as the page goes, everything was looked through.
+            self.stretch = None
+        self.result_list = rows
+        self.result_count = self.full_result_count = len(rows)
+        self.show_full_result_count = False
+        self.show_admin_actions = True
+        self.can_show_all = self.multi_page = False
+        self.paginator = Paginator(rows, self.list_per_page)
+        self.paginator.template_name = "admin/pagination_keyset.html"
+        self.is_first = self._before(request) is None
+
+    @property
+    def newest_url(self) -> str:
+        return str(self.get_query_string())
+
+    @property
+    def older_url(self) -> str:
+        return str(self.get_query_string({BEFORE: self.older}))
+
+
+class KeysetAdmin(PlatformModelAdmin):
+    """Before the other bases: rows with ids that grow with time, newest first."""
+
+    ordering = ("-pk",)
+    sortable_by = ()
+    list_disable_select_all = True
+    list_before_template = "admin/includes/stretch.html"
+    # Rows of the primary key that one page of a narrowed list reads at most.
+    most_looked_through: ClassVar[int] = 20_000
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
+        return KeysetChangeList
+
+    def found_by_index(
+        self, rows: QuerySet[Any], given: Mapping[str, str], term: str
+    ) -> Sequence[int] | None:
+        """All keys among which the wanted rows are, when an index finds them and they are few.
+
+        `given` are the values of the filters by parameter, `term` what is searched for.
+        """
+        return None

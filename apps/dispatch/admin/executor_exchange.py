@@ -1,0 +1,136 @@
+"""Executors and their groups as CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import actor_of
+from apps.common.admin.exchange import CsvExchange, ServiceResource
+from apps.common.errors import Invalid
+from apps.common.serializers import wire_time
+from apps.dispatch.models import Executor
+from apps.dispatch.rules import names
+from apps.dispatch.services import executors
+
+COLUMNS = ("name", "title", "enabled", "groups")
+_YES, _NO = {"1", "yes", "true", "y"}, {"0", "no", "false", "n"}
+
+
+class ExecutorResource(ServiceResource):
+    """`groups` adds the user to those groups and takes it out of none. Cells of columns that are
+    empty or missing leave things as they are.
+    """
+
+    columns = ("name", "kind", "title", "enabled", "groups", "last_seen_at")
+
+    class Meta(ServiceResource.Meta):
+        model = Executor
+        fields = ("name",)
+        import_id_fields = ("name",)
+
+    def __init__(self, *, actor: str, visible: QuerySet[Executor]) -> None:
+        super().__init__()
+        self.actor = actor
+        self.visible = visible
+        self._groups: dict[str, Executor] = {}
+        self._members: dict[str, set[str]] = {}
+        self._joining: dict[str, list[str]] = {}
+
+    # --- in ---------------------------------------------------------------------------------------
+    def write(self, instance: Executor, row: Mapping[str, str], *, is_new: bool) -> bool:
+        name = row["name"]
+        given = {key: text for key, text in _own_values(row).items() if text is not None}
+        is_changed = True
+        if is_new:
+            executor = executors.create_executor(name=name, actor=self.actor, **given)
+        else:
+            executor = self._seen(name)
+            version = executor.version
+            executor = executors.update_executor(
+                executor=executor, changes=given, version=version, actor=self.actor
+            )
+            is_changed = executor.version != version
+        for group in re.findall(r"[^\s,;|]+", row.get("groups") or ""):
+            is_changed |= self._note_joining(executor, group)
+        instance.__dict__.update(executor.__dict__)
+        return is_changed
+
+    def _note_joining(self, executor: Executor, name: str) -> bool:
+        """Remember that the user joins the group, which `finish` does for all at once."""
+        names.demand_user(executor.name, field="name")
+        if name not in self._groups:
+            group = self._seen(name)
+            if not group.is_group:
+                raise Invalid.field("groups", gettext("%s is a user, not a group.") % name)
+            self._groups[name] = group
+            self._members[name] = set(executors.member_names(group))
+        if executor.name in self._members[name]:
+            return False
+        self._members[name].add(executor.name)
+        self._joining.setdefault(name, []).append(executor.name)
+        return True
+
+    def finish(self, *, is_trial: bool) -> None:
+        for name, joining in sorted(self._joining.items()):
+            executors.change_members(group=self._groups[name], add=joining, actor=self.actor)
+
+    def _seen(self, name: str) -> Executor:
+        """The executor of that name, as far as the operator may see it."""
+        executor = self.visible.filter(name=name).first()
+        if executor is None:
+            raise Invalid.field("name", gettext("There is no executor %s.") % repr(name[:80]))
+        return executor
+
+    # --- out --------------------------------------------------------------------------------------
+    def cells(self, instance: Executor) -> dict[str, Any]:
+        seen = instance.last_seen_at
+        return {
+            "name": instance.name,
+            "kind": instance.kind,
+            "title": instance.title,
+            "enabled": "yes" if instance.enabled else "no",
+            "groups": " ".join(sorted(m.group.name for m in instance.memberships.all())),
+            "last_seen_at": "" if seen is None else wire_time(seen),
+        }
+
+
+def _own_values(row: Mapping[str, str]) -> dict[str, Any]:
+    """`title` and `enabled` of a row; None where the row does not say."""
+    word = (row.get("enabled") or "").lower()
+    if word and word not in _YES | _NO:
+        raise Invalid.field(
+            "enabled", gettext("%s is neither yes nor no; write yes or no.") % repr(word[:20])
+        )
+    return {"title": row.get("title") or None, "enabled": word in _YES if word else None}
+
+
+class ExecutorExchange(CsvExchange):
+    """The import and export of executors, before VersionedModelAdmin."""
+
+    import_title = _("Import executors")
+    ignored_columns: ClassVar[tuple[str, ...]] = ("kind", "last_seen_at")
+
+    def resource(self, request: HttpRequest) -> ExecutorResource:
+        visible = Executor.objects.visible_to(request.user)
+        return ExecutorResource(actor=actor_of(request), visible=visible)
+
+    def import_columns(self, request: HttpRequest) -> Sequence[str]:
+        return COLUMNS
+
+    def import_help(self) -> Sequence[str]:
+        return (
+            gettext(
+                "Only name is needed; uid_… is a user, gid_… a group. The column groups adds a "
+                "user to these groups, divided by blanks. Empty cells leave things as they are."
+            ),
+        )
+
+    def with_related(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.prefetch_related("memberships__group")

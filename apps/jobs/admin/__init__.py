@@ -1,0 +1,5 @@
+"""The jobs box of the admin."""
+
+from apps.jobs.admin import job_types, jobs, workers
+
+__all__ = ["job_types", "jobs", "workers"]

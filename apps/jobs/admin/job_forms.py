@@ -1,0 +1,144 @@
+"""The forms of a job: a new one by its type's schema, and the edit of one that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from django import forms
+from django.utils.functional import cached_property
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin import ServiceForm, VersionedForm
+from apps.common.admin.actions import MOST_REASON
+from apps.common.admin.display import shown_text
+from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.schema_form import REDRAW, SchemaForm
+from apps.common.admin.theme import SelectWidget, SwitchWidget, TextareaWidget
+from apps.common.errors import FieldError
+from apps.common.json_schema import check_params
+from apps.jobs.admin.serving import hosts
+from apps.jobs.models import Job, JobType
+
+# Names of the service's fields that the form calls otherwise.
+_FIELDS = {"unique": "is_unique"}
+
+
+def _choice(name: str, title: str) -> str:
+    return f"{name} · {shown_text(title, most=80)}" if title else name
+
+
+class NewJobForm(ServiceForm):
+    """A job to submit; `params_form` holds the fields of the chosen type's schema."""
+
+    type = forms.ChoiceField(label=_("Type"))
+    is_unique = forms.BooleanField(
+        label=_("Unique"),
+        required=False,
+        widget=SwitchWidget(),
+        help_text=_("While a job of this type with this key is open, no other is made."),
+    )
+
+    class Meta:
+        model = Job
+        fields = ("type", "key", "is_unique", "user_id", "run_at", "priority", "max_attempts")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        types = JobType.objects.order_by("name").values_list("name", "title")
+        choices = [(name, _choice(name, title)) for name, title in types]
+        chosen: Any = self.fields["type"]
+        chosen.widget = SelectWidget(choices=choices, attrs=REDRAW)
+        chosen.choices = choices
+        if self.initial.get("type") not in dict(choices):
+            self.initial["type"] = choices[0][0] if choices else ""
+        for name in ("run_at", "priority", "max_attempts"):
+            self.fields[name].required = False
+            self.initial.setdefault(name, None)
+            self.initial[name] = self.initial[name] or None
+        self.fields["key"].help_text = _("What it is known by in your business, such as order-17.")
+        self.fields["run_at"].help_text = _("Empty = now.")
+        self.fields["priority"].help_text = _("-100 to 100, higher goes first. Empty: the type's.")
+        self.fields["max_attempts"].help_text = _("Empty: the type's.")
+        self.params_form = self._made_params_form()
+
+    @cached_property
+    def chosen(self) -> JobType | None:
+        """The type that is chosen in the form at this moment."""
+        return JobType.objects.filter(name=str(self["type"].value() or "")[:64]).first()
+
+    def _made_params_form(self) -> SchemaForm:
+        schema = self.chosen.params_schema if self.chosen else None
+        return SchemaForm(
+            schema or None,
+            stored=None,
+            check=lambda params: check_params(schema or None, params),
+            data=self.data if self.is_bound else None,
+            is_draft=self.is_draft,
+            title=_("Context"),
+            raw_title=_("Context as JSON"),
+        )
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if not self.params_form.is_valid():
+            self.add_error(None, gettext("The context is not right yet; see below."))
+        return cleaned
+
+    def show(self, errors: Sequence[FieldError]) -> None:
+        about = [error for error in errors if error.field.partition(".")[0] == "context"]
+        if about:
+            self.params_form.full_clean()
+            named = [replace(e, field=e.field.replace("context", "params", 1)) for e in about]
+            self.params_form.show(named)
+        super().show([error for error in errors if error not in about])
+
+    def field_of(self, path: str) -> str | None:
+        return super().field_of(_FIELDS.get(path, path))
+
+
+class JobEditForm(VersionedForm):
+    """What may be changed of a job that waits. `shows_context` is off for who may not see it."""
+
+    shows_context: ClassVar[bool] = True
+    affinity_host = forms.ChoiceField(
+        label=_("Only on host"),
+        required=False,
+        help_text=_("Only workers there take it. Empty: any host that its type allows."),
+    )
+    reason = forms.CharField(
+        label=_("Reason"),
+        max_length=MOST_REASON,
+        help_text=_("Kept in the journal beside your name."),
+        widget=TextareaWidget(attrs={"rows": 3}),
+    )
+
+    class Meta:
+        model = Job
+        fields = ("run_at", "priority", "max_attempts", "affinity_host")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "run_at" not in self.fields:
+            return
+        known = {*hosts(), self.instance.affinity_host} - {""}
+        choices = [("", _("any")), *((host, host) for host in sorted(known))]
+        chosen: Any = self.fields["affinity_host"]
+        chosen.widget = SelectWidget(choices=choices)
+        chosen.choices = choices
+        self.fields["run_at"].help_text = _("A time that is past means now.")
+        self.fields["priority"].help_text = _("-100 to 100, higher goes first.")
+        self.fields["max_attempts"].help_text = gettext(
+            "%d attempts are used; with no more than these it fails at once."
+        ) % (self.instance.attempts)
+        if self.shows_context:
+            self.fields["context"] = JsonTextField(
+                label=_("Context"), is_masking=True, stored=self.instance.context
+            )
+            self.initial["context"] = self.instance.context
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        return {name: value for name, value in super().changes.items() if name != "reason"}

@@ -1,0 +1,70 @@
+"""How a job type stands now: paused or not, its breaker, what waits, and who serves it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+
+from apps.common import clock
+from apps.common.admin.display import shown_text
+from apps.common.admin.theme import label
+from apps.jobs.admin import labels
+from apps.jobs.admin.counts import MOST_COUNTED, counts_of
+from apps.jobs.admin.serving import live_workers, serves
+from apps.jobs.admin.waiting import too_long
+from apps.jobs.models import Job, JobType, TypeState
+from apps.jobs.rules import breaker as rules
+
+BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
+MOST_SERVING = 20
+
+
+def state_panel(job_type: JobType) -> SafeString:
+    now = clock.now()
+    counts = counts_of([job_type.name])[job_type.name]
+    serving = [worker for worker in live_workers() if serves(worker, job_type)]
+    url = f"{reverse('admin:jobs_job_changelist')}?type={job_type.name}&status="
+    context: dict[str, Any] = {
+        "type": job_type,
+        "is_paused": job_type.policy.is_paused(now),
+        "pause_reason": shown_text(job_type.pause_reason),
+        "paused_until": None
+        if job_type.paused_until is None
+        else labels.time_from_now(job_type.paused_until, now),
+        "counts": [
+            (f"{url}ready", Job.Status.READY.label, counts.ready),
+            (f"{url}scheduled", Job.Status.SCHEDULED.label, counts.scheduled),
+            (f"{url}running", Job.Status.RUNNING.label, counts.running),
+        ],
+        "too_long": too_long([job_type.name]),
+        "workers": serving[:MOST_SERVING],
+        "more": max(0, len(serving) - MOST_SERVING),
+        "breaker": _breaker(job_type, now) if job_type.breaker_enabled else None,
+    }
+    context["counts"] = [
+        (url, capfirst(str(name)), labels.capped(count, MOST_COUNTED))
+        for url, name, count in context["counts"]
+    ]
+    return SafeString(render_to_string("admin/includes/job_type_state.html", context))
+
+
+def _breaker(job_type: JobType, now: Any) -> dict[str, Any]:
+    row = TypeState.objects.filter(pk=job_type.name).first() or TypeState(type=job_type.name)
+    policy = job_type.policy.breaker
+    state = rules.at(policy, row.breaker_state, now)
+    probes = None
+    if state.state == rules.OPEN and state.since is not None:
+        probes = labels.time_from_now(state.since + timedelta(seconds=policy.open_seconds), now)
+    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(state.state)]))
+    return {
+        "label": label(word, BREAKER_COLOURS[state.state]),
+        "probes": probes,
+        "calls": state.calls,
+        "failures": state.failures,
+        "share": round(100 * state.failures / state.calls) if state.calls else None,
+    }

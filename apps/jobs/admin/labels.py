@@ -1,0 +1,127 @@
+"""How jobs look wherever they are shown: their states, their places, and times from now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, pgettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import column, shown_text, shown_time, state_label
+from apps.jobs.models import Job
+from apps.jobs.rules import order
+from apps.journal.admin.words import duration_of
+
+STATUS_COLOURS = {
+    Job.Status.SCHEDULED: "warning",
+    Job.Status.READY: "primary",
+    Job.Status.RUNNING: "info",
+    Job.Status.SUCCEEDED: "success",
+    Job.Status.FAILED: "danger",
+}
+# What operators may do, by the arrow's name.
+ARROW_WORDS = {
+    "promote": _("becomes due"),
+    "hold": _("held by a worker"),
+    "succeed": _("succeeds"),
+    "fail": _("fails"),
+    "stage_done": _("stage done"),
+    "release": _("given back"),
+    "end_cancelled": _("ends as cancelled"),
+    "rescue": _("rescued from a lost worker"),
+    "give_up": _("out of attempts"),
+    "cancel": _("cancel"),
+    "request_cancel": _("ask it to stop"),
+    "force_cancel": _("cancel by force"),
+    "mark_done": _("mark done"),
+    "retry": _("retry"),
+    "run_now": _("run now"),
+    "edit": _("edit"),
+}
+
+_plain_status = state_label("status", STATUS_COLOURS, _("status"), ordering=False)
+
+
+@column(_("status"))
+def shown_status(admin: object, job: Job) -> SafeString:
+    """The status in its colour, and whether somebody has asked the job to stop."""
+    status = _plain_status(admin, job)
+    if not job.cancel_requested:
+        return status
+    asked = gettext("Asked to stop")
+    return format_html('{}<span class="cell-note faint">{}</span>', status, asked)
+
+
+def relative(instant: datetime, now: datetime) -> str:
+    """`in 3 min 20 s`, `12 s ago`."""
+    milliseconds = (instant - now) // timedelta(milliseconds=1)
+    if milliseconds > 0:
+        return gettext("in %s") % _rough(milliseconds)
+    return gettext("%s ago") % _rough(-milliseconds)
+
+
+def age(since: datetime, now: datetime) -> str:
+    """How long ago, at most two units of it."""
+    return _rough(max(0, (now - since) // timedelta(milliseconds=1)))
+
+
+def _rough(milliseconds: int) -> str:
+    # Tenths of a second would change with every look.
+    return duration_of(milliseconds) if milliseconds >= 60_000 else seconds(milliseconds // 1000)
+
+
+def seconds(count: int) -> str:
+    return gettext("%d s") % count
+
+
+def time_from_now(instant: datetime, now: datetime) -> SafeString:
+    """The instant, and below it how far that is from now."""
+    return format_html(
+        '{}<span class="cell-note faint">{}</span>', shown_time(instant), relative(instant, now)
+    )
+
+
+def from_now(instant: datetime, now: datetime) -> SafeString:
+    """How far the instant is from now, and below it which that is, for narrow columns."""
+    return format_html(
+        '<span class="unbroken">{}</span><span class="cell-note faint">{}</span>',
+        relative(instant, now),
+        shown_time(instant),
+    )
+
+
+def lead(job: Job, weight_ms: int) -> int:
+    """By how many milliseconds the job counts as older (-) or younger (+) than it is."""
+    return order.demotion_ms(job.attempts) - job.priority * weight_ms
+
+
+def lead_words(job: Job, weight_ms: int) -> str:
+    """`5 min 0 s ahead`: what priority and failures make of the order among jobs of a type."""
+    if weight_ms >= order.STRICT_MS:
+        return gettext("priority %d") % job.priority
+    milliseconds = lead(job, weight_ms)
+    if not milliseconds:
+        return pgettext("order", "by age")
+    if milliseconds < 0:
+        return gettext("%s ahead") % _rough(-milliseconds)
+    return gettext("%s behind") % _rough(milliseconds)
+
+
+def base_of(job: Job, weight_ms: int) -> datetime | None:
+    """The instant since which the job counts as waiting, None when the number holds none."""
+    milliseconds = job.order_key - lead(job, weight_ms)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+
+
+def key_of(job: Job) -> str:
+    return shown_text(job.key, most=50)
+
+
+def capped(count: int, most: int) -> str:
+    """`37`, or `1,000+` when counting stopped there."""
+    return f"{count:,}" if count < most else f"{most:,}+"

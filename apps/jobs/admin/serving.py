@@ -1,0 +1,43 @@
+"""Which live workers serve which types."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from apps.common import clock
+from apps.common.conf import conf
+from apps.jobs.models import JobType, Worker
+from apps.jobs.rules.explain import Server
+from apps.jobs.services.register import alive
+
+MOST_HOSTS = 2_000
+
+
+def is_silent(worker: Worker, now: datetime) -> bool:
+    """Whether it should have given a sign of life, and has not."""
+    silence = now - worker.last_heartbeat_at
+    return worker.state != Worker.State.GONE and silence >= conf.JOB_WORKER_SILENCE
+
+
+def live_workers() -> list[Worker]:
+    """Those that take work now."""
+    return [row for row in alive(clock.now()) if row.state == Worker.State.ACTIVE]
+
+
+def serves(worker: Worker, job_type: JobType) -> bool:
+    server = Server(host=worker.host, types=frozenset(worker.types), lanes=frozenset(worker.lanes))
+    policy = job_type.policy
+    return server.serves(policy) and policy.serves(worker.host)
+
+
+def unserved() -> list[JobType]:
+    """The types that no live worker takes."""
+    workers = live_workers()
+    types = JobType.objects.order_by("name").defer("params_schema")
+    return [made for made in types if not any(serves(worker, made) for worker in workers)]
+
+
+def hosts() -> list[str]:
+    """The hosts that registered workers are on, by name."""
+    registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
+    return sorted(registered.values_list("host", flat=True).distinct()[:MOST_HOSTS])

@@ -1,0 +1,144 @@
+"""The processes that hold jobs, and the types that none of them serves. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin import MachineRowAdmin
+from apps.common.admin.display import column, shown_text, state_label, text_column
+from apps.common.admin.filters import KeyFilter, read_key
+from apps.common.admin.theme import label
+from apps.common.admin.timeline import Moment
+from apps.jobs.admin import labels
+from apps.jobs.admin.filters import WorkerStateFilter
+from apps.jobs.admin.serving import is_silent, live_workers, unserved
+from apps.jobs.admin.waiting import capacity_sentence
+from apps.jobs.models import JobType, Worker
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+STATE_COLOURS = {
+    Worker.State.ACTIVE: "success",
+    Worker.State.DRAINING: "warning",
+}
+MOST_TYPES = 6
+
+
+class HostFilter(KeyFilter):
+    title = _("host")
+    parameter = "host"
+    lookup = "host"
+
+
+class WorkerAdmin(MachineRowAdmin):
+    list_display = (
+        "name",
+        "shown_state",
+        "shown_heartbeat",
+        "host",
+        "shown_kind",
+        "shown_lanes",
+        "shown_types",
+        "shown_load",
+        "shown_version",
+    )
+    list_filter = (WorkerStateFilter, HostFilter)
+    list_before_template = "admin/includes/workers_before.html"
+    search_help_text = _("Name, in full")
+    exact_search = (("name", read_key),)
+    fieldsets = (
+        (
+            None,
+            {"fields": ("name", "shown_state", "shown_heartbeat", "shown_kind")},
+        ),
+        (
+            _("Where"),
+            {"fields": ("host", "pid", "shown_version", "started_at", "last_heartbeat_at")},
+        ),
+        (_("Work"), {"fields": ("shown_lanes", "all_types", "shown_load", "shown_drains")}),
+    )
+
+    shown_version = text_column("version", _("version"))
+    shown_kind = state_label("kind", {Worker.Kind.HTTP: "info"}, _("kind"), ordering=False)
+
+    def timeline(self, request: HttpRequest, row: Worker) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.WORKER, row.pk)
+        return latest_moments(entries, shows_payload=True)
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        now = clock.now()
+        for row in rows:
+            row.now = now
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        page: Any = super().changelist_view(request, extra_context)
+        if getattr(page, "context_data", None) is not None:
+            capacity = capacity_sentence(live_workers())
+            page.context_data |= {"unserved": unserved(), "capacity": capacity}
+        return cast("HttpResponse", page)
+
+    @column(_("state"))
+    def shown_state(self, worker: Any) -> SafeString:
+        now = getattr(worker, "now", None) or clock.now()
+        if is_silent(worker, now):
+            return label(gettext("Silent"), "danger")
+        text = str(worker.get_state_display())
+        return label(text[:1].upper() + text[1:], STATE_COLOURS.get(worker.state, ""))
+
+    @column(_("heartbeat"))
+    def shown_heartbeat(self, worker: Any) -> SafeString:
+        now = getattr(worker, "now", None) or clock.now()
+        return format_html(
+            '<span class="unbroken">{}</span>', labels.relative(worker.last_heartbeat_at, now)
+        )
+
+    @column(_("lanes"), empty="–")
+    def shown_lanes(self, worker: Worker) -> str:
+        words = dict(JobType.Lane.choices)
+        return ", ".join(str(words.get(lane, lane)) for lane in worker.lanes)
+
+    @column(_("types"), empty="–")
+    def shown_types(self, worker: Worker) -> SafeString:
+        names = sorted(worker.types)
+        more = len(names) - MOST_TYPES
+        return format_html(
+            '<span title="{}">{}{}</span>',
+            shown_text(", ".join(names), most=2000),
+            shown_text(", ".join(names[:MOST_TYPES]), most=400),
+            f" +{more}" if more > 0 else "",
+        )
+
+    @column(_("types"), empty="–")
+    def all_types(self, worker: Worker) -> str:
+        return shown_text(", ".join(sorted(worker.types)), most=4000)
+
+    @column(_("running"))
+    def shown_load(self, worker: Worker) -> SafeString:
+        return format_html(
+            '<span class="unbroken">{}</span>',
+            gettext("%(running)d jobs, %(drains)d of %(capacity)d drains")
+            % {
+                "running": worker.running,
+                "drains": sum(count for count in worker.drains.values() if isinstance(count, int)),
+                "capacity": worker.capacity,
+            },
+        )
+
+    @column(_("drains"), empty="–")
+    def shown_drains(self, worker: Worker) -> SafeString:
+        words = dict(JobType.Lane.choices)
+        return format_html_join(
+            ", ", "{}: {}", ((words.get(lane, lane), n) for lane, n in worker.drains.items())
+        )
+
+
+admin.site.register(Worker, WorkerAdmin)

@@ -1,0 +1,145 @@
+"""One job: looking at it, and what operators do to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.access.bindings import actor_of
+from apps.common.errors import FieldError, Invalid
+from apps.common.serializers import (
+    Boolean,
+    Instant,
+    Integer,
+    JsonObject,
+    Name,
+    StrictSerializer,
+    Text,
+)
+from apps.common.views import ApiView
+from apps.jobs.api.jobs import find
+from apps.jobs.api.shapes import JobDetailOut, job_detail_shape
+from apps.jobs.models import Job
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.type_settings import MOST_HOST, MOST_REASON
+from apps.jobs.services import control
+
+_LEAST_ATTEMPTS, _MOST_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
+
+
+class ReasonBody(StrictSerializer):
+    reason = Text(max_length=MOST_REASON)
+
+
+class JobCancelBody(ReasonBody):
+    force = Boolean(
+        required=False,
+        default=False,
+        help_text="Do not wait for the worker of a running job; its result counts no more.",
+    )
+
+
+class JobChanges(StrictSerializer):
+    version = Integer(min_value=1, max_value=2**31 - 1, help_text="Required: as read before.")
+    reason = Text(max_length=MOST_REASON, help_text="Required.")
+    run_at = Instant(required=False)
+    priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
+    max_attempts = Integer(min_value=_LEAST_ATTEMPTS, max_value=_MOST_ATTEMPTS, required=False)
+    context = JsonObject(required=False)  # type: ignore[assignment]
+    affinity_host = Name(
+        max_length=MOST_HOST,
+        required=False,
+        allow_blank=True,
+        help_text="The host of a registered worker; empty: any.",
+    )
+
+
+class JobView(ApiView):
+    """One job by its number; PATCH changes it while it waits."""
+
+    scopes = {"GET": "read", "PATCH": "operate"}
+    bodies = {"patch": JobChanges}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: JobDetailOut})
+    def get(self, request: Request, number: str) -> Response:
+        return _answer(find(request, number))
+
+    @extend_schema(responses={200: JobDetailOut})
+    def patch(self, request: Request, number: str) -> Response:
+        job, body = find(request, number), self.read_body()
+        _demand(body, "version", "reason")
+        return _answer(
+            control.edit(
+                job=job,
+                version=body.pop("version"),
+                reason=body.pop("reason"),
+                changes=body,
+                actor=actor_of(request),
+            )
+        )
+
+
+class ControlView(ApiView):
+    """Base of the addresses that move one job along an arrow."""
+
+    scopes = {"POST": "operate"}
+    bodies = {"post": ReasonBody}
+    problems = (404, 409)
+
+
+class CancelView(ControlView):
+    """Take a job back: a waiting one at once, a running one when its worker notices."""
+
+    bodies = {"post": JobCancelBody}
+
+    @extend_schema(responses={200: JobDetailOut})
+    def post(self, request: Request, number: str) -> Response:
+        job, body = find(request, number), self.read_body()
+        return _answer(control.cancel(job=job, **body, actor=actor_of(request)))
+
+
+class RetryView(ControlView):
+    """Let a finished job run again."""
+
+    @extend_schema(responses={200: JobDetailOut})
+    def post(self, request: Request, number: str) -> Response:
+        job, body = find(request, number), self.read_body()
+        return _answer(control.retry(job=job, **body, actor=actor_of(request)))
+
+
+class RunNowView(ControlView):
+    """Let a waiting job run without waiting for its time."""
+
+    @extend_schema(responses={200: JobDetailOut})
+    def post(self, request: Request, number: str) -> Response:
+        job, body = find(request, number), self.read_body()
+        return _answer(control.run_now(job=job, **body, actor=actor_of(request)))
+
+
+class MarkDoneView(ControlView):
+    """Count a job as succeeded that was done by other means."""
+
+    @extend_schema(responses={200: JobDetailOut})
+    def post(self, request: Request, number: str) -> Response:
+        job, body = find(request, number), self.read_body()
+        return _answer(control.mark_done(job=job, **body, actor=actor_of(request)))
+
+
+def _answer(job: Job) -> Response:
+    return Response(job_detail_shape(job))
+
+
+def _demand(body: dict[str, Any], *names: str) -> None:
+    """Invalid unless a PATCH names these, too."""
+    missing = [
+        FieldError(name, "invalid", "This field is missing; it has no default.")
+        for name in names
+        if name not in body
+    ]
+    if missing:
+        raise Invalid(f"{missing[0].field}: {missing[0].message}", errors=missing)

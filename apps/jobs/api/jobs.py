@@ -1,0 +1,212 @@
+"""Bringing jobs in, and looking at them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.access.bindings import actor_of, job_types_of
+from apps.common import ids
+from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
+from apps.common.paging import KeysetPage, PageQuery
+from apps.common.serializers import (
+    Boolean,
+    Choice,
+    Instant,
+    Integer,
+    Items,
+    JsonObject,
+    Name,
+    StrictSerializer,
+    Text,
+)
+from apps.common.views import ApiView
+from apps.jobs.api.shapes import (
+    EntryOut,
+    JobOut,
+    SubmittedManyOut,
+    SubmittedOut,
+    entry_shape,
+    job_shape,
+    submitted_shape,
+)
+from apps.jobs.models import Job
+from apps.jobs.rules import submission
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.type_settings import MOST_HOST, MOST_NAME
+from apps.jobs.services.control import find_job
+from apps.jobs.services.submit import MOST_AT_ONCE, Submission, submit_many
+from apps.journal.models import JournalEntry, Source
+
+# How many rows a list may look at for one page when its filters have no index.
+MOST_EXAMINED = 20_000
+MOST_WORKER = 160
+MOST_SEARCHED = 200
+# An id is made after the instant its row names, and waiting for locks may lie between the two.
+_ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
+_PAGE = {"limit", "cursor"}
+_CREATED = {"created_after", "created_before"}
+_MOST_DELAY = int(submission.MOST_DELAY.total_seconds())
+_LEAST_ATTEMPTS, _MOST_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
+
+
+class JobBody(StrictSerializer):
+    type = Name(max_length=MOST_NAME)
+    key = Name(max_length=submission.MOST_KEY, required=False, allow_blank=True)
+    context = JsonObject(required=False)  # type: ignore[assignment]
+    run_at = Instant(required=False, help_text="Either this or delay; now, when both are absent.")
+    delay = Integer(min_value=0, max_value=_MOST_DELAY, required=False, help_text="Seconds.")
+    priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
+    max_attempts = Integer(min_value=_LEAST_ATTEMPTS, max_value=_MOST_ATTEMPTS, required=False)
+    unique = Boolean(
+        required=False, help_text="Make none while a job of this type and key is open."
+    )
+    user_id = Name(max_length=submission.MOST_USER, required=False, allow_blank=True)
+    stage = Name(max_length=submission.MOST_STAGE, required=False)
+    route_key = Name(max_length=submission.MOST_ROUTE, required=False, allow_blank=True)
+    trace_id = Name(max_length=submission.MOST_TRACE, required=False, allow_blank=True)
+
+
+class SubmitBody(JobBody):
+    """One job, or `jobs` and nothing else."""
+
+    type = Name(max_length=MOST_NAME, required=False, help_text="Required unless there are jobs.")
+    jobs = Items(child=JobBody(), max_items=MOST_AT_ONCE, required=False)
+
+
+class JobQuery(PageQuery):
+    type = Name(max_length=MOST_NAME, required=False)
+    status = Choice(choices=Job.Status.choices, required=False)
+    key = Name(max_length=submission.MOST_KEY, required=False)
+    user_id = Name(max_length=submission.MOST_USER, required=False)
+    worker = Name(max_length=MOST_WORKER, required=False)
+    host = Name(max_length=MOST_HOST, required=False)
+    stage = Name(max_length=submission.MOST_STAGE, required=False)
+    created_after = Instant(required=False)
+    created_before = Instant(required=False)
+    finished_after = Instant(required=False)
+    finished_before = Instant(required=False)
+    memo = Text(max_length=MOST_SEARCHED, required=False, help_text="Text that it contains.")
+
+
+_ONE_OR_MANY = PolymorphicProxySerializer(
+    component_name="SubmittedOneOrMany",
+    serializers=[SubmittedOut, SubmittedManyOut],
+    resource_type_field_name=None,
+)
+
+
+class JobsView(ApiView):
+    """The jobs, newest first, or new ones: one, or a thousand of which all are made or none.
+
+    A page of a filtered list may be short or empty although `next` is not null: then nothing
+    matched among the jobs looked at so far.
+    """
+
+    scopes = {"GET": "read", "POST": "submit"}
+    queries = {"get": JobQuery}
+    bodies = {"post": SubmitBody}
+    body_limit = "batch"
+
+    @extend_schema(responses={200: JobOut(many=True)})
+    def get(self, request: Request) -> Response:
+        page = KeysetPage(request, self.query)
+        within = _created_between(Job.objects.defer("context", "checkpoint"), self.query)
+        found = _filtered(within, self.query)
+        bound = job_types_of(request)
+        if bound is not None:
+            found = found.filter(type__in=bound)
+        given = self.query.keys() - _PAGE
+        if (bound is None and given <= _CREATED) or {"type", "key"} <= given:
+            # They have an index, in the order of the list.
+            rows = page.rows(found)
+        else:
+            rows = page.rows_among(within, found, most=MOST_EXAMINED)
+        return Response(page.answer([job_shape(row) for row in rows]))
+
+    @extend_schema(responses={201: _ONE_OR_MANY, 200: _ONE_OR_MANY})
+    def post(self, request: Request) -> Response:
+        jobs, is_batch = _submissions(self.read_body())
+        try:
+            made = submit_many(jobs, by=actor_of(request), bound=job_types_of(request))
+        except PlatformError as error:
+            if not is_batch:
+                raise _told_of_one(error) from error
+            raise
+        shapes = [submitted_shape(each) for each in made]
+        status = 201 if any(each.created for each in made) else 200
+        return Response({"jobs": shapes} if is_batch else shapes[0], status=status)
+
+
+def _submissions(body: dict[str, Any]) -> tuple[list[Submission], bool]:
+    """The jobs of the body, and whether it is a batch."""
+    if "jobs" in body:
+        if len(body) > 1:
+            raise Invalid.field("jobs", "Send one job, or jobs and nothing beside them.")
+        return [_submission(each) for each in body["jobs"]], True
+    if "type" not in body:
+        raise Invalid.field("type", "This field is missing; it has no default.")
+    return [_submission(body)], False
+
+
+def _submission(body: dict[str, Any]) -> Submission:
+    if "delay" in body:
+        body["delay"] = timedelta(seconds=body["delay"])
+    return Submission(**body)
+
+
+def _told_of_one(error: PlatformError) -> PlatformError:
+    """The error of a batch of one, without its position."""
+    prefix = "jobs[0]."
+    errors = [FieldError(e.field.removeprefix(prefix), e.code, e.message) for e in error.errors]
+    return type(error)(error.detail.replace(prefix, ""), errors=errors)
+
+
+def _created_between(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job]:
+    # The bound on the id is what keeps the scan short; no index has the instant.
+    after, before = query.get("created_after"), query.get("created_before")
+    if after is not None:
+        jobs = jobs.filter(pk__gte=ids.lowest_id_at(after) - _ID_SLACK, created_at__gte=after)
+    if before is not None:
+        jobs = jobs.filter(pk__lt=ids.lowest_id_at(before) + _ID_SLACK, created_at__lt=before)
+    return jobs
+
+
+def _filtered(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job]:
+    equal = ("type", "status", "key", "user_id", "worker", "host", "stage")
+    jobs = jobs.filter(**{name: query[name] for name in equal if query.get(name)})
+    if query.get("finished_after") is not None:
+        jobs = jobs.filter(finished_at__gte=query["finished_after"])
+    if query.get("finished_before") is not None:
+        jobs = jobs.filter(finished_at__lt=query["finished_before"])
+    if query.get("memo"):
+        jobs = jobs.filter(memo__icontains=query["memo"])
+    return jobs
+
+
+def find(request: Request, number: str) -> Job:
+    """The job of an address; NotFound also when the key is bound to other types."""
+    if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
+        raise NotFound(f"There is no job {number[:40]!r}.")
+    return find_job(int(number), bound=job_types_of(request))
+
+
+class JournalView(ApiView):
+    """What became of a job, oldest first: its attempts as they ended, and what operators did."""
+
+    scopes = {"GET": "read"}
+    queries = {"get": PageQuery}
+    problems = (404,)
+
+    @extend_schema(responses={200: EntryOut(many=True)})
+    def get(self, request: Request, number: str) -> Response:
+        page = KeysetPage(request, self.query, ascending=True)
+        entries = JournalEntry.objects.timeline(Source.JOB, find(request, number).pk)
+        return Response(page.answer([entry_shape(row) for row in page.rows(entries)]))

@@ -1,0 +1,178 @@
+"""Job types over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.access.bindings import actor_of, job_types_of
+from apps.common.errors import Invalid
+from apps.common.paging import KeysetPage, PageQuery
+from apps.common.serializers import (
+    Boolean,
+    Choice,
+    Instant,
+    Integer,
+    JsonObject,
+    Name,
+    Names,
+    Number,
+    StrictSerializer,
+    Text,
+)
+from apps.common.views import ApiView
+from apps.jobs.api.shapes import JobTypeOut, job_type_shape, settings_of
+from apps.jobs.models import JobType
+from apps.jobs.rules import type_settings
+from apps.jobs.rules.policy import RANGES
+from apps.jobs.services import types
+
+_DEFAULTS = JobType()
+
+
+def _told(name: str, **kwargs: Any) -> dict[str, Any]:
+    """What a setting has in common with its field: it may be left out."""
+    return {"required": False, "default": getattr(_DEFAULTS, name), **kwargs}
+
+
+def _whole(name: str, **kwargs: Any) -> Integer:
+    least, most = RANGES[name]
+    return Integer(min_value=int(least), max_value=int(most), **_told(name, **kwargs))
+
+
+def _open(name: str) -> Integer:
+    return _whole(name, allow_null=True)
+
+
+def _number(name: str, **kwargs: Any) -> Number:
+    least, most = RANGES[name]
+    return Number(min_value=least, max_value=most, **_told(name, **kwargs))
+
+
+class BreakerBody(StrictSerializer):
+    enabled = Boolean(**_told("breaker_enabled"))
+    failure_rate = _number("breaker_failure_rate")
+    window_seconds = _whole("breaker_window_seconds")
+    min_calls = _whole("breaker_min_calls")
+    open_seconds = _whole("breaker_open_seconds")
+
+
+class SettingsBody(StrictSerializer):
+    title = Text(max_length=type_settings.MOST_TITLE, allow_blank=True, **_told("title"))
+    handler = Name(
+        max_length=type_settings.MOST_NAME,
+        allow_blank=True,
+        help_text="Runs its jobs in-house; empty: workers over HTTP do.",
+        **_told("handler"),
+    )
+    lane = Choice(choices=JobType.Lane.choices, **_told("lane"))
+    stages = Names(max_items=type_settings.MOST_LISTED, max_length=64, required=False, default=list)
+    params_schema = JsonObject(
+        required=False,
+        default=dict,
+        help_text="JSON Schema 2020-12 of the context, of type object; empty: any context.",
+    )
+    weight = _whole("weight", help_text="Its share of the turns.")
+    batch_limit = _whole("batch_limit")
+    lease_seconds = _whole("lease_seconds")
+    max_processing_seconds = _whole("max_processing_seconds")
+    max_attempts = _whole("max_attempts")
+    retry_delay_seconds = _number("retry_delay_seconds")
+    retry_multiplier = _number("retry_multiplier")
+    retry_max_seconds = _number("retry_max_seconds")
+    retry_jitter = _number("retry_jitter")
+    expires_after_seconds = _open("expires_after_seconds")
+    default_priority = _whole("default_priority")
+    max_running = _open("max_running")
+    rate_per_minute = _open("rate_per_minute")
+    origin = Choice(choices=JobType.Origin.choices, **_told("origin"))
+    origin_grace_seconds = _whole("origin_grace_seconds")
+    allowed_hosts = Names(
+        max_items=type_settings.MOST_LISTED,
+        max_length=type_settings.MOST_HOST,
+        required=False,
+        default=list,
+    )
+    unique = Choice(choices=JobType.Unique.choices, **_told("unique"))
+    settle = Choice(choices=JobType.Settle.choices, **_told("settle"))
+    retention_days = _open("retention_days")
+    paused = Boolean(**_told("paused"))
+    pause_reason = Text(
+        max_length=type_settings.MOST_REASON, allow_blank=True, **_told("pause_reason")
+    )
+    paused_until = Instant(**_told("paused_until", allow_null=True))
+    breaker = BreakerBody(required=False, default=lambda: BreakerBody.check({}))
+
+
+class TypeBody(SettingsBody):
+    name = Name(max_length=type_settings.MOST_NAME)
+
+
+class TypeChanges(SettingsBody):
+    version = Integer(
+        min_value=1,
+        max_value=2**31 - 1,
+        required=False,
+        help_text="As read before: 409 when somebody has changed it since.",
+    )
+
+
+class JobTypesView(ApiView):
+    """All job types, newest first; or a new one."""
+
+    scopes = {"GET": "read", "POST": "operate"}
+    queries = {"get": PageQuery}
+    bodies = {"post": TypeBody}
+
+    @extend_schema(responses={200: JobTypeOut(many=True)})
+    def get(self, request: Request) -> Response:
+        page = KeysetPage(request, self.query)
+        bound = job_types_of(request)
+        found = JobType.objects.all() if bound is None else JobType.objects.filter(name__in=bound)
+        return Response(page.answer([job_type_shape(row) for row in page.rows(found)]))
+
+    @extend_schema(responses={201: JobTypeOut})
+    def post(self, request: Request) -> Response:
+        body = settings_of(self.read_body())
+        bound = job_types_of(request)
+        if bound is not None and body["name"] not in bound:
+            raise Invalid.field("name", f"This key is bound to other types than {body['name']}.")
+        made = types.create_type(**body, actor=actor_of(request))
+        return Response(job_type_shape(made), status=201)
+
+
+class JobTypeView(ApiView):
+    """One job type by name; DELETE only while there is no job of it."""
+
+    scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
+    bodies = {"put": TypeChanges, "patch": TypeChanges}
+    problems = (404, 409)
+
+    @extend_schema(responses={200: JobTypeOut})
+    def get(self, request: Request, name: str) -> Response:
+        return Response(job_type_shape(types.find(name, bound=job_types_of(request))))
+
+    @extend_schema(responses={200: JobTypeOut})
+    def put(self, request: Request, name: str) -> Response:
+        return self.patch(request, name)
+
+    @extend_schema(responses={200: JobTypeOut})
+    def patch(self, request: Request, name: str) -> Response:
+        job_type = types.find(name, bound=job_types_of(request))
+        body = self.read_body()
+        changed = types.update_type(
+            job_type=job_type,
+            version=body.pop("version", None),
+            changes=settings_of(body),
+            actor=actor_of(request),
+        )
+        return Response(job_type_shape(changed))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        job_type = types.find(name, bound=job_types_of(request))
+        types.delete_type(job_type=job_type, actor=actor_of(request))
+        return Response(status=204)

@@ -1,0 +1,13 @@
+"""What runs jobs in-house. The import point for handlers of one's own:
+
+from apps.jobs.handlers import Fail, Retry, handler
+
+@handler("mail", lane="slow", max_attempts=5)
+def mail(context): ...
+"""
+
+from apps.jobs.handlers.context import Context
+from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
+from apps.jobs.handlers.registry import handler
+
+__all__ = ["Cancelled", "Context", "Fail", "NextStage", "Retry", "handler"]

@@ -1,0 +1,58 @@
+"""What must be right about handlers before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.checks import CheckMessage, Error
+from django.db import DatabaseError
+
+from apps.jobs.handlers import registry
+from apps.jobs.models import JobType
+
+
+def check_handlers(**_: Any) -> list[CheckMessage]:
+    """Two handlers of one name, and those that cannot be called."""
+    return [
+        Error(problem, hint="See handlers in the README.", id="jobs.E001")
+        for problem in registry.known.problems
+    ]
+
+
+def check_types(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Job types that name a handler nobody wrote."""
+    if not databases or "default" not in databases:
+        return []
+    try:
+        unknown = unknown_handlers()
+    except DatabaseError:
+        # Before the first migration there is no table of types.
+        return []
+    return [
+        Error(
+            f"The job type {type_} names the handler {name}, which does not exist.",
+            hint=f"Write it with @handler({name!r}) in handlers.py of an app of EXTRA_APPS, or "
+            "name another handler, or none for workers over HTTP, in the admin of the job type.",
+            id="jobs.E002",
+        )
+        for type_, name in unknown
+    ]
+
+
+def unknown_handlers() -> list[tuple[str, str]]:
+    """The job types whose handler this process does not have, each with its name."""
+    types = JobType.objects.exclude(handler="").values_list("name", "handler").order_by("name")
+    return [(type_, name) for type_, name in types if registry.find(name) is None]
+
+
+def problems() -> list[str]:
+    """What has to be put right before jobs can run, in words."""
+    return [
+        *registry.known.problems,
+        *(
+            f"The job type {type_} names the handler {name!r}, which does not exist here; write it "
+            "in handlers.py of an app of EXTRA_APPS, or change the type in the admin."
+            for type_, name in unknown_handlers()
+        ),
+    ]

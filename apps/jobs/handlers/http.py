@@ -1,0 +1,210 @@
+"""The ready-made handler http_request: calls other services, and nothing it should not reach."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from apps.common.conf import conf
+from apps.jobs.handlers.context import Context
+from apps.jobs.handlers.endings import Fail, Retry
+from apps.jobs.handlers.registry import handler
+from apps.jobs.rules.addresses import host_is_listed, is_allowed, network_of
+
+PORTS = {"http": 80, "https": 443}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+SECONDS, MOST_SECONDS = 10, 300
+MOST_ANSWER = 65_536
+# Later tries may go better: timeout, too early, too many requests, and what servers say of
+# themselves.
+_PASSING = (408, 425, 429)
+_OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes: the address that was checked, under the name it was asked for by."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    address: str = ""
+
+
+@handler(
+    "http_request",
+    title="HTTP request",
+    lane="slow",
+    lease_seconds=60,
+    max_processing_seconds=MOST_SECONDS + 60,
+    params_schema={
+        "type": "object",
+        "properties": {
+            "url": {"type": "string", "maxLength": 2000},
+            "method": {"enum": list(METHODS)},
+            "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+            "json": {},
+            "text": {"type": "string"},
+            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_SECONDS},
+        },
+        "required": ["url"],
+        "additionalProperties": False,
+    },
+)
+def http_request(context: Any, ctx: Context) -> Any:
+    """One request to a host of JOB_HTTP_HOSTS; no redirects, no proxies, time and size bounded.
+
+    A 2xx is success, 5xx and 429 are tried again, everything else fails for good. The number of
+    the job goes along as Idempotency-Key.
+    """
+    target = resolved(target_of(str(context["url"])))
+    method = context.get("method", "GET")
+    if method not in METHODS:
+        raise Fail(f"{method!r} is no method; use {', '.join(METHODS)}.")
+    headers = {"Idempotency-Key": str(ctx.job_id), "User-Agent": "taskplatform"}
+    headers |= _checked(context.get("headers") or {})
+    body = None
+    if "json" in context:
+        body = json.dumps(context["json"]).encode()
+        headers = {"Content-Type": "application/json", **headers}
+    elif "text" in context:
+        body = str(context["text"]).encode()
+        headers = {"Content-Type": "text/plain; charset=utf-8", **headers}
+    seconds = min(float(context.get("timeout", SECONDS)), MOST_SECONDS)
+    status, answer_headers, answer = send(target, method, headers, body, seconds)
+    told = answer.decode("utf-8", "replace").replace("\x00", "\ufffd")
+    shown = {"status": status, "body": told}
+    if 200 <= status < 300:
+        return shown
+    text = f"{target.host} answered {status}: {told[:500]}"
+    if status >= 500 or status in _PASSING:
+        wait = answer_headers.get("retry-after", "")
+        raise Retry(int(wait) if wait.isascii() and wait.isdigit() else None, text)
+    raise Fail(text)
+
+
+def target_of(url: str) -> Target:
+    """The parts of an address of a listed host; Fail says what is wrong with it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Fail(f"{url!r} is no address: {error}.") from error
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise Fail(f"{url!r} is no address of the web; write https://host/path.")
+    if parts.username is not None or parts.password is not None:
+        raise Fail("An address with a user or password in it is not called; use headers.")
+    host = parts.hostname.rstrip(".").lower()
+    usual = PORTS[parts.scheme]
+    if not host_is_listed(host, port or usual, usual, conf.JOB_HTTP_HOSTS):
+        raise Fail(
+            f"{host} port {port or usual} is not allowed; JOB_HTTP_HOSTS has: "
+            f"{', '.join(conf.JOB_HTTP_HOSTS) or 'none'}."
+        )
+    path = parts.path or "/"
+    if parts.query:
+        path += f"?{parts.query}"
+    if not path.isascii() or any(sign <= " " for sign in path):
+        raise Fail("The path of an address is ASCII without blanks; quote the rest with %.")
+    return Target(parts.scheme, host, port or usual, path)
+
+
+def resolved(target: Target) -> Target:
+    """The target with its address, looked up once; Fail when any of its addresses is not public
+    and in no network of JOB_HTTP_NETWORKS."""
+    try:
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Retry(reason=f"{target.host} cannot be looked up: {error}") from error
+    networks = [network_of(each) for each in conf.JOB_HTTP_NETWORKS]
+    addresses = [str(each[4][0]) for each in found]
+    for address in addresses:
+        if not is_allowed(ipaddress.ip_address(address), networks):
+            raise Fail(
+                f"{target.host} is at {address}, which is not public; name its network in "
+                "JOB_HTTP_NETWORKS if it may be called."
+            )
+    return Target(target.scheme, target.host, target.port, target.path, addresses[0])
+
+
+def _checked(headers: Any) -> Mapping[str, str]:
+    if not isinstance(headers, dict):
+        raise Fail("headers must be an object of texts.")
+    for name in headers:
+        if str(name).lower() in _OURS or str(name).lower().startswith("proxy-"):
+            raise Fail(f"The header {name} is not for jobs to set.")
+    return {str(name): str(value) for name, value in headers.items()}
+
+
+def send(
+    target: Target, method: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and the first 64 KB of the answer; Retry when none comes in time."""
+    connection = http.client.HTTPConnection(target.host, target.port)
+    began = time.monotonic()
+    try:
+        with _socket(target, seconds) as stream, _deadline(stream, began + seconds):
+            if isinstance(stream, ssl.SSLSocket):
+                stream.do_handshake()
+            connection.sock = stream
+            connection.request(method, target.path, body, dict(headers))
+            response = connection.getresponse()
+            answer = response.read(MOST_ANSWER)
+            # Cut off, by us or by them, it looks like the end of the answer.
+            if time.monotonic() - began >= seconds:
+                raise TimeoutError
+            if response.length and len(answer) < MOST_ANSWER:
+                raise http.client.IncompleteRead(answer, response.length)
+            named = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, named, answer
+    except ssl.SSLCertVerificationError as error:
+        raise Fail(f"{target.host} shows no certificate that is trusted: {error}") from error
+    except (OSError, http.client.HTTPException) as error:
+        late = time.monotonic() - began >= seconds
+        what = f"did not answer within {seconds:g} s" if late else f"broke off: {error!r}"
+        raise Retry(reason=f"{target.host} {what}") from error
+    except ValueError as error:
+        raise Fail(f"The request cannot be sent: {error}") from error
+
+
+@contextmanager
+def _socket(target: Target, seconds: float) -> Iterator[socket.socket]:
+    with socket.create_connection((target.address, target.port), timeout=seconds) as plain:
+        if target.scheme == "http":
+            yield plain
+            return
+        # The name is checked against the certificate, though the address was dialled.
+        context = ssl.create_default_context()
+        with context.wrap_socket(
+            plain, server_hostname=target.host, do_handshake_on_connect=False
+        ) as secret:
+            yield secret
+
+
+@contextmanager
+def _deadline(stream: socket.socket, at: float) -> Iterator[None]:
+    """Cut the stream off at an instant: a timeout of sockets begins anew with every byte."""
+
+    def cut() -> None:
+        with suppress(OSError):
+            # Past the method of SSLSocket, which unwraps what another thread is reading.
+            socket.socket.shutdown(stream, socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(0.0, at - time.monotonic()), cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,86 @@
+"""Ready-made handlers: echo, sleep, management_command."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from apps.common.conf import conf
+from apps.jobs.handlers.context import Context
+from apps.jobs.handlers.endings import Cancelled, Fail
+from apps.jobs.handlers.registry import handler
+
+MOST_SLEEP = 3600
+MOST_OUTPUT = 20_000
+
+
+@handler("echo", title="Echo")
+def echo(context: Any) -> Any:
+    """Return the context."""
+    return context
+
+
+@handler(
+    "sleep",
+    title="Sleep",
+    lane="slow",
+    max_processing_seconds=MOST_SLEEP + 60,
+    params_schema={
+        "type": "object",
+        "properties": {"seconds": {"type": "number", "minimum": 0, "maximum": MOST_SLEEP}},
+        "required": ["seconds"],
+        "additionalProperties": False,
+    },
+)
+def sleep(context: Any, ctx: Context) -> Any:
+    """Do nothing for a while, to try things out; goes on where an earlier attempt was cut off."""
+    seconds = float(context["seconds"])
+    slept = float(ctx.saved or 0)
+    while slept < seconds:
+        if ctx.cancelled:
+            raise Cancelled
+        step = min(1.0, seconds - slept)
+        time.sleep(step)
+        slept += step
+        if slept < seconds:
+            ctx.checkpoint(slept, progress=int(100 * slept / seconds))
+    return {"slept": seconds}
+
+
+@handler(
+    "management_command",
+    title="Management command",
+    lane="slow",
+    max_attempts=1,
+    params_schema={
+        "type": "object",
+        "properties": {
+            "command": {"type": "string"},
+            "arguments": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+)
+def management_command(context: Any) -> Any:
+    """Run one of the commands of JOB_COMMANDS with arguments as in a shell; keeps what it says."""
+    name = context.get("command")
+    if name not in conf.JOB_COMMANDS:
+        raise Fail(
+            f"The command {name!r} is not allowed; JOB_COMMANDS has: "
+            f"{', '.join(conf.JOB_COMMANDS) or 'none'}."
+        )
+    output = io.StringIO()
+    try:
+        call_command(name, *context.get("arguments", ()), stdout=output, stderr=output)
+    except CommandError as error:
+        raise RuntimeError(f"{name}: {error}\n{_end_of(output)}") from error
+    return {"output": _end_of(output)}
+
+
+def _end_of(output: io.StringIO) -> str:
+    return output.getvalue()[-MOST_OUTPUT:]

@@ -1,0 +1,116 @@
+"""Which function runs which jobs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from apps.common.fields import KEY_PATTERN
+from apps.jobs.models import JobType
+from apps.jobs.models.job_type import MOST_NAME
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OWN = ("id", "name", "handler", "version", "created_at", "created_by", "updated_at", "updated_by")
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function under its name; `is_long` ones take a Context too. `settings` are those of the
+    job type that is made for it."""
+
+    name: str
+    function: Callable[..., Any]
+    is_long: bool
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Where it is written."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+
+@dataclass(slots=True)
+class Registry:
+    """The handlers of one process, and what is wrong with them."""
+
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, handler: Handler, problem: str = "") -> None:
+        other = self.handlers.get(handler.name)
+        if other is not None and other.place != handler.place:
+            problem = (
+                f"Two handlers are named {handler.name!r}: {other.place} and {handler.place}; "
+                "rename one."
+            )
+        if problem:
+            self.problems.append(problem)
+        else:
+            self.handlers[handler.name] = handler
+
+
+known = Registry()
+
+
+def handler(name: str, **type_settings: Any) -> Callable[[F], F]:
+    """Run the jobs of type `name` by the function: `def mail(context)` or `def mail(context, ctx)`.
+
+    The settings (`lane`, `max_attempts`, `title`, `params_schema`, …) are those that its job type
+    begins with; later an operator may change them.
+    """
+
+    def register(function: F) -> F:
+        count = _argument_count(function)
+        entry = Handler(name, function, count == 2, type_settings)
+        known.add(entry, _problem(entry, count))
+        return function
+
+    return register
+
+
+def find(name: str) -> Handler | None:
+    """The handler of that name; None when this process has none."""
+    return known.handlers.get(name)
+
+
+def names() -> Collection[str]:
+    """The names of all handlers."""
+    return known.handlers.keys()
+
+
+def _argument_count(function: Callable[..., Any]) -> int:
+    """With how many arguments it is to be called; 0 when that is neither one nor two.
+
+    A second one that has a default is given only to who calls it ctx.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in places if p.default is p.empty]
+    by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if by_name or not places or len(needed) > 2:
+        return 0
+    return 2 if len(needed) == 2 or (len(places) > 1 and places[1].name == "ctx") else 1
+
+
+def _problem(entry: Handler, arguments: int) -> str:
+    if not re.fullmatch(KEY_PATTERN, entry.name) or not 0 < len(entry.name) <= MOST_NAME:
+        return (
+            f"{entry.place} is registered as {entry.name!r}; a name has 1 to {MOST_NAME} letters, "
+            "digits and _ . : @ / + -."
+        )
+    if not arguments:
+        return f"{entry.place} must take (context) or (context, ctx)."
+    if inspect.iscoroutinefunction(entry.function):
+        return f"{entry.place} is async; handlers are plain functions."
+    settings = {each.name for each in JobType._meta.concrete_fields} - set(_OWN)
+    unknown = sorted(set(entry.settings) - settings)
+    if unknown:
+        return (
+            f"{entry.place} names settings that a job type does not have: {', '.join(unknown)}. "
+            f"It has {', '.join(sorted(settings))}."
+        )
+    return ""

@@ -1,0 +1,131 @@
+"""The jobs: one row each, for their whole life."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+from apps.common.indexes import VendorIndex
+from apps.jobs.models.job_type import MOST_NAME
+from apps.jobs.rules import transitions
+from apps.jobs.rules.submission import MOST_KEY
+
+
+class Job(models.Model):
+    """One retryable unit of work of a type. The arrows between its states: rules/transitions.py.
+
+    `run_at` is when it may run next, `expected_at` when a person or program last wanted it to.
+    `attempts` counts the holds of the present stage since the last operator's retry, `holds` all.
+    `lease_token` is the right to write; it stays after the attempt, so that a repeated report is
+    known. `unique_key` is NULL once the job is final, and its unique key keeps one twin open.
+    `version` grows by one with every change of state or setting.
+    """
+
+    class Status(models.TextChoices):
+        SCHEDULED = transitions.SCHEDULED, _("scheduled")  # waits for its time
+        READY = transitions.READY, _("ready")  # may run now
+        RUNNING = transitions.RUNNING, _("running")  # held by a worker under a lease
+        SUCCEEDED = transitions.SUCCEEDED, _("succeeded")
+        FAILED = transitions.FAILED, _("failed")  # will not be tried again by itself
+        CANCELLED = transitions.CANCELLED, _("cancelled")  # a person or program took it back
+
+    class End(models.TextChoices):
+        NONE = "", _("none yet")
+        SUCCEEDED = transitions.END_SUCCEEDED, _("succeeded")
+        FAILED = transitions.END_FAILED, _("failed")
+        TIMED_OUT = transitions.END_TIMED_OUT, _("timed out")  # past its hard end
+        LOST = transitions.END_LOST, _("lost")  # its worker fell silent
+        STAGE_DONE = transitions.END_STAGE_DONE, _("stage done")
+        RELEASED = transitions.END_RELEASED, _("released")
+        CANCELLED = transitions.END_CANCELLED, _("cancelled")
+
+    id = models.BigIntegerField(_("number"), primary_key=True)
+    type = KeyField(_("type"), max_length=MOST_NAME)
+    key = KeyField(_("key"), max_length=MOST_KEY, blank=True)
+    is_unique = models.BooleanField(_("unique"), default=False)
+    unique_key = KeyField(  # type: ignore[misc]
+        max_length=128, null=True, unique=True, editable=False
+    )
+    user_id = KeyField(_("user"), max_length=128, blank=True)
+    context = models.JSONField(_("context"), default=dict)
+    stage = KeyField(_("stage"), max_length=64, blank=True)
+    status = KeyField(_("status"), max_length=12, choices=Status.choices)
+    slot = models.PositiveSmallIntegerField(_("slot"), default=0)
+    priority = models.SmallIntegerField(_("priority"), default=0)
+    order_key = models.BigIntegerField(_("order"))
+    run_at = models.DateTimeField(_("next run"))
+    expected_at = models.DateTimeField(_("expected"))
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    max_attempts = models.PositiveIntegerField(_("most attempts"))
+    holds = models.PositiveIntegerField(_("holds"), default=0)
+    last_end = KeyField(_("last end"), max_length=12, choices=End.choices, blank=True)
+    held_at = models.DateTimeField(_("held"), null=True)
+    lease_token = KeyField(max_length=32, blank=True, editable=False)
+    lease_until = models.DateTimeField(_("lease until"), null=True)
+    hard_end_at = models.DateTimeField(_("hard end"), null=True)
+    worker = KeyField(_("worker"), max_length=160, blank=True)
+    host = KeyField(_("host"), max_length=128, blank=True)
+    affinity_host = KeyField(_("only on host"), max_length=128, blank=True)
+    affinity_until = models.DateTimeField(_("only there until"), null=True)
+    checkpoint = models.JSONField(_("checkpoint"), null=True)
+    sequence = models.PositiveBigIntegerField(_("checkpoint number"), default=0)
+    progress = models.PositiveSmallIntegerField(_("progress (%)"), null=True)
+    cancel_requested = models.BooleanField(_("cancel requested"), default=False)
+    memo = models.TextField(_("memo"), blank=True)
+    result = models.JSONField(_("result"), null=True)
+    trace_id = KeyField(_("trace"), max_length=64, blank=True)
+    submitted_by = models.CharField(_("submitted by"), max_length=160, blank=True)
+    version = models.PositiveIntegerField(_("version"), default=1)
+    created_at = models.DateTimeField(_("created"))
+    started_at = models.DateTimeField(_("started"), null=True)
+    finished_at = models.DateTimeField(_("finished"), null=True)
+
+    class Meta:
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        indexes = [
+            # A business key's jobs, newest last.
+            models.Index(fields=["type", "key", "id"], name="job_type_key"),
+            # Hold: what is ready, in the order in which it is taken.
+            VendorIndex(
+                fields=["status", "type", "affinity_host", "order_key", "id"],
+                name="job_claim",
+                vendors=("mysql",),
+            ),
+            VendorIndex(
+                fields=["type", "affinity_host", "order_key", "id"],
+                name="job_claim_ready",
+                condition=Q(status=transitions.READY),
+                vendors=("sqlite",),
+            ),
+            # Promotion: what waits for its time, the earliest first.
+            VendorIndex(fields=["status", "run_at", "id"], name="job_due", vendors=("mysql",)),
+            VendorIndex(
+                fields=["run_at", "id"],
+                name="job_due_scheduled",
+                condition=Q(status=transitions.SCHEDULED),
+                vendors=("sqlite",),
+            ),
+            # Rescue: whose lease is over. NULL unless running.
+            VendorIndex(fields=["lease_until"], name="job_lease", vendors=("mysql",)),
+            VendorIndex(
+                fields=["lease_until"],
+                name="job_lease_running",
+                condition=Q(status=transitions.RUNNING),
+                vendors=("sqlite",),
+            ),
+        ]
+        permissions = [
+            ("operate_job", _("Can cancel, retry, run and edit jobs")),
+            ("override_job", _("Can mark jobs done and cancel by force")),
+            ("view_payload", _("Can see contexts, checkpoints and results")),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in transitions.FINAL

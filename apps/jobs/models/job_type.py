@@ -1,0 +1,127 @@
+"""What is true of all jobs of one type: who runs them, how often, how long, and when not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+from apps.jobs.rules import policy
+from apps.jobs.rules.backoff import Backoff
+from apps.jobs.rules.breaker import BreakerPolicy
+
+MOST_NAME = 64
+
+
+class JobType(models.Model):
+    """A type of jobs and its settings. An edit applies at the next hold; `version` guards forms.
+
+    `handler` names the function that runs it in-house; empty means that only workers over HTTP do.
+    """
+
+    class Lane(models.TextChoices):
+        FAST = policy.FAST, _("fast")  # done within seconds
+        SLOW = policy.SLOW, _("slow")  # kept apart, so that it never stands in the way
+
+    class Unique(models.TextChoices):
+        ALLOW = policy.ALLOW, _("when asked for")  # the submitter decides
+        ALWAYS = policy.ALWAYS, _("always")  # one open job per key, whatever the submitter says
+        NEVER = policy.NEVER, _("never")  # asking for it is refused
+
+    class Origin(models.TextChoices):
+        NONE = policy.NO_ORIGIN, _("any host")
+        PREFER = policy.PREFER_ORIGIN, _("the same host first")
+
+    class Settle(models.TextChoices):
+        BATCH = policy.BATCH, _("in batches")  # a result waits some milliseconds for others
+        EACH = policy.EACH, _("each at once")  # one commit per result
+
+    name = KeyField(_("name"), max_length=MOST_NAME, unique=True)
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    handler = KeyField(_("handler"), max_length=MOST_NAME, blank=True)
+    lane = KeyField(_("lane"), max_length=8, choices=Lane.choices, default=Lane.FAST)
+    stages = models.JSONField(_("stages"), default=list, blank=True)
+    params_schema = models.JSONField(_("schema of the context"), default=dict, blank=True)
+    weight = models.PositiveIntegerField(_("weight"), default=1)
+    batch_limit = models.PositiveIntegerField(_("jobs per hold"), default=100)
+    lease_seconds = models.PositiveIntegerField(_("lease (s)"), default=30)
+    max_processing_seconds = models.PositiveIntegerField(_("hard end (s)"), default=900)
+    max_attempts = models.PositiveIntegerField(_("attempts"), default=3)
+    retry_delay_seconds = models.FloatField(_("first retry after (s)"), default=10.0)
+    retry_multiplier = models.FloatField(_("multiplier"), default=2.0)
+    retry_max_seconds = models.FloatField(_("longest wait (s)"), default=3600.0)
+    retry_jitter = models.FloatField(_("jitter"), default=0.1)
+    expires_after_seconds = models.PositiveBigIntegerField(
+        _("expires after (s)"), null=True, blank=True
+    )
+    default_priority = models.SmallIntegerField(_("priority"), default=0)
+    max_running = models.PositiveIntegerField(_("most running"), null=True, blank=True)
+    rate_per_minute = models.PositiveIntegerField(_("most per minute"), null=True, blank=True)
+    origin = KeyField(_("retries on"), max_length=8, choices=Origin.choices, default=Origin.NONE)
+    origin_grace_seconds = models.PositiveIntegerField(_("grace of the same host (s)"), default=60)
+    allowed_hosts = models.JSONField(_("allowed hosts"), default=list, blank=True)
+    unique = KeyField(_("unique"), max_length=8, choices=Unique.choices, default=Unique.ALLOW)
+    settle = KeyField(_("settle"), max_length=8, choices=Settle.choices, default=Settle.BATCH)
+    retention_days = models.PositiveIntegerField(_("kept for (days)"), null=True, blank=True)
+    paused = models.BooleanField(_("paused"), default=False)
+    pause_reason = models.CharField(_("reason of the pause"), max_length=500, blank=True)
+    paused_until = models.DateTimeField(_("paused until"), null=True, blank=True)
+    breaker_enabled = models.BooleanField(_("breaker"), default=False)
+    breaker_failure_rate = models.FloatField(_("opens at a failure rate of"), default=0.5)
+    breaker_window_seconds = models.PositiveIntegerField(_("counted over (s)"), default=60)
+    breaker_min_calls = models.PositiveIntegerField(_("least attempts counted"), default=20)
+    breaker_open_seconds = models.PositiveIntegerField(_("stays open (s)"), default=30)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("job type")
+        verbose_name_plural = _("job types")
+        ordering = ["name"]
+        permissions = [("operate_jobtype", _("Can pause and resume job types"))]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def policy(self) -> policy.TypePolicy:
+        """Its settings as rules read them."""
+        return policy.TypePolicy(
+            name=self.name,
+            version=self.version,
+            lane=self.lane,
+            stages=tuple(self.stages),
+            weight=self.weight,
+            batch_limit=self.batch_limit,
+            lease=timedelta(seconds=self.lease_seconds),
+            max_processing=timedelta(seconds=self.max_processing_seconds),
+            max_attempts=self.max_attempts,
+            backoff=Backoff(
+                delay=self.retry_delay_seconds,
+                multiplier=self.retry_multiplier,
+                cap=self.retry_max_seconds,
+                jitter=self.retry_jitter,
+            ),
+            expires_after=None
+            if self.expires_after_seconds is None
+            else timedelta(seconds=self.expires_after_seconds),
+            max_running=self.max_running,
+            rate_per_minute=self.rate_per_minute,
+            origin=self.origin,
+            origin_grace=timedelta(seconds=self.origin_grace_seconds),
+            allowed_hosts=tuple(self.allowed_hosts),
+            paused=self.paused,
+            paused_until=self.paused_until,
+            breaker=BreakerPolicy(
+                enabled=self.breaker_enabled,
+                failure_rate=self.breaker_failure_rate,
+                window_seconds=self.breaker_window_seconds,
+                min_calls=self.breaker_min_calls,
+                open_seconds=self.breaker_open_seconds,
+            ),
+        )

@@ -1,0 +1,50 @@
+"""The processes that hold jobs."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+
+
+class Worker(models.Model):
+    """One process; alive while its heartbeat is.
+
+    `types` are those it has handlers for, `drains` counts per lane what it is draining now, and
+    `capacity` how many drains it can run at once.
+    """
+
+    class Kind(models.TextChoices):
+        CELERY = "celery", _("in-house")  # runs handlers from the table
+        HTTP = "http", _("over HTTP")  # holds and settles by REST
+
+    class State(models.TextChoices):
+        ACTIVE = "active", _("active")  # takes work
+        DRAINING = "draining", _("stopping")  # ends what it has, takes nothing new
+        GONE = "gone", _("gone")  # left, or fell silent
+
+    name = KeyField(_("name"), max_length=160, unique=True)
+    host = KeyField(_("host"), max_length=128)
+    pid = models.PositiveIntegerField(_("process"), default=0)
+    kind = KeyField(_("kind"), max_length=8, choices=Kind.choices, default=Kind.CELERY)
+    state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.ACTIVE)
+    lanes = models.JSONField(_("lanes"), default=list)
+    types = models.JSONField(_("types"), default=list)
+    capacity = models.PositiveIntegerField(_("capacity"), default=1)
+    drains = models.JSONField(_("drains"), default=dict)
+    running = models.PositiveIntegerField(_("running"), default=0)
+    version = models.CharField(_("version"), max_length=64, blank=True)
+    started_at = models.DateTimeField(_("started"))
+    last_heartbeat_at = models.DateTimeField(_("last heartbeat"))
+
+    class Meta:
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+        indexes = [
+            # Who lives, and whose host a retry may wait for.
+            models.Index(fields=["state", "last_heartbeat_at"], name="worker_alive"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,140 @@
+"""Whether what is told of a job can have happened: its states one after the other, its attempts one
+after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise, permutations
+from typing import NamedTuple
+
+from apps.jobs.rules import transitions as t
+
+# More entries than that within moments are not put into order.
+MOST_TOGETHER = 6
+STALE = "stale"
+
+ILLEGAL, UNSIGNED, GAP, TWICE, OVERLAP = "illegal", "unsigned", "gap", "twice", "overlap"
+
+_BY: dict[tuple[str, str], set[str]] = {}
+for _arrow in t.ARROWS.values():
+    for _source in _arrow.sources:
+        for _target in _arrow.targets:
+            _BY.setdefault((_source, _target), set()).add(_arrow.by)
+
+# Promotion and hold have no entry of their own: the row tells of them.
+_UNTOLD = {t.SCHEDULED: {t.SCHEDULED, t.READY, t.RUNNING}, t.READY: {t.READY, t.RUNNING}}
+
+
+class Told(NamedTuple):
+    """One entry about a job; `hold` and `held_at` belong to the end of an attempt.
+
+    `made_at` orders entries up to how far the clocks of processes are apart.
+    """
+
+    made_at: datetime
+    at: datetime
+    event: str
+    from_state: str
+    to_state: str
+    actor: str = ""
+    hold: int | None = None
+    held_at: datetime | None = None
+
+
+class Flaw(NamedTuple):
+    """What cannot have happened; `first` and `second` are states, or numbers of holds."""
+
+    kind: str
+    first: str
+    second: str
+
+
+class Now(NamedTuple):
+    """The job at present; `hold` and `held_at` are those of its latest hold."""
+
+    status: str
+    hold: int
+    held_at: datetime | None
+
+
+def flaws(history: Sequence[Told], now: Now, *, apart: timedelta) -> Iterator[Flaw]:
+    """What is wrong with the latest entries about a job that stands like that now.
+
+    Times and orders closer than `apart` prove nothing.
+    """
+    moves = [each for each in history if each.from_state and each.event != STALE]
+    moves.sort(key=lambda move: move.made_at)
+    wrong = [flaw for move in moves if move.from_state != move.to_state for flaw in _wrong(move)]
+    yield from wrong
+    if not wrong:
+        yield from _gaps(moves, now.status, apart)
+    yield from _attempt_flaws(moves, now, apart)
+
+
+def follows(before: str, after: str) -> bool:
+    """Whether a job that came to one state may next be told of, or found, in the other."""
+    return after in _UNTOLD.get(before, {before})
+
+
+def _wrong(move: Told) -> Iterator[Flaw]:
+    """Only listed arrows occur, and out of a final state only a person takes a job."""
+    by = _BY.get((move.from_state, move.to_state))
+    if by is None:
+        yield Flaw(ILLEGAL, move.from_state, move.to_state)
+    elif by == {t.OPERATOR} and not move.actor:
+        yield Flaw(UNSIGNED, move.from_state, move.to_state)
+
+
+def _gaps(moves: Sequence[Told], status: str, apart: timedelta) -> Iterator[Flaw]:
+    """Where an entry begins in another state than the one before it ended in."""
+    possible = set(t.STATUSES)
+    for together in _clusters(moves, apart):
+        after = _ends(together, possible)
+        if not after:
+            yield Flaw(GAP, " or ".join(sorted(possible)), together[0].from_state)
+            return
+        possible = after
+    if moves and not any(follows(state, status) for state in possible):
+        yield Flaw(GAP, " or ".join(sorted(possible)), status)
+
+
+def _clusters(moves: Sequence[Told], apart: timedelta) -> Iterator[list[Told]]:
+    """The entries in order, those together whose order is not sure."""
+    cluster: list[Told] = []
+    for move in moves:
+        if cluster and move.made_at - cluster[-1].made_at > apart:
+            yield cluster
+            cluster = []
+        cluster.append(move)
+    if cluster:
+        yield cluster
+
+
+def _ends(together: list[Told], possible: set[str]) -> set[str]:
+    """The states in which the entries can end, in whatever order they happened."""
+    if len(together) > MOST_TOGETHER:
+        return set(t.STATUSES)
+    ends = set()
+    for order in set(permutations((move.from_state, move.to_state) for move in together)):
+        starts = any(follows(state, order[0][0]) for state in possible)
+        if starts and all(follows(one[1], next_[0]) for one, next_ in pairwise(order)):
+            ends.add(order[-1][1])
+    return ends
+
+
+def _attempt_flaws(moves: Sequence[Told], now: Now, apart: timedelta) -> Iterator[Flaw]:
+    """Each hold ends once, and the next one begins after that."""
+    ended = [
+        (move.hold, move.held_at, move.at)
+        for move in moves
+        if move.hold is not None and move.held_at is not None
+    ]
+    if now.status == t.RUNNING and now.held_at is not None:
+        ended.append((now.hold, now.held_at, now.held_at))
+    ended.sort()
+    for (hold, _, at), (next_hold, held_at, _) in pairwise(ended):
+        if hold == next_hold:
+            yield Flaw(TWICE, str(hold), str(hold))
+        elif held_at < at - apart:
+            yield Flaw(OVERLAP, str(hold), str(next_hold))

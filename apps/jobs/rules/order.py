@@ -1,0 +1,38 @@
+"""Which job comes first: one ascending number per job, written when it becomes due or is edited.
+
+    order_key = base_ms - priority × weight_ms + demotion_ms(attempts)
+
+`base` is the instant since which the job may run, so lateness ages upward by itself: a job of
+priority 0 that waits `weight_ms` longer overtakes one of priority 1. With weight 0 only age counts;
+with STRICT every priority goes before all lower ones, and nothing ages.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+WEIGHT_MS = 60_000
+STRICT_MS = 10**12
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+
+# (attempts from, head start lost): a job that keeps failing lets fresh ones pass.
+DEMOTIONS = ((16, 300_000), (5, 60_000), (1, 30_000))
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ONE_MS = timedelta(milliseconds=1)
+_LIMIT = 2**63 - 1
+
+
+def demotion_ms(attempts: int) -> int:
+    """How much later a job counts after so many attempts: 0; 30 s from 1, 60 s from 5, 300 s
+    from 16."""
+    for least, lost in DEMOTIONS:
+        if attempts >= least:
+            return lost
+    return 0
+
+
+def order_key(base: datetime, *, priority: int, attempts: int, weight_ms: int) -> int:
+    """The place of a job among those of its type: the lowest is held first; fits 64 bits."""
+    key = (base - _EPOCH) // _ONE_MS - priority * weight_ms + demotion_ms(attempts)
+    return max(-_LIMIT, min(_LIMIT, key))

@@ -1,0 +1,83 @@
+"""The settings of a type as rules and services read them, and what its values may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from apps.jobs.rules.backoff import Backoff
+from apps.jobs.rules.breaker import BreakerPolicy
+
+FAST, SLOW = "fast", "slow"
+ALLOW, ALWAYS, NEVER = "allow", "always", "never"
+NO_ORIGIN, PREFER_ORIGIN = "none", "prefer"
+BATCH, EACH = "batch", "each"
+
+DAY = 86_400
+YEAR = 366 * DAY
+# Inclusive ranges of the numbers of a type; seconds where the name says so.
+RANGES: Mapping[str, tuple[float, float]] = {
+    "weight": (1, 1000),
+    "batch_limit": (1, 1000),
+    "lease_seconds": (1, DAY),
+    "max_processing_seconds": (1, 30 * DAY),
+    "max_attempts": (1, 10_000),
+    "retry_delay_seconds": (0, YEAR),
+    "retry_multiplier": (0, 1000),
+    "retry_max_seconds": (0, YEAR),
+    "retry_jitter": (0, 1),
+    "expires_after_seconds": (1, 10 * YEAR),
+    "default_priority": (-100, 100),
+    "max_running": (0, 1_000_000),
+    "rate_per_minute": (0, 10_000_000),
+    "origin_grace_seconds": (0, 30 * DAY),
+    "retention_days": (1, 36_500),
+    "breaker_failure_rate": (0.01, 1),
+    "breaker_window_seconds": (1, DAY),
+    "breaker_min_calls": (1, 1_000_000),
+    "breaker_open_seconds": (1, DAY),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TypePolicy:
+    """One job type as it stands at a hold or settle; `version` tells its edits apart."""
+
+    name: str
+    version: int
+    lane: str
+    stages: tuple[str, ...]
+    weight: int
+    batch_limit: int
+    lease: timedelta
+    max_processing: timedelta
+    max_attempts: int
+    backoff: Backoff
+    expires_after: timedelta | None
+    max_running: int | None
+    rate_per_minute: int | None
+    origin: str
+    origin_grace: timedelta
+    allowed_hosts: tuple[str, ...]
+    paused: bool
+    paused_until: datetime | None
+    breaker: BreakerPolicy
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether its holds have to be counted one after the other."""
+        return (
+            self.max_running is not None or self.rate_per_minute is not None or self.breaker.enabled
+        )
+
+    def is_paused(self, now: datetime) -> bool:
+        return self.paused and (self.paused_until is None or now < self.paused_until)
+
+    def serves(self, host: str) -> bool:
+        """Whether workers on this host may hold its jobs."""
+        return not self.allowed_hosts or host in self.allowed_hosts
+
+    def expires_at(self, expected_at: datetime) -> datetime | None:
+        """When a job expected at an instant is not worth doing any more."""
+        return None if self.expires_after is None else expected_at + self.expires_after

@@ -1,0 +1,129 @@
+"""What a job to be must look like, and what is derived from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from zlib import crc32
+
+from apps.common.errors import FieldError, PlatformError
+from apps.common.json_rules import check_tree
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.policy import RANGES
+
+SLOTS = 1024
+MOST_KEY = 50
+MOST_USER = 128
+MOST_STAGE = 64
+MOST_TRACE = 64
+MOST_ROUTE = 255
+# How far ahead a job may be put off.
+MOST_DELAY = timedelta(days=36_525)
+
+# What KeyField stores.
+_IS_KEY = re.compile(r"[A-Za-z0-9_.:@/+-]*").fullmatch
+
+
+@dataclass(kw_only=True, slots=True)
+class Submission:
+    """One job to be. Either `delay` or `run_at`, neither for now; what is None the type decides.
+
+    `unique` needs a key: while a job of that type and key is open, no other is made. `route_key`
+    keeps jobs together on the workers that prefer its slot.
+    """
+
+    type: str
+    key: str = ""
+    context: dict[str, Any] = field(default_factory=dict)
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    unique: bool = False
+    user_id: str = ""
+    stage: str | None = None
+    route_key: str = ""
+    trace_id: str = ""
+
+
+def slot_of(route: str) -> int:
+    """The slot of everything with this route: the same in every process, for ever."""
+    return crc32(route.encode()) % SLOTS
+
+
+def unique_key(job_type: str, key: str) -> str:
+    """What only one open job may have; the bar stands in no type and no key."""
+    return f"{job_type}|{key}"
+
+
+def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
+    """What is wrong with a submission, whatever its type; its size is for the caller to measure."""
+    for name, text, most in (
+        ("key", job.key, MOST_KEY),
+        ("user_id", job.user_id, MOST_USER),
+        ("trace_id", job.trace_id, MOST_TRACE),
+        ("route_key", job.route_key, MOST_ROUTE),
+    ):
+        if text and (type(text) is not str or len(text) > most or not _IS_KEY(text)):
+            yield FieldError(
+                name,
+                "invalid",
+                f"{str(text)[:60]!r} is no {name}; use at most {most} letters, digits and "
+                "_ . : @ / + -, without blanks.",
+            )
+    yield from _context_faults(job.context)
+    if job.run_at is not None or job.delay is not None:
+        yield from _time_faults(job, now)
+    if job.priority is not None:
+        yield from number_faults("priority", job.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    if job.max_attempts is not None:
+        yield from number_faults("max_attempts", job.max_attempts, *RANGES["max_attempts"])
+
+
+def _context_faults(context: Any) -> Iterator[FieldError]:
+    if type(context) is not dict:
+        yield FieldError("context", "invalid", "The context must be a JSON object; write {…}.")
+        return
+    try:
+        check_tree(context, field="context")
+    except PlatformError as error:
+        yield from error.errors
+
+
+def _time_faults(job: Submission, now: datetime) -> Iterator[FieldError]:
+    if job.run_at is not None and job.delay is not None:
+        yield FieldError("delay", "invalid", "Give either delay or run_at, not both.")
+    if job.run_at is not None:
+        yield from instant_faults("run_at", job.run_at, now)
+    if job.delay is not None and not timedelta(0) <= job.delay <= MOST_DELAY:
+        yield FieldError(
+            "delay", "invalid", f"A job waits from 0 to {MOST_DELAY.days} days, not {job.delay}."
+        )
+
+
+def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldError]:
+    """Of an instant to which a job is put off."""
+    if at.tzinfo is None:
+        yield FieldError(name, "invalid", f"{at.isoformat()} needs a time zone.")
+    elif at > now + MOST_DELAY:
+        yield FieldError(
+            name, "invalid", f"{at.isoformat()} is more than {MOST_DELAY.days} days ahead."
+        )
+
+
+def is_key(text: str, most: int) -> bool:
+    """Whether the text can name something: not empty, and a key of at most so many characters."""
+    return 0 < len(text) <= most and _IS_KEY(text) is not None
+
+
+def number_faults(name: str, value: Any, least: float, most: float) -> Iterator[FieldError]:
+    """Of a number that must be whole."""
+    if type(value) is not int or not least <= value <= most:
+        yield FieldError(
+            name,
+            "invalid",
+            f"{str(value)[:60]} is no {name}; write a whole number from {least} to {most}.",
+        )

@@ -1,0 +1,77 @@
+"""Every state of a job and every arrow between states, once: services guard by it, the admin draws
+it, tests read it as a table. What is not here is a conflict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEDULED = "scheduled"
+READY = "ready"
+RUNNING = "running"
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+CANCELLED = "cancelled"
+
+STATUSES = (SCHEDULED, READY, RUNNING, SUCCEEDED, FAILED, CANCELLED)
+WAITING = (SCHEDULED, READY)
+OPEN = (SCHEDULED, READY, RUNNING)
+FINAL = (SUCCEEDED, FAILED, CANCELLED)
+
+# How an attempt ended, as `last_end` of a job keeps it.
+END_SUCCEEDED = "succeeded"
+END_FAILED = "failed"
+END_TIMED_OUT = "timed_out"  # past its hard end
+END_LOST = "lost"  # its worker fell silent or died
+END_STAGE_DONE = "stage_done"
+END_RELEASED = "released"
+END_CANCELLED = "cancelled"
+
+SYSTEM, WORKER, OPERATOR = "system", "worker", "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A change of state that may happen: from any of `sources` to one of `targets`."""
+
+    name: str
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    by: str
+
+
+ARROWS: dict[str, Arrow] = {
+    arrow.name: arrow
+    for arrow in (
+        Arrow("promote", (SCHEDULED,), (READY,), SYSTEM),
+        Arrow("hold", (READY,), (RUNNING,), WORKER),
+        Arrow("succeed", (RUNNING,), (SUCCEEDED,), WORKER),
+        Arrow("fail", (RUNNING,), (READY, SCHEDULED, FAILED), WORKER),
+        Arrow("stage_done", (RUNNING,), (READY, SCHEDULED), WORKER),
+        Arrow("release", (RUNNING,), (READY, SCHEDULED), WORKER),
+        Arrow("end_cancelled", (RUNNING,), (CANCELLED,), WORKER),
+        Arrow("rescue", (RUNNING,), (READY, SCHEDULED, FAILED, CANCELLED), SYSTEM),
+        Arrow("give_up", (SCHEDULED, READY), (FAILED,), SYSTEM),
+        Arrow("cancel", (SCHEDULED, READY), (CANCELLED,), OPERATOR),
+        Arrow("request_cancel", (RUNNING,), (RUNNING,), OPERATOR),
+        Arrow("force_cancel", (RUNNING,), (CANCELLED,), OPERATOR),
+        Arrow("mark_done", (SCHEDULED, READY, FAILED), (SUCCEEDED,), OPERATOR),
+        Arrow("retry", (FAILED, CANCELLED, SUCCEEDED), (READY,), OPERATOR),
+        Arrow("run_now", (SCHEDULED, READY), (READY,), OPERATOR),
+        Arrow("edit", (SCHEDULED, READY), (SCHEDULED, READY), OPERATOR),
+    )
+}
+
+
+def sources(name: str) -> tuple[str, ...]:
+    """The states that the arrow of this name leaves from."""
+    return ARROWS[name].sources
+
+
+def is_legal(name: str, status: str) -> bool:
+    """Whether the arrow may leave from this state."""
+    return status in ARROWS[name].sources
+
+
+def legal_actions(status: str) -> list[str]:
+    """What an operator may do to a job in this state."""
+    return [a.name for a in ARROWS.values() if a.by == OPERATOR and status in a.sources]

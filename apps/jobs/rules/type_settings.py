@@ -1,0 +1,142 @@
+"""What the settings of a type may be, judged all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from apps.common.errors import FieldError, PlatformError
+from apps.common.json_rules import check_json, check_text
+from apps.common.json_schema import check_schema
+from apps.jobs.rules import policy
+from apps.jobs.rules.submission import MOST_STAGE, is_key
+
+MOST_NAME = 64
+MOST_TITLE = 200
+MOST_HOST = 128
+MOST_LISTED = 100
+MOST_REASON = 500
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "lane": (policy.FAST, policy.SLOW),
+    "unique": (policy.ALLOW, policy.ALWAYS, policy.NEVER),
+    "origin": (policy.NO_ORIGIN, policy.PREFER_ORIGIN),
+    "settle": (policy.BATCH, policy.EACH),
+}
+# Numbers that may have decimals, and those that may be left open.
+FRACTIONS = frozenset(
+    {
+        "retry_delay_seconds",
+        "retry_multiplier",
+        "retry_max_seconds",
+        "retry_jitter",
+        "breaker_failure_rate",
+    }
+)
+OPEN = frozenset({"expires_after_seconds", "max_running", "rate_per_minute", "retention_days"})
+SETTINGS = (
+    "title",
+    "handler",
+    *CHOICES,
+    "stages",
+    "params_schema",
+    *policy.RANGES,
+    "allowed_hosts",
+    "paused",
+    "pause_reason",
+    "paused_until",
+    "breaker_enabled",
+)
+
+
+def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[FieldError]:
+    """What is wrong with a type's settings, all of which are given; costly ones are looked at
+    only where they changed."""
+    yield from _text_faults("title", settings["title"], MOST_TITLE)
+    yield from _text_faults("pause_reason", settings["pause_reason"], MOST_REASON)
+    handler = settings["handler"]
+    if handler != "" and not (isinstance(handler, str) and is_key(handler, MOST_NAME)):
+        yield _fault("handler", f"{str(handler)[:60]!r} is no name of a handler.")
+    for name, words in CHOICES.items():
+        if settings[name] not in words:
+            yield _fault(
+                name,
+                f"{str(settings[name])[:60]!r} is no {name}; choose one of {', '.join(words)}.",
+            )
+    for name, (least, most) in policy.RANGES.items():
+        yield from _number_faults(name, settings[name], least, most)
+    for name in ("paused", "breaker_enabled"):
+        if not isinstance(settings[name], bool):
+            yield _fault(name, "It must be true or false.")
+    yield from _list_faults("stages", settings["stages"], MOST_STAGE)
+    yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MOST_HOST)
+    if "params_schema" in changed:
+        yield from _schema_faults(settings["params_schema"])
+    until = settings["paused_until"]
+    if isinstance(until, datetime) and until.tzinfo is None:
+        yield _fault("paused_until", f"{until.isoformat()} needs a time zone.")
+    if until is not None and not settings["paused"]:
+        yield _fault("paused_until", "Only a paused type resumes by itself; pause it, too.")
+
+
+def name_faults(name: Any) -> Iterator[FieldError]:
+    """Of the name of a new type."""
+    if not (isinstance(name, str) and is_key(name, MOST_NAME)):
+        yield _fault(
+            "name",
+            f"{str(name)[:80]!r} is no name of a type; use 1 to {MOST_NAME} letters, digits and "
+            "_ . : @ / + -, without blanks.",
+        )
+
+
+def _text_faults(name: str, text: Any, most: int) -> Iterator[FieldError]:
+    if not isinstance(text, str) or len(text) > most:
+        yield _fault(name, f"It must be text of at most {most} characters.")
+        return
+    try:
+        check_text(text, field=name)
+    except PlatformError as error:
+        yield from error.errors
+
+
+def _number_faults(name: str, value: Any, least: float, most: float) -> Iterator[FieldError]:
+    if value is None and name in OPEN:
+        return
+    kinds = (int, float) if name in FRACTIONS else (int,)
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        kind = "a number" if name in FRACTIONS else "a whole number"
+        rest = ", or null for none" if name in OPEN else ""
+        yield _fault(
+            name, f"{str(value)[:60]} does not do; write {kind} from {least} to {most}{rest}."
+        )
+
+
+def _list_faults(name: str, names: Any, most: int) -> Iterator[FieldError]:
+    if not isinstance(names, list) or len(names) > MOST_LISTED:
+        yield _fault(name, f"It must be a list of at most {MOST_LISTED} names.")
+        return
+    for position, each in enumerate(names):
+        if not (isinstance(each, str) and is_key(each, most)):
+            yield _fault(
+                f"{name}[{position}]",
+                f"{str(each)[:60]!r} is no name; use 1 to {most} letters, digits and "
+                "_ . : @ / + -, without blanks.",
+            )
+        elif each in names[:position]:
+            yield _fault(f"{name}[{position}]", f"{each!r} stands twice in the list.")
+
+
+def _schema_faults(schema: Any) -> Iterator[FieldError]:
+    if schema == {}:
+        return
+    try:
+        check_json(schema, field="params_schema")
+        check_schema(schema, field="params_schema")
+    except PlatformError as error:
+        yield from error.errors
+
+
+def _fault(name: str, message: str) -> FieldError:
+    return FieldError(name, "invalid", message)

@@ -1,0 +1,223 @@
+"""One attempt: the handler is called, and what comes of it becomes an outcome."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from apps.common import clock
+from apps.common.errors import LeaseLost
+from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
+from apps.jobs.handlers.registry import Handler
+from apps.jobs.rules.outcome import RETRY_NEVER
+from apps.jobs.rules.transitions import (
+    END_CANCELLED,
+    END_FAILED,
+    END_RELEASED,
+    END_STAGE_DONE,
+    END_SUCCEEDED,
+)
+from apps.jobs.runner.holding import Holding
+from apps.jobs.services import leases
+from apps.jobs.services.hold import HeldJob
+from apps.jobs.services.settle import Outcome
+
+logger = logging.getLogger(__name__)
+
+MOST_ERROR = 15_000
+_MOST_LAST = 3_000
+_PROGRESS_SECONDS = 0.5
+
+
+class Attempt:
+    """The Context of a long handler."""
+
+    def __init__(self, holding: Holding, is_stopping: Callable[[], bool]) -> None:
+        self._holding = holding
+        self._is_stopping = is_stopping
+        self._sequence = holding.job.sequence
+        self._saved = holding.job.checkpoint
+        self._shown: int | None = holding.job.progress
+        self._shown_at = 0.0
+
+    @property
+    def job_id(self) -> int:
+        return self._holding.job.id
+
+    @property
+    def type(self) -> str:
+        return self._holding.job.type
+
+    @property
+    def key(self) -> str:
+        return self._holding.job.key
+
+    @property
+    def user_id(self) -> str:
+        return self._holding.job.user_id
+
+    @property
+    def stage(self) -> str:
+        return self._holding.job.stage
+
+    @property
+    def attempt(self) -> int:
+        return self._holding.job.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        return self._holding.job.max_attempts
+
+    @property
+    def trace_id(self) -> str:
+        return self._holding.job.trace_id
+
+    @property
+    def saved(self) -> Any:
+        return self._saved
+
+    @property
+    def cancelled(self) -> bool:
+        return self._holding.lost or self._holding.cancel_requested
+
+    @property
+    def stopping(self) -> bool:
+        return self._is_stopping()
+
+    def checkpoint(self, data: Any, progress: int | None = None) -> None:
+        job = self._holding.job
+        self._sequence += 1
+        self._kept(
+            lambda: leases.checkpoint(
+                job=job.id,
+                token=job.token,
+                data=data,
+                sequence=self._sequence,
+                progress=progress,
+            )
+        )
+        self._saved = data
+
+    def progress(self, percent: int) -> None:
+        # In a tight loop, every step would be a commit.
+        now = time.monotonic()
+        if percent == self._shown or (percent < 100 and now - self._shown_at < _PROGRESS_SECONDS):
+            return
+        job = self._holding.job
+        self._kept(lambda: leases.progress(job=job.id, token=job.token, percent=percent))
+        self._shown, self._shown_at = percent, now
+
+    def _kept(self, write: Callable[[], leases.Renewed]) -> None:
+        job = self._holding.job
+        try:
+            renewed = write()
+        except LeaseLost:
+            self._holding.lost = True
+            raise
+        self._holding.cancel_requested |= renewed.cancel_requested
+        self._holding.hard_end = time.monotonic() + (job.hard_end_at - job.held_at).total_seconds()
+
+
+def run(handler: Handler | None, holding: Holding, is_stopping: Callable[[], bool]) -> Outcome:
+    """Call the handler for the job; whatever it does, the outcome of this attempt comes back."""
+    job = holding.job
+    if handler is None:
+        return _failed(job, f"No handler runs jobs of type {job.type} here.", retry=RETRY_NEVER)
+    was_inside = connections[DEFAULT_DB_ALIAS].in_atomic_block
+    try:
+        if handler.is_long:
+            returned = handler.function(job.context, Attempt(holding, is_stopping))
+        else:
+            returned = handler.function(job.context)
+    except BaseException as error:  # noqa: BLE001 - also sys.exit() only ends the attempt
+        return _after(error, job)
+    finally:
+        _leave_no_transaction(was_inside)
+    if isinstance(returned, NextStage):
+        return Outcome(
+            id=job.id,
+            token=job.token,
+            end=END_STAGE_DONE,
+            stage=returned.stage,
+            context=returned.context,
+            priority=returned.priority,
+            run_at=None if returned.wait is None else _later(returned.wait),
+        )
+    return Outcome(id=job.id, token=job.token, end=END_SUCCEEDED, result=returned)
+
+
+def released(job: HeldJob) -> Outcome:
+    """The job goes back as it came: its handler did not run."""
+    return Outcome(id=job.id, token=job.token, end=END_RELEASED)
+
+
+def interrupted(job: HeldJob, why: str) -> Outcome:
+    """Its handler was cut off through no fault of its own, but it may have done half of its work:
+    the attempt counts, and the next follows at once."""
+    return _failed(job, why, after=timedelta())
+
+
+def _after(error: BaseException, job: HeldJob) -> Outcome:
+    if isinstance(error, Retry):
+        return _failed(job, str(error), after=error.after)
+    if isinstance(error, Fail):
+        return _failed(job, str(error), retry=RETRY_NEVER)
+    if isinstance(error, Cancelled):
+        return Outcome(id=job.id, token=job.token, end=END_CANCELLED, memo=storable(str(error)))
+    return _failed(job, told(error))
+
+
+def _failed(
+    job: HeldJob, error: str, *, retry: str = "policy", after: timedelta | None = None
+) -> Outcome:
+    return Outcome(
+        id=job.id,
+        token=job.token,
+        end=END_FAILED,
+        error=_cut(storable(error)),
+        retry=retry,
+        retry_after=after,
+    )
+
+
+def told(error: BaseException) -> str:
+    """The traceback of an error within bounds, its last line always among it."""
+    try:
+        return "".join(traceback.format_exception(error)).strip()
+    except Exception as second:  # noqa: BLE001 - an error may fail at being told, too
+        return f"{type(error).__name__}, which cannot be told: {type(second).__name__}"
+
+
+def storable(text: str) -> str:
+    """The text without what not every database keeps."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_ERROR:
+        return text
+    # The last line names the error.
+    last = text[text.rfind("\n") + 1 :]
+    last = last if len(last) <= _MOST_LAST else f"{last[:_MOST_LAST]}…"
+    head = text[: MOST_ERROR - len(last) - 100]
+    return f"{head}\n… {len(text) - len(head) - len(last)} characters are cut out …\n{last}"
+
+
+def _leave_no_transaction(was_inside: bool) -> None:
+    """A transaction that a handler left open would swallow what the next one writes."""
+    database = connections[DEFAULT_DB_ALIAS]
+    if database.in_atomic_block == was_inside and (was_inside or database.get_autocommit()):
+        return
+    logger.error("a handler left a transaction open; it is rolled back")
+    database.close()
+    del connections[DEFAULT_DB_ALIAS]
+
+
+def _later(wait: timedelta) -> datetime:
+    return clock.now() + wait

@@ -1,0 +1,302 @@
+"""A drain: holds what it can start now, runs it, settles it, until nothing is due; then it waits
+for the next job as long as it is needed."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from apps.common import clock
+from apps.jobs.handlers import registry
+from apps.jobs.models import JobType
+from apps.jobs.rules import places
+from apps.jobs.rules.policy import EACH, FAST
+from apps.jobs.runner import attempt
+from apps.jobs.runner.batch import FIRST_BATCH
+from apps.jobs.runner.holding import Holding
+from apps.jobs.runner.listener import Listener
+from apps.jobs.runner.outbox import Outbox
+from apps.jobs.runner.process import Process, node_of
+from apps.jobs.services import register
+from apps.jobs.services.hold import HeldJob, due_types, hold
+
+logger = logging.getLogger(__name__)
+
+MOST_HELD = 500
+LINGER_SECONDS = 5.0
+# Even unwoken it looks so often: a wake-up may get lost, and scheduled jobs fall due.
+LOOK_SECONDS = 1.0
+# Held jobs whose turn has not come by then are given back: a handler takes longer than it used to.
+OVERDUE_SECONDS = 1.5
+# So long a type is left to others whose suspect could not be alone here.
+BARRED_SECONDS = 30.0
+_TYPES_SECONDS = 1.0
+_GATE_SECONDS = 5.0
+_AWAY_SECONDS = 1.0
+
+
+class _Type(NamedTuple):
+    handler: registry.Handler
+    each: bool
+
+
+class Drain:
+    """One drain of a lane in this process. `summon` is called when there is more than it can do
+    alone."""
+
+    def __init__(
+        self, process: Process, lane: str, *, summon: Callable[[], object] = lambda: None
+    ) -> None:
+        self.lane = lane
+        self.holdings: dict[int, Holding] = {}
+        self.current: Holding | None = None
+        self._process = process
+        self._summon = summon
+        self._outbox = Outbox(self.holdings)
+        self._queue: deque[Holding] = deque()
+        self._held_at = 0.0
+        self._turn = random.randrange(1000)  # noqa: S311
+        self._lanes = places.looked_at(lane, process.node.lanes, process.node.places)
+        self._types: dict[str, dict[str, _Type]] = {}
+        self._types_until = 0.0
+        self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
+        self._done = 0
+
+    def run(self, *, linger: bool = True) -> int:
+        """Drain the lane; returns how many jobs it has run."""
+        self._process.join(self)
+        try:
+            if self._is_too_many():
+                return 0
+            self._work(linger)
+        finally:
+            self._listener.close()
+            self._release_queue()
+            self._settle_rest()
+            self._process.part(self)
+        return self._done
+
+    def _work(self, linger: bool) -> None:
+        has_work = False
+        idle_since = time.monotonic()
+        while not self._process.stopping:
+            refresh_connection()
+            try:
+                self._outbox.flush()
+                found = self._round()
+                if found:
+                    if not has_work and found >= FIRST_BATCH:
+                        self._summon()
+                    has_work, idle_since = True, time.monotonic()
+                    continue
+                has_work = False
+                if not linger:
+                    return
+                self._listener.wait(LOOK_SECONDS)
+                if time.monotonic() - idle_since > LINGER_SECONDS:
+                    if not self._is_needed():
+                        return
+                    idle_since = time.monotonic()
+            except (DatabaseError, InterfaceError) as error:
+                self._release_queue()
+                self._database_is_away(error)
+
+    # --- One round ------------------------------------------------------------------------------
+
+    def _round(self) -> int:
+        """Hold and run what is due, first of the own lane; how many jobs were held."""
+        self._turn += 1
+        lanes = self._lanes
+        if len(lanes) > 1 and self.lane == FAST and self._turn % 2:
+            # The only place of its worker serves both lanes by turns.
+            lanes = lanes[::-1]
+        for lane in lanes:
+            if types := self._types_of(lane):
+                held = self._hold_and_run(types)
+                if held:
+                    return held
+        return 0
+
+    def _hold_and_run(self, types: Mapping[str, _Type]) -> int:
+        barred, now = self._process.barred, time.monotonic()
+        wanted = [name for name in types if barred.get(name, 0.0) <= now]
+        with self._process.gate.shared(_GATE_SECONDS) as entered:
+            if not entered:
+                return 0
+            jobs = hold(
+                holder=self._process.holder,
+                types=wanted,
+                limit=MOST_HELD,
+                turn=self._turn,
+                batch=self._process.sizes.sizes(wanted),
+            )
+            if not jobs:
+                return 0
+            self._take_up(jobs)
+            alone = len(jobs) == 1 and jobs[0].alone
+            if not alone:
+                self._run_all(types)
+        if alone:
+            with self._process.gate.alone(_GATE_SECONDS) as entered:
+                if entered:
+                    self._run_all(types)
+                else:
+                    # A long handler runs beside it: others may have the time, this process not.
+                    barred[jobs[0].type] = time.monotonic() + BARRED_SECONDS
+                    self._release_queue()
+        self._outbox.flush()
+        return len(jobs)
+
+    def _take_up(self, jobs: Sequence[HeldJob]) -> None:
+        now, ahead = clock.now(), time.monotonic()
+        self._held_at = ahead
+        for job in jobs:
+            holding = Holding(job, ahead + (job.hard_end_at - now).total_seconds())
+            self.holdings[job.id] = holding
+            self._queue.append(holding)
+        self._process.note_held(min(job.lease_until for job in jobs) - now)
+
+    def _run_all(self, types: Mapping[str, _Type]) -> None:
+        """Run what is queued, one after the other."""
+        counts: dict[str, int] = {}
+        seconds: dict[str, float] = {}
+        process, outbox = self._process, self._outbox
+
+        def is_stopping() -> bool:
+            return process.stopping
+
+        began = time.monotonic()
+        while self._queue:
+            if process.stopping or process.gate.wanted:
+                self._release_queue()
+                break
+            try:
+                holding = self._queue.popleft()
+            except IndexError:
+                # Given back meanwhile by the thread that looks after it.
+                break
+            job = holding.job
+            if holding.lost:
+                self.holdings.pop(job.id, None)
+                continue
+            type_ = types[job.type]
+            holding.started = began
+            self.current = holding
+            outcome = attempt.run(type_.handler, holding, is_stopping)
+            self.current = None
+            ended = time.monotonic()
+            outbox.add(outcome, ended)
+            counts[job.type] = counts.get(job.type, 0) + 1
+            seconds[job.type] = seconds.get(job.type, 0.0) + ended - began
+            began = ended
+            if type_.each or outbox.is_due(ended):
+                outbox.flush()
+                began = time.monotonic()
+        for name, count in counts.items():
+            process.sizes.note(name, count, seconds[name])
+        self._done += sum(counts.values())
+
+    def _release_queue(self) -> None:
+        """Give back what has not started."""
+        now = time.monotonic()
+        while self._queue:
+            with suppress(IndexError):
+                self._outbox.add(attempt.released(self._queue.pop().job), now)
+
+    # --- Looked after by other threads of the process -------------------------------------------
+
+    def look_after(self) -> None:
+        """While a handler runs: settle what waits, give back what waits too long for its turn."""
+        now = time.monotonic()
+        if self._queue and now - self._held_at > OVERDUE_SECONDS:
+            self._release_queue()
+        if self._outbox.is_due(now):
+            self._outbox.flush()
+
+    def give_up(self) -> None:
+        """The process ends under a handler that goes on: settle and release all that is held."""
+        self._release_queue()
+        current = self.current
+        if current is not None and current.hard_end > time.monotonic():
+            why = "The worker ended before the handler did; it is tried again at once."
+            self._outbox.add(attempt.interrupted(current.job, why), time.monotonic())
+        self._outbox.flush()
+
+    # --- Whether it is needed -------------------------------------------------------------------
+
+    def _is_too_many(self) -> bool:
+        """Whether its worker runs as many drains of the lane as it may without this one.
+
+        Of several that begin at once, the last one by name goes.
+        """
+        node = self._process.node
+        most = places.most_drains(self.lane, node.lanes, node.places)
+        ours = [each for each in register.alive(clock.now()) if node_of(each) == node.key]
+        before = sum(
+            each.drains.get(self.lane, 0) for each in ours if each.name < self._process.name
+        )
+        own = [each for each in self._process.drains if each.lane == self.lane]
+        return int(before) + own.index(self) >= most
+
+    def _is_needed(self) -> bool:
+        """Whether it is the one drain of its lane that always waits: the first by name."""
+        waiting = [each for each in register.alive(clock.now()) if each.drains.get(self.lane)]
+        own: list[object] = [each for each in self._process.drains if each.lane == self.lane]
+        return own[0] is self and not any(each.name < self._process.name for each in waiting)
+
+    def _is_due(self) -> bool:
+        types = {name for lane in self._lanes for name in self._types_of(lane)}
+        return bool(types) and bool(due_types(types))
+
+    def _types_of(self, lane: str) -> Mapping[str, _Type]:
+        now = time.monotonic()
+        if now >= self._types_until:
+            self._types = {lane: _types_of(lane) for lane in self._lanes}
+            self._types_until = now + _TYPES_SECONDS
+        return self._types[lane]
+
+    # --- Trouble --------------------------------------------------------------------------------
+
+    def _settle_rest(self) -> None:
+        """At its end, settle what is left; leases end for what cannot be."""
+        for _ in range(5):
+            try:
+                self._outbox.flush()
+            except (DatabaseError, InterfaceError) as error:
+                self._database_is_away(error)
+            else:
+                return
+
+    def _database_is_away(self, error: Exception) -> None:
+        logger.warning("drain of %s: the database does not answer: %s", self.lane, error)
+        refresh_connection()
+        time.sleep(_AWAY_SECONDS)
+
+
+def refresh_connection() -> None:
+    """Let go of a connection that is broken or too old; the next statement makes another."""
+    # In a transaction of the caller's it is the caller's.
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+
+
+def _types_of(lane: str) -> dict[str, _Type]:
+    """The types of a lane that this process has handlers for."""
+    rows: Collection[tuple[str, str, str]] = (
+        JobType.objects.filter(lane=lane)
+        .exclude(handler="")
+        .values_list("name", "handler", "settle")
+    )
+    found = {}
+    for name, handler, settle in rows:
+        known = registry.find(handler)
+        if known is not None:
+            found[name] = _Type(known, settle == EACH)
+    return found

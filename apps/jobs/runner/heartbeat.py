@@ -1,0 +1,79 @@
+"""Signs of life: the row of the process in the register, and the leases of what it holds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import DatabaseError, InterfaceError, close_old_connections
+
+from apps.common import clock
+from apps.jobs.runner.process import BEAT_SECONDS, Process, dead_here
+from apps.jobs.services import register
+from apps.jobs.services.leases import renew
+
+logger = logging.getLogger(__name__)
+
+_MOST_RENEWED = 500
+# How long short leases are remembered that were seen once.
+_SHORT_SECONDS = 60.0
+
+
+class Heartbeat(threading.Thread):
+    """One thread per process, with a database connection of its own."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._process = process
+        self._beat_at = 0.0
+        self._reset_at = time.monotonic() + _SHORT_SECONDS
+
+    def run(self) -> None:
+        self._guarded(self._look_around)
+        while True:
+            self._guarded(self.beat)
+            self._process.poked.wait(self._process.period)
+            self._process.poked.clear()
+
+    def beat(self) -> None:
+        """Renew the leases, and tell the register what has changed or that a while is over."""
+        now = time.monotonic()
+        renew_all(self._process)
+        if now >= self._reset_at:
+            self._reset_at = now + _SHORT_SECONDS
+            self._process.period = BEAT_SECONDS
+        if now >= self._beat_at or self._process.changed:
+            self._beat_at = now + BEAT_SECONDS - 0.1
+            self._process.beat()
+
+    def _look_around(self) -> None:
+        """Whoever has died on this machine, such as the process whose place this one takes."""
+        self._process.beat()
+        dead = dead_here(register.alive(clock.now()))
+        if dead:
+            register.lose(names=dead, reason="its process is gone")
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            close_old_connections()
+            step()
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("heartbeat: the database does not answer: %s", error)
+        except Exception:
+            # Without it every lease would end.
+            logger.exception("heartbeat failed")
+
+
+def renew_all(process: Process) -> None:
+    """Renew the leases of all that the process holds, and note what is lost or not wanted."""
+    holdings = process.holdings()
+    for start in range(0, len(holdings), _MOST_RENEWED):
+        part = holdings[start : start + _MOST_RENEWED]
+        answers = renew(leases=[(each.job.id, each.job.token) for each in part])
+        for each in part:
+            answer = answers.get(each.job.id)
+            if answer is not None:
+                each.lost |= not answer.ok
+                each.cancel_requested |= answer.cancel_requested

@@ -1,0 +1,146 @@
+"""Waiting for the next job without asking the tables all the time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import connection
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from apps.jobs.wakeup import channel
+
+logger = logging.getLogger(__name__)
+
+VERSION_SECONDS = 0.02
+PROBE_SECONDS = 0.1
+RECONNECT_SECONDS = 5.0
+# A drain of another lane helps when its own drains have not taken the job by then.
+HELP_SECONDS = 0.005
+# A subscription that nobody reads is cut by Redis, and its messages are old.
+_UNREAD_SECONDS = 2.0
+_SLICE_SECONDS = 0.25
+
+
+class Listener:
+    """Wakes a drain: by Redis, by the version of the SQLite file, or by probing MariaDB/MySQL.
+
+    `is_due` is one indexed probe. Every wait may end early for nothing; the drain then looks.
+    """
+
+    def __init__(
+        self,
+        is_due: Callable[[], bool],
+        is_stopping: Callable[[], bool],
+        lanes: Sequence[str] = (),
+    ) -> None:
+        """`lanes` are those that the drain looks at, its own first; none means every lane."""
+        self._lanes = lanes
+        self._is_due = is_due
+        self._is_stopping = is_stopping
+        self._version = -1
+        self._subscription: Any = None
+        self._connect_at = 0.0
+        self._read_at = 0.0
+
+    def wait(self, seconds: float) -> bool:
+        """Until something may be due, or for so many seconds; False when nothing woke it."""
+        deadline = time.monotonic() + seconds
+        while not self._is_stopping() and (left := deadline - time.monotonic()) > 0:
+            if self._has_woken(min(left, _SLICE_SECONDS)):
+                return True
+        return False
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            with suppress(redis.RedisError, OSError):
+                self._subscription.close()
+                self._subscription.connection_pool.disconnect()
+            self._subscription = None
+
+    def _has_woken(self, seconds: float) -> bool:
+        if settings.REDIS_URL:
+            return self._told_by_redis(seconds)
+        if connection.vendor == "sqlite":
+            return self._file_has_changed(seconds)
+        return self._probe(seconds)
+
+    def _probe(self, seconds: float) -> bool:
+        time.sleep(min(seconds, PROBE_SECONDS))
+        return self._is_due()
+
+    def _file_has_changed(self, seconds: float) -> bool:
+        """Whether another connection has committed since the last time this was asked.
+
+        The first answer of a wait tells of what came between the last look and now.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            with connection.cursor() as cursor:
+                cursor.execute("PRAGMA data_version")
+                version = cursor.fetchone()[0]
+            if version != self._version:
+                self._version = version
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(VERSION_SECONDS)
+
+    def _told_by_redis(self, seconds: float) -> bool:
+        now = time.monotonic()
+        if self._subscription is not None and now - self._read_at > _UNREAD_SECONDS:
+            self.close()
+        try:
+            if self._subscription is None:
+                if now < self._connect_at:
+                    return self._probe(seconds)
+                self._subscribe()
+                # What was announced before was not heard.
+                return True
+            told = self._read(seconds)
+            lanes = {told}
+            while told is not None:
+                told = self._read(0)
+                lanes.add(told)
+        except (redis.RedisError, OSError) as error:
+            logger.warning("drain: Redis is away, looking every %g s: %s", PROBE_SECONDS, error)
+            self.close()
+            self._connect_at = time.monotonic() + RECONNECT_SECONDS
+            return True
+        return self._concerns(lanes - {None})
+
+    def _concerns(self, told: Collection[str | None]) -> bool:
+        """Whether the drain should look, after a moment if others are there for that first."""
+        mine = [lane for lane in told if not lane or not self._lanes or lane in self._lanes]
+        if mine and self._lanes and all(lane and lane != self._lanes[0] for lane in mine):
+            time.sleep(HELP_SECONDS)
+        return bool(mine)
+
+    def _subscribe(self) -> None:
+        client: Any = redis.Redis.from_url(
+            settings.REDIS_URL,
+            socket_connect_timeout=0.5,
+            socket_timeout=1.0,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._subscription = client.pubsub(ignore_subscribe_messages=False)
+        self._subscription.subscribe(channel())
+        confirmed = self._subscription.get_message(timeout=1.0)
+        self._read_at = time.monotonic()
+        if confirmed is None:
+            raise redis.TimeoutError("no answer to SUBSCRIBE")
+
+    def _read(self, seconds: float) -> str | None:
+        """The lane that the next message tells of, None without one."""
+        message = self._subscription.get_message(timeout=seconds)
+        self._read_at = time.monotonic()
+        if message is None:
+            return None
+        data = message["data"]
+        return data.decode() if isinstance(data, bytes) else ""

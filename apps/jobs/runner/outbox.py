@@ -1,0 +1,106 @@
+"""Results on their way to the table: in batches, none of them waiting long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
+
+from django.db import DatabaseError
+
+from apps.jobs.rules.outcome import RETRY_NEVER
+from apps.jobs.rules.transitions import END_FAILED
+from apps.jobs.runner.holding import Holding
+from apps.jobs.services.settle import INVALID, Outcome, Settled, settle
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT = 0.05
+
+
+class Outbox:
+    """The outcomes of one drain that are not settled yet; a settled job is held no longer.
+
+    Its drain adds, and whoever comes first flushes: the drain, or the thread that looks after it
+    while a handler runs.
+    """
+
+    def __init__(self, holdings: MutableMapping[int, Holding]) -> None:
+        self._holdings = holdings
+        self._waiting: deque[Outcome] = deque()
+        self._since = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, outcome: Outcome, now: float) -> None:
+        if not self._waiting:
+            self._since = now
+        self._waiting.append(outcome)
+
+    def is_due(self, now: float) -> bool:
+        """Whether its oldest outcome has waited long enough."""
+        return bool(self._waiting) and now - self._since >= LONGEST_WAIT
+
+    def flush(self) -> None:
+        """Settle what waits. What a DatabaseError stopped waits for the next time."""
+        if not self._waiting:
+            return
+        with self._lock:
+            batch = []
+            while self._waiting:
+                batch.append(self._waiting.popleft())
+            self._since = time.monotonic()
+            try:
+                answers = _settled(batch)
+            except DatabaseError:
+                self._waiting.extendleft(reversed(batch))
+                raise
+            for outcome in batch:
+                self._holdings.pop(outcome.id, None)
+            refused = [
+                _refused(outcome, answer)
+                for outcome, answer in zip(batch, answers, strict=True)
+                if answer.code == INVALID
+            ]
+            if refused:
+                _settled(refused)
+
+
+def _settled(batch: Sequence[Outcome]) -> Sequence[Settled]:
+    try:
+        return settle(outcomes=batch)
+    except DatabaseError as error:
+        # One row that the database does not take must not hold up the others, nor itself for ever.
+        if len(batch) > 1 and not _is_away(error):
+            return [_settled([each])[0] for each in batch]
+        raise
+    except Exception as error:
+        logger.exception("settling %d jobs failed", len(batch))
+        if len(batch) > 1:
+            return [_settled([each])[0] for each in batch]
+        return [Settled(batch[0].id, False, code=INVALID, message=f"It cannot be kept: {error!r}")]
+
+
+def _is_away(error: DatabaseError) -> bool:
+    """Whether the database refused everything, and not what it was given."""
+    return type(error).__name__ in {"OperationalError", "InterfaceError"}
+
+
+def _refused(outcome: Outcome, answer: Settled) -> Outcome:
+    """The failure of a job whose own report cannot be kept."""
+    logger.error(
+        "job %d ended as %s, which is refused: %s", outcome.id, outcome.end, answer.message
+    )
+    return replace(
+        outcome,
+        end=END_FAILED,
+        retry=RETRY_NEVER,
+        retry_after=None,
+        result=None,
+        memo="",
+        stage=None,
+        context=None,
+        error=f"What the handler returned cannot be kept: {answer.message}",
+    )

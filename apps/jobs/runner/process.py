@@ -1,0 +1,228 @@
+"""This process as a worker: what it drains, what it holds, and whether it is to stop."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mmap
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+from apps.jobs.handlers import registry
+from apps.jobs.models import JobType, Worker
+from apps.jobs.runner.batch import BatchSizes
+from apps.jobs.runner.gate import Gate
+from apps.jobs.runner.holding import Holding
+from apps.jobs.services import register
+from apps.jobs.services.hold import Holder
+
+logger = logging.getLogger(__name__)
+
+# The longest time between two signs of life; shorter where leases are.
+BEAT_SECONDS = 5.0
+_LEAST_PERIOD = 0.2
+
+_NO_KEY = re.compile(r"[^A-Za-z0-9_.@/+-]")
+
+
+def host_name() -> str:
+    """The name of this machine as the tables keep it."""
+    return _NO_KEY.sub("-", socket.gethostname())[:100]
+
+
+def machine() -> str:
+    """Alike for all processes that can see each other's process ids, and for no others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        space = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{boot} {space}".encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One Celery worker. `places` are the drains it may run at once, in one process or in many.
+
+    `flag` is memory that a process shares with those it forks: how the parent tells them to stop.
+    """
+
+    name: str
+    lanes: Collection[str]
+    places: int = 1
+    forks: bool = False
+    flag: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
+
+    @property
+    def key(self) -> str:
+        """Its name in those of its processes."""
+        return _NO_KEY.sub("-", self.name)[:120]
+
+
+class Draining(Protocol):
+    """What the process wants to know of each of its drains."""
+
+    lane: str
+    holdings: dict[int, Holding]
+    current: Holding | None
+
+    def look_after(self) -> None:
+        """Do what cannot wait until the handler under way ends."""
+
+    def give_up(self) -> None:
+        """Settle and release all: the process ends."""
+
+
+class Process:
+    """One process, one row in the register; its drains are threads of it, or one in each fork."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.pid = os.getpid()
+        self.host = host_name()
+        self.name = f"{node.key}:{self.pid}:{machine()}"
+        self.capacity = 1 if node.forks else node.places
+        self.gate = Gate()
+        self.sizes = BatchSizes()
+        # Types that this process does not hold, each until an instant of the monotonic clock.
+        self.barred: dict[str, float] = {}
+        self.busy = threading.Event()
+        self.poked = threading.Event()
+        self.drains: list[Draining] = []
+        # Whether the register does not know yet what the process does.
+        self.changed = False
+        # Set by a signal to this process alone: it ends when its drains have.
+        self.terminated = False
+        self.stopping_since = 0.0
+        self.period = BEAT_SECONDS
+        self._stop = False
+        self._registered = False
+        self._lock = threading.Lock()
+        # One at a time, so that an older beat does not overwrite a newer one.
+        self._beating = threading.Lock()
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.name, self.host)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing new is to be held or started."""
+        if self._stop or self.node.flag[0]:
+            self.stopping_since = self.stopping_since or time.monotonic()
+            return True
+        return False
+
+    def stop(self) -> None:
+        """Hold nothing more. Takes no lock, since signal handlers call it."""
+        self._stop = True
+
+    def join(self, drain: Draining) -> None:
+        with self._lock:
+            self.drains.append(drain)
+        self.changed = True
+        self.beat()
+
+    def part(self, drain: Draining) -> None:
+        with self._lock:
+            self.drains.remove(drain)
+        self.changed = True
+        self.poked.set()
+
+    def note_held(self, lease: timedelta) -> None:
+        """Jobs are held under a lease of so long: it wants renewal before it is over."""
+        self.busy.set()
+        period = max(_LEAST_PERIOD, lease.total_seconds() / 4)
+        if period < self.period:
+            self.period = period
+            self.poked.set()
+
+    def holdings(self) -> list[Holding]:
+        """All that is held now."""
+        return [each for drain in list(self.drains) for each in list(drain.holdings.values())]
+
+    def lanes(self) -> dict[str, int]:
+        """How many drains of each lane run here."""
+        counts: dict[str, int] = {}
+        for drain in list(self.drains):
+            counts[drain.lane] = counts.get(drain.lane, 0) + 1
+        return counts
+
+    def beat(self) -> None:
+        """Tell the register that the process lives, and enter it first if it is not there."""
+        with self._beating:
+            self._beat()
+
+    def _beat(self) -> None:
+        types = types_with_handler()
+        self.changed = False
+        if not self._registered:
+            self._register(types)
+        running = sum(each.started > 0 for each in self.holdings())
+        known = register.beat(
+            name=self.name,
+            drains=self.lanes(),
+            running=running,
+            types=types,
+            stopping=self.stopping,
+        )
+        if not known:
+            self._registered = False
+            logger.warning("worker %s was taken for dead; it registers again", self.name)
+            self._register(types)
+
+    def _register(self, types: Collection[str]) -> None:
+        register.register(
+            name=self.name,
+            host=self.host,
+            pid=self.pid,
+            lanes=self.node.lanes,
+            types=types,
+            capacity=self.capacity,
+        )
+        self._registered = True
+
+    def leave(self) -> None:
+        """Take it out of the register."""
+        if self._registered:
+            register.leave(name=self.name)
+            self._registered = False
+
+
+def types_with_handler() -> list[str]:
+    """The types that this process has handlers for; several may name the same one."""
+    known = JobType.objects.filter(handler__in=registry.names()).order_by("name")
+    return list(known.values_list("name", flat=True))
+
+
+def node_of(worker: Worker) -> str:
+    """The key of the Celery worker that a process belongs to."""
+    return worker.name.partition(":")[0]
+
+
+def dead_here(workers: Collection[Worker]) -> list[str]:
+    """Those of the workers whose process on this machine is no more; they need not be awaited."""
+    here = machine()
+    return [
+        worker.name
+        for worker in workers
+        if here and worker.name.endswith(f":{here}") and not _runs(worker.pid)
+    ]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

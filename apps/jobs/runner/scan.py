@@ -1,0 +1,65 @@
+"""Starting drains: as many as there are places where jobs are due, else one that waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from celery import current_app
+from kombu.exceptions import OperationalError
+
+from apps.common import clock
+from apps.jobs.handlers import registry
+from apps.jobs.models import JobType, Worker
+from apps.jobs.rules import places
+from apps.jobs.runner.process import node_of
+from apps.jobs.services import register
+from apps.jobs.services.hold import due_types
+from apps.jobs.services.promote import promote_due
+
+logger = logging.getLogger(__name__)
+
+DRAIN = "jobs.drain"
+# A drain that comes late finds others in its place and leaves. This only bounds how many messages
+# an absent worker finds; it is wall-clock time of two machines, so it is no shorter.
+_MESSAGE_SECONDS = 60
+
+
+def scan() -> dict[str, int]:
+    """Promote what is due and start the drains that are wanted; how many of each lane."""
+    promote_due()
+    starts = places.wanted(groups(register.alive(clock.now())), _due_lanes())
+    for lane, count in starts.items():
+        for _ in range(count):
+            if not _start(lane):
+                return {}
+    return starts
+
+
+def groups(workers: Iterable[Worker]) -> list[places.Group]:
+    """The Celery workers with their places and drains, from the rows of their processes."""
+    found: dict[str, places.Group] = {}
+    for worker in workers:
+        if worker.kind != Worker.Kind.CELERY or worker.state != Worker.State.ACTIVE:
+            continue
+        key = node_of(worker)
+        known = found.get(key, places.Group(worker.lanes, 0, {}))
+        drains = dict(known.drains)
+        for lane, count in worker.drains.items():
+            drains[lane] = drains.get(lane, 0) + count
+        found[key] = places.Group(worker.lanes, known.places + worker.capacity, drains)
+    return list(found.values())
+
+
+def _due_lanes() -> set[str]:
+    lanes = dict(JobType.objects.filter(handler__in=registry.names()).values_list("name", "lane"))
+    return {lanes[name] for name in due_types(lanes)} if lanes else set()
+
+
+def _start(lane: str) -> bool:
+    try:
+        current_app.send_task(DRAIN, args=[lane], queue=lane, expires=_MESSAGE_SECONDS, retry=False)
+    except (OperationalError, OSError) as error:
+        logger.warning("scan: the broker is away, no drain starts: %s", error)
+        return False
+    return True

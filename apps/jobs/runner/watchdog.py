@@ -1,0 +1,147 @@
+"""What goes on while handlers run, and the end of a process whose handler does not come back.
+
+A thread cannot be killed. So when a handler runs past its hard end, or past the time that a stop
+leaves it, the process settles and releases what it can and ends; somebody else starts it again.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from django.db import DatabaseError, InterfaceError, close_old_connections
+
+from apps.common.conf import conf
+from apps.jobs.runner.process import Process
+
+logger = logging.getLogger(__name__)
+
+# "Try again": the process is well, one of its handlers was not.
+STUCK = 75
+# A little later than the lease, which ends with it: the rescue is to find it ended.
+MARGIN_SECONDS = 0.2
+_TICK_SECONDS = 0.05
+_IDLE_SECONDS = 0.5
+_LAST_SECONDS = 5.0
+_PARTING_SECONDS = 2.0
+# No thread of Python runs while an extension holds the interpreter, a regular expression that
+# explodes for example; then the leases are long over, and faulthandler, which is C, ends us.
+_SEIZED_SECONDS = 90
+_ARM_SECONDS = 5.0
+
+
+class Caretaker(threading.Thread):
+    """Settles finished results and releases waiting jobs while handlers take their time."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(name="caretaker", daemon=True)
+        self._process = process
+
+    def run(self) -> None:
+        while True:
+            self._process.busy.wait()
+            time.sleep(_TICK_SECONDS)
+            self._process.busy.clear()
+            self.look_after()
+
+    def look_after(self) -> None:
+        """One round."""
+        for drain in list(self._process.drains):
+            if drain.holdings:
+                self._process.busy.set()
+            try:
+                drain.look_after()
+            except (DatabaseError, InterfaceError) as error:
+                logger.warning("caretaker: the database does not answer: %s", error)
+                close_old_connections()
+                time.sleep(1.0)
+            except Exception:
+                logger.exception("caretaker failed")
+
+
+class Watchdog(threading.Thread):
+    """Ends the process when it has to end. Asks the database nothing before that."""
+
+    def __init__(self, process: Process, *, leave: Callable[[int], None] = os._exit) -> None:
+        super().__init__(name="watchdog", daemon=True)
+        self._process = process
+        self._exit = leave
+        self._arm_at = 0.0
+        self._idle_since = 0.0
+
+    def run(self) -> None:
+        while True:
+            time.sleep(_TICK_SECONDS if self._process.busy.is_set() else _IDLE_SECONDS)
+            self._arm()
+            self.look()
+
+    def look(self) -> None:
+        """One look at the clock."""
+        now = time.monotonic()
+        for drain in list(self._process.drains):
+            current = drain.current
+            if current is not None and now > current.hard_end + MARGIN_SECONDS:
+                logger.error(
+                    "job %d of type %s runs past its hard end; its process ends",
+                    current.job.id,
+                    current.job.type,
+                )
+                self._end(STUCK)
+                return
+        if not self._process.stopping:
+            return
+        if not self._process.drains:
+            # Its pool may be reading the result of the drain; killed then, it would lock the pool.
+            self._idle_since = self._idle_since or now
+            if self._process.terminated and now - self._idle_since > _PARTING_SECONDS:
+                self._end(0)
+        elif now - self._process.stopping_since > conf.JOB_STOP_SECONDS:
+            logger.warning("handlers go on %d s after the stop", conf.JOB_STOP_SECONDS)
+            self._end(0)
+
+    def _arm(self) -> None:
+        """Put off the end that comes when this thread is not let run any more."""
+        now = time.monotonic()
+        if now >= self._arm_at:
+            self._arm_at = now + _ARM_SECONDS
+            with suppress(AttributeError, OSError, ValueError):
+                faulthandler.dump_traceback_later(
+                    _SEIZED_SECONDS, exit=True, file=sys.__stderr__ or sys.stderr
+                )
+
+    def _end(self, code: int) -> None:
+        self._process.stop()
+        self._await_others()
+        # In a thread: a database that does not answer must not keep the process.
+        last = threading.Thread(target=self._give_up, name="last", daemon=True)
+        last.start()
+        last.join(_LAST_SECONDS)
+        self._exit(code)
+
+    def _await_others(self) -> None:
+        """Leave the other handlers of the process the time that a stop leaves them."""
+        deadline = time.monotonic() + conf.JOB_STOP_SECONDS
+        while time.monotonic() < deadline and any(
+            drain.current is not None and drain.current.hard_end > time.monotonic()
+            for drain in list(self._process.drains)
+        ):
+            if time.monotonic() - self._process.stopping_since > conf.JOB_STOP_SECONDS:
+                return
+            time.sleep(_TICK_SECONDS)
+
+    def _give_up(self) -> None:
+        for drain in list(self._process.drains):
+            try:
+                drain.give_up()
+            except Exception:
+                logger.exception("what a drain held could not be settled; its leases end")
+        try:
+            self._process.leave()
+        except Exception:
+            logger.exception("the worker could not leave the register; it will be missed")

@@ -1,0 +1,156 @@
+"""A Celery worker as the place where drains run: what happens at its start, fork and end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+from celery import signals
+from django.conf import settings
+from django.db import DatabaseError, connections
+
+from apps.jobs.handlers import checks, registry
+from apps.jobs.rules.places import LANES
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.heartbeat import Heartbeat
+from apps.jobs.runner.process import Node, Process
+from apps.jobs.runner.scan import scan
+from apps.jobs.runner.watchdog import Caretaker, Watchdog
+from apps.jobs.services.types import ensure_types
+
+logger = logging.getLogger(__name__)
+
+_ACTOR = "worker"
+# The forking process has a node and no process of its own; every other has both.
+_node: Node | None = None
+_process: Process | None = None
+
+
+class CannotStart(SystemExit):
+    """What has to be put right before this worker can start, in words."""
+
+    def __init__(self, reason: str) -> None:
+        logger.critical(reason)
+        print(reason, file=sys.__stderr__, flush=True)
+        super().__init__(1)
+
+
+def drain(lane: str) -> int:
+    """Run a drain of the lane in this process until it is not needed; how many jobs it ran."""
+    if _process is None or lane not in _process.node.lanes:
+        # A worker without lanes was given a message that is not for it.
+        return 0
+    return Drain(_process, lane, summon=scan).run()
+
+
+def verify() -> None:
+    """Stop the start with words when handlers are wrong, and make the types that they lack."""
+    problems = checks.problems()
+    if problems:
+        raise CannotStart("\n".join(problems))
+    make_types()
+
+
+def make_types() -> None:
+    """Make a job type for each handler that has none."""
+    handlers = registry.known.handlers
+    ensure_types(handlers, {name: entry.settings for name, entry in handlers.items()}, actor=_ACTOR)
+
+
+def start_process(node: Node) -> Process:
+    """Make this process a worker: its row, its heartbeat, its watchdog."""
+    global _process
+    _process = Process(node)
+    for thread in (Heartbeat(_process), Caretaker(_process), Watchdog(_process)):
+        thread.start()
+    return _process
+
+
+@signals.celeryd_after_setup.connect
+def _set_up(instance: Any, **_: Any) -> None:
+    global _node
+    queues = set(instance.app.amqp.queues.consume_from)
+    lanes = sorted(queues & set(LANES))
+    if not lanes:
+        return
+    places = instance.concurrency
+    if queues - set(LANES):
+        # One place is left to what else it does: drains do not end by themselves.
+        places -= 1
+    if places < 1:
+        raise CannotStart(
+            "A worker of one place cannot serve other queues beside fast and slow; give it "
+            "--concurrency 2, or start one worker with -Q fast,slow and one with -Q sweeps."
+        )
+    forks = "prefork" in instance.pool_cls.__module__
+    if forks and not settings.REDIS_URL:
+        # Their pool hands out messages under locks that a process killed in its handler may keep.
+        raise CannotStart(
+            "Forked workers need Redis as their broker: set REDIS_URL, or start this worker with "
+            "--pool threads."
+        )
+    try:
+        verify()
+    except DatabaseError as error:
+        raise CannotStart(f"The database does not answer: {error}") from error
+    finally:
+        connections.close_all()
+    _node = Node(instance.hostname, lanes, places, forks)
+    if not forks:
+        start_process(_node)
+
+
+@signals.worker_process_init.connect
+def _forked(**_: Any) -> None:
+    if _node is None:
+        return
+    process = start_process(_node)
+
+    def stop(number: int, _frame: object) -> None:
+        # The parent ends it so, and so does whoever signals the whole group.
+        process.terminated = True
+        process.stop()
+        if not process.drains:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+@signals.worker_ready.connect
+def _listen(**_: Any) -> None:
+    """Hear of a stop before Celery does: at SIGQUIT it first waits for its tasks, and drains do
+    not end by themselves."""
+    if _node is None or threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        before = signal.getsignal(number)
+
+        def stop(number: int, frame: FrameType | None, before: Any = before) -> None:
+            _stopping()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(number, stop)
+
+
+@signals.worker_shutting_down.connect
+def _stopping(**_: Any) -> None:
+    if _node is not None:
+        _node.flag[0] = 1
+
+
+@signals.worker_process_shutdown.connect
+@signals.worker_shutdown.connect
+def _ended(**_: Any) -> None:
+    if _process is None:
+        return
+    try:
+        _process.leave()
+    except DatabaseError as error:
+        logger.warning("the worker could not leave the register: %s", error)

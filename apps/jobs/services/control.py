@@ -1,0 +1,298 @@
+"""What operators do to a job: one arrow of rules/transitions, one guarded UPDATE, one entry in the
+journal. Where there is no arrow the answer is Conflict, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+
+from apps.common import clock
+from apps.common.conf import conf
+from apps.common.db import transactional
+from apps.common.errors import Conflict, FieldError, Invalid, NotFound
+from apps.common.json_rules import check_json
+from apps.common.json_schema import check_params
+from apps.jobs import wakeup
+from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
+from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.submission import instant_faults, number_faults, unique_key
+from apps.jobs.services.twins import open_twins
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
+_ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
+_MS = timedelta(milliseconds=1)
+
+
+def find_job(number: int, *, bound: Collection[str] | None = None) -> Job:
+    """The job of that number; NotFound when unknown or outside the types in `bound`."""
+    jobs = Job.objects.filter(pk=number)
+    if bound is not None:
+        jobs = jobs.filter(type__in=bound)
+    job = jobs.first() if number < 2**63 else None
+    if job is None:
+        raise NotFound(f"There is no job {number}.")
+    return job
+
+
+@transactional
+def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
+    """Take a job back: a waiting one at once, a running one when its worker notices.
+
+    With `force` a running one is cancelled now and its worker fenced off, whose result then counts
+    no more. Asking a running one twice changes nothing.
+    """
+    now, current = clock.now(), _locked(job)
+    if current.status != t.RUNNING:
+        changes = {"status": t.CANCELLED, "finished_at": now, **_ENDED}
+        return _move(current, "cancel", changes, "cancelled", now, actor, reason)
+    if not force:
+        if not current.cancel_requested:
+            changes = {"cancel_requested": True}
+            _move(current, "request_cancel", changes, "cancel_requested", now, actor, reason)
+        return current
+    held_at = current.held_at or now
+    changes = {
+        "status": t.CANCELLED,
+        "finished_at": now,
+        "last_end": t.END_CANCELLED,
+        "lease_token": "",
+        "lease_until": None,
+        "hard_end_at": None,
+        "cancel_requested": False,
+        **_ENDED,
+    }
+    # This ends an attempt, so the entry has what every end of an attempt has.
+    attempt = {
+        "attempt": current.attempts,
+        "worker": current.worker,
+        "host": current.host,
+        "wait_ms": max(0, (held_at - current.run_at) // _MS),
+        "run_ms": max(0, (now - held_at) // _MS),
+        "data": {"held_at": held_at.isoformat(), "hold": current.holds, "forced": True},
+    }
+    return _move(current, "force_cancel", changes, "cancelled", now, actor, reason, **attempt)
+
+
+@transactional
+def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
+    """Let a finished job run again at once, its attempts counted anew, from its last checkpoint.
+
+    With `host` only a worker there takes it; that has to be the host of a registered worker.
+    Conflict while a unique twin is open.
+    """
+    now, current = clock.now(), _locked(job)
+    if host:
+        _check_host(current, host)
+    changes: dict[str, Any] = {
+        "status": t.READY,
+        "attempts": 0,
+        "run_at": now,
+        "expected_at": now,
+        "order_key": _place(now, current.priority, 0),
+        "finished_at": None,
+        "cancel_requested": False,
+        "progress": None,
+        "result": None,
+        "affinity_host": host,
+        "affinity_until": None,
+    }
+    if current.is_unique and t.is_legal("retry", current.status):
+        changes["unique_key"] = unique_key(current.type, current.key)
+        if twin := open_twins([changes["unique_key"]]).get(changes["unique_key"]):
+            raise Conflict(
+                f"Job {twin.id}, of type {current.type} and with the key {current.key} as well, is "
+                "open; cancel that one or let it end."
+            )
+    told = {"data": {"host": host}} if host else {}
+    _move(current, "retry", changes, "retried", now, actor, reason, **told)
+    wakeup.announce()
+    return current
+
+
+@transactional
+def run_now(*, job: Job, actor: str, reason: str) -> Job:
+    """Let a waiting job run without waiting for its time; one that is ready loses no place.
+
+    Its expiry counts from now.
+    """
+    now, current = clock.now(), _locked(job)
+    changes = {
+        "status": t.READY,
+        "run_at": min(now, current.run_at),
+        "expected_at": now,
+        "order_key": min(current.order_key, _place(now, current.priority, 0)),
+    }
+    _move(current, "run_now", changes, "run_now", now, actor, reason)
+    wakeup.announce()
+    return current
+
+
+@transactional
+def mark_done(*, job: Job, actor: str, reason: str) -> Job:
+    """Count a job as succeeded that was done by other means, or need not be done."""
+    now, current = clock.now(), _locked(job)
+    changes = {"status": t.SUCCEEDED, "finished_at": now, **_ENDED}
+    return _move(current, "mark_done", changes, "marked_done", now, actor, reason)
+
+
+@transactional
+def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reason: str) -> Job:
+    """Change a waiting job: run_at, priority, max_attempts, context, affinity_host.
+
+    A job without an attempt left by its new maximum ends as failed. Conflict when the version is no
+    longer current; equal values change nothing.
+    """
+    now, current = clock.now(), _locked(job)
+    if current.version != version:
+        raise Conflict(
+            f"Job {current.pk} was changed since you read it (version {version}, now "
+            f"{current.version}); read it again and repeat your change."
+        )
+    _demand_arrow(current, "edit")
+    _check_edit(current, changes, now)
+    before = {name: getattr(current, name) for name in EDITABLE}
+    changed = {name: value for name, value in changes.items() if value != before[name]}
+    if not changed:
+        return current
+    told = {
+        "data": {
+            "before": {name: _wire(before[name]) for name in changed},
+            "after": {name: _wire(value) for name, value in changed.items()},
+        }
+    }
+    if changed.get("max_attempts", current.max_attempts) <= current.attempts:
+        changed |= {"status": t.FAILED, "finished_at": now, **_ENDED}
+        changed["memo"] = f"{current.attempts} of {changed['max_attempts']} attempts are used"
+        return _move(current, "give_up", changed, "edited", now, actor, reason, **told)
+    if "run_at" in changed:
+        changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)
+        changed["status"] = t.SCHEDULED if changed["run_at"] > now else t.READY
+    if not changed.keys().isdisjoint({"run_at", "priority"}):
+        changed["order_key"] = _place(
+            changed.get("run_at", current.run_at),
+            changed.get("priority", current.priority),
+            current.attempts,
+        )
+    if "affinity_host" in changed:
+        changed["affinity_until"] = None
+    _move(current, "edit", changed, "edited", now, actor, reason, **told)
+    wakeup.announce()
+    return current
+
+
+# --- the steps ----------------------------------------------------------------------------------
+def _locked(job: Job) -> Job:
+    """The row as it is now, which nobody moves before this transaction ends."""
+    current = Job.objects.select_for_update().filter(pk=job.pk).first()
+    if current is None:
+        raise NotFound(f"There is no job {job.pk} any more.")
+    return current
+
+
+def _demand_arrow(job: Job, arrow: str) -> None:
+    if not t.is_legal(arrow, job.status):
+        sources = " or ".join(t.sources(arrow))
+        raise Conflict(f"Job {job.pk} is {job.status}; only while {sources} is that possible.")
+
+
+def _move(
+    job: Job,
+    arrow: str,
+    changes: Mapping[str, Any],
+    event: str,
+    now: datetime,
+    actor: str,
+    reason: str,
+    **told: Any,
+) -> Job:
+    """Take the arrow: the locked row and its object get the changes, the journal its entry."""
+    _demand_arrow(job, arrow)
+    if not reason.strip():
+        raise Invalid.field("reason", "Say why; the job's timeline shows it.")
+    moved = Job.objects.filter(pk=job.pk, status=job.status, version=job.version).update(
+        **changes, version=F("version") + 1
+    )
+    if not moved:
+        raise Conflict(f"Job {job.pk} was changed by somebody else just now; look at it again.")
+    from_state = job.status
+    for name, value in changes.items():
+        setattr(job, name, value)
+    job.version += 1
+    entry = journal.Entry(
+        at=now,
+        source=Source.JOB,
+        subject_id=job.pk,
+        event=event,
+        from_state=from_state,
+        to_state=job.status,
+        type_or_task=job.type,
+        actor=actor,
+        reason=reason,
+        trace_id=job.trace_id,
+        **told,
+    )
+    journal.write([entry])
+    return job
+
+
+def _place(base: datetime, priority: int, attempts: int) -> int:
+    return order_key(
+        base, priority=priority, attempts=attempts, weight_ms=conf.JOB_PRIORITY_WEIGHT_MS
+    )
+
+
+def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
+    errors = list(_faults(changes, now))
+    if errors:
+        raise Invalid(" ".join(error.message for error in errors), errors=errors)
+    if "context" in changes:
+        check_json(changes["context"], field="context")
+        schema = JobType.objects.filter(name=job.type).values_list("params_schema", flat=True)
+        check_params(schema.first() or None, changes["context"], field="context")
+    if changes.get("affinity_host"):
+        _check_host(job, changes["affinity_host"], field="affinity_host")
+
+
+def _faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    for name in sorted(changes.keys() - set(EDITABLE)):
+        yield FieldError(name, "invalid", f"{name} of a job cannot be changed.")
+    if "run_at" in changes:
+        yield from instant_faults("run_at", changes["run_at"], now)
+    if "priority" in changes:
+        yield from number_faults("priority", changes["priority"], LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    if "max_attempts" in changes:
+        yield from number_faults("max_attempts", changes["max_attempts"], *RANGES["max_attempts"])
+    if "context" in changes and not isinstance(changes["context"], dict):
+        yield FieldError("context", "invalid", "The context must be a JSON object; write {…}.")
+
+
+def _check_host(job: Job, host: str, *, field: str = "host") -> None:
+    """Invalid unless a worker is registered on the host and the type allows it."""
+    known = sorted(
+        Worker.objects.exclude(state=Worker.State.GONE)
+        .order_by()
+        .values_list("host", flat=True)
+        .distinct()[:100]
+    )
+    if host not in known:
+        raise Invalid.field(
+            field,
+            f"No worker is registered on a host {host[:60]!r}; "
+            f"choose one of: {', '.join(known) or 'none is registered'}.",
+        )
+    allowed = JobType.objects.filter(name=job.type).values_list("allowed_hosts", flat=True).first()
+    if allowed and host not in allowed:
+        raise Invalid.field(
+            field, f"Jobs of type {job.type} run on these hosts only: {', '.join(allowed)}."
+        )
+
+
+def _wire(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,221 @@
+"""How attempts end, whoever tells of it: rows by one statement a group, the journal by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from apps.common.conf import conf
+from apps.common.db import exclusive_lock, fetch, instant, marks, table, update_rows
+from apps.jobs.models import Job, TypeState
+from apps.jobs.rules import outcome
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import order_key
+from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.services.protection import count_ends
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+_MS = timedelta(milliseconds=1)
+
+
+class RunningRow(NamedTuple):
+    """What is read of a job, locked, to end its attempt; `held_at` belongs to its latest hold.
+
+    `is_overdue`: the lease is over; `is_timed_out`: the hard end is, too.
+    """
+
+    id: int
+    type: str
+    status: str
+    stage: str
+    priority: int
+    attempts: int
+    max_attempts: int
+    holds: int
+    last_end: str
+    token: str
+    worker: str
+    host: str
+    cancel_requested: bool
+    trace_id: str
+    run_at: datetime
+    expected_at: datetime
+    held_at: datetime
+    is_overdue: bool
+    is_timed_out: bool
+
+    @property
+    def facts(self) -> outcome.Running:
+        return outcome.Running(
+            attempts=self.attempts,
+            max_attempts=self.max_attempts,
+            run_at=self.run_at,
+            expected_at=self.expected_at,
+            host=self.host,
+            cancel_requested=self.cancel_requested,
+        )
+
+
+@dataclass(slots=True)
+class End:
+    """The end of one attempt: how, and what the worker says of it."""
+
+    row: RunningRow
+    ending: outcome.Ending
+    result: Any = None
+    memo: str = ""
+    error: str = ""
+    # Only at the end of a stage: the next one, and what changes with it.
+    stage: str | None = None
+    context: Any = None
+    priority: int | None = None
+    reason: str = ""
+
+
+_READ = (
+    "id, type, status, stage, priority, attempts, max_attempts, holds, last_end, lease_token, "
+    "worker, host, cancel_requested, trace_id, run_at, expected_at, held_at"
+)
+MOST_MEMO = 2000
+
+
+def lock_rows(ids: Iterable[int], *, now: datetime) -> dict[int, RunningRow]:
+    """The jobs of these ids, locked in the order of ids for the rest of the transaction."""
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    rows = fetch(
+        f"SELECT {_READ}, COALESCE(lease_until <= %s, 0), COALESCE(hard_end_at <= %s, 0) "  # noqa: S608
+        f"FROM {table(Job)} WHERE id IN ({marks(len(wanted))}) ORDER BY id" + exclusive_lock(),
+        [now, now, *wanted],
+    )
+    return {
+        row[0]: RunningRow._make(
+            [*row[:14], *map(instant, row[14:17]), bool(row[17]), bool(row[18])]
+        )
+        for row in rows
+    }
+
+
+def end_all(
+    ends: Sequence[End],
+    *,
+    policies: Mapping[str, TypePolicy],
+    states: Mapping[str, TypeState],
+    now: datetime,
+    forget_token: bool = False,
+) -> dict[int, str]:
+    """End the attempts of locked, running rows; returns the status of each job after it.
+
+    `states` are the locked ones of types with a breaker. `forget_token` makes every later report
+    of the attempts a stale one.
+    """
+    groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    entries, statuses = [], dict[int, str]()
+    for end in ends:
+        row = end.row
+        after = outcome.next_of(
+            row.facts,
+            end.ending,
+            policies[row.type],
+            now,
+            chance=random.random(),  # noqa: S311
+        )
+        changes = _changes(end, after, now)
+        if forget_token:
+            changes["lease_token"] = ""
+        groups.setdefault((end.ending.end, after.status), {})[row.id] = changes
+        entries.append(_entry(end, after, now))
+        statuses[row.id] = after.status
+    for rows in groups.values():
+        update_rows(Job, rows, guard="status = %s", parameters=[t.RUNNING], raised=["version"])
+    journal.write(entries)
+    if states:
+        count_ends(
+            policies,
+            states,
+            (
+                (end.row.type, end.ending.end in (t.END_FAILED, *outcome.LOSSES))
+                for end in ends
+                if end.ending.end not in (t.END_RELEASED, t.END_CANCELLED)
+            ),
+            now,
+        )
+    return statuses
+
+
+def _changes(end: End, after: outcome.Next, now: datetime) -> dict[str, Any]:
+    """The columns of the row after the attempt, alike for all that end alike."""
+    changes: dict[str, Any] = {
+        "status": after.status,
+        "last_end": outcome.kept_end(end.row.last_end, end.ending.end),
+        "lease_until": None,
+        "hard_end_at": None,
+        "memo": (end.memo or last_line(end.error))[:MOST_MEMO],
+    }
+    if after.is_final:
+        changes |= {"unique_key": None, "finished_at": now, "cancel_requested": False}
+        if after.status == t.SUCCEEDED:
+            changes["result"] = end.result
+        return changes
+    priority = end.row.priority if end.priority is None else end.priority
+    changes |= {
+        "attempts": after.attempts,
+        "run_at": after.run_at,
+        "affinity_host": after.affinity_host,
+        "affinity_until": after.affinity_until,
+        "order_key": order_key(
+            after.run_at,
+            priority=priority,
+            attempts=after.attempts,
+            weight_ms=conf.JOB_PRIORITY_WEIGHT_MS,
+        ),
+    }
+    if end.ending.end == t.END_STAGE_DONE:
+        changes |= {
+            "stage": end.stage,
+            "priority": priority,
+            "checkpoint": None,
+            "sequence": 0,
+            "progress": None,
+        }
+        if end.context is not None:
+            changes["context"] = end.context
+    return changes
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that names the error."""
+    lines = error.strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _entry(end: End, after: outcome.Next, now: datetime) -> journal.Entry:
+    row = end.row
+    data: dict[str, Any] = {"held_at": row.held_at.isoformat(), "hold": row.holds}
+    if row.stage:
+        data["stage"] = row.stage
+    if not after.is_final:
+        data["run_at"] = after.run_at.isoformat()
+    return journal.Entry(
+        at=now,
+        source=Source.JOB,
+        subject_id=row.id,
+        event=end.ending.end,
+        from_state=t.RUNNING,
+        to_state=after.status,
+        attempt=row.attempts,
+        type_or_task=row.type,
+        worker=row.worker,
+        host=row.host,
+        reason=end.reason or after.why,
+        wait_ms=max(0, (row.held_at - row.run_at) // _MS),
+        run_ms=max(0, (now - row.held_at) // _MS),
+        error=end.error,
+        data=data,
+        trace_id=row.trace_id,
+    )

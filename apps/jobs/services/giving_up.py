@@ -1,0 +1,83 @@
+"""Ending waiting jobs that must not run any more: no attempt is left, or they are too old."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from apps.common import clock
+from apps.common.db import transactional, update_rows
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.services.ending import RunningRow, lock_rows
+from apps.jobs.services.peek import first_ready
+from apps.jobs.services.policies import policies_of
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+SWEEP = "jobs.give_up"
+MOST_LOOKED_AT = 200
+
+
+def give_up_worn(*, until: datetime) -> int:
+    """Give up what stands first of each type and must not run any more; returns how many.
+
+    A hold does so with what it meets; this is for types that nobody holds, paused ones for example.
+    """
+    policies = policies_of()
+    given_up = 0
+    for policy in policies.values():
+        while (now := clock.now()) < until:
+            ready = first_ready([(policy, MOST_LOOKED_AT)], [""])[policy.name]
+            worn = [candidate.id for candidate in ready if candidate.is_over(policy, now)]
+            done = give_up(ids=worn, policies=policies, now=now) if worn else 0
+            given_up += done
+            if done < MOST_LOOKED_AT:
+                break
+    return given_up
+
+
+@transactional
+def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: datetime) -> int:
+    """End those of the jobs as failed that wait although they may not run; returns how many."""
+    reasons = {
+        row.id: (row, reason)
+        for row in lock_rows(ids, now=now).values()
+        if row.status in t.sources("give_up") and (reason := _why(row, policies.get(row.type), now))
+    }
+    changed = {
+        "status": t.FAILED,
+        "unique_key": None,
+        "finished_at": now,
+        "affinity_host": "",
+        "affinity_until": None,
+    }
+    rows = {number: {**changed, "memo": reason} for number, (_, reason) in reasons.items()}
+    update_rows(Job, rows, raised=["version"])
+    journal.write(
+        [
+            journal.Entry(
+                at=now,
+                source=Source.JOB,
+                subject_id=row.id,
+                event="gave_up",
+                from_state=row.status,
+                to_state=t.FAILED,
+                type_or_task=row.type,
+                reason=reason,
+                trace_id=row.trace_id,
+            )
+            for row, reason in reasons.values()
+        ]
+    )
+    return len(rows)
+
+
+def _why(row: RunningRow, policy: TypePolicy | None, now: datetime) -> str:
+    if row.attempts >= row.max_attempts:
+        return f"{row.attempts} of {row.max_attempts} attempts are used"
+    expiry = policy.expires_at(row.expected_at) if policy else None
+    if expiry is not None and now >= expiry:
+        return f"it expired, being expected at {row.expected_at:%Y-%m-%d %H:%M:%S} UTC"
+    return ""

@@ -1,0 +1,284 @@
+"""Hold: take due jobs under a lease. Peek in index order, then one guarded UPDATE per type."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError
+
+from apps.common import clock
+from apps.common.db import (
+    execute,
+    fetch,
+    instant,
+    is_retryable,
+    marks,
+    table,
+    transactional,
+)
+from apps.jobs.models import Job, JobType
+from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.transitions import READY, RUNNING
+from apps.jobs.rules.turns import shares
+from apps.jobs.services.giving_up import give_up
+from apps.jobs.services.peek import Candidate, first_ready, with_work
+from apps.jobs.services.policies import forget_policies, near_policies_of, policies_of
+from apps.jobs.services.promote import promote_due
+from apps.jobs.services.protection import Gate
+
+logger = logging.getLogger(__name__)
+
+# Somebody else may take all that was peeked at; then it is worth looking again, but not for ever.
+MOST_LOOKS = 4
+# While there is always something ready, what falls due is promoted so often.
+PROMOTION_SECONDS = 1.0
+# One hold does not clear away more worn jobs than that; the next one goes on.
+MOST_CLEARED = 2000
+
+
+class Holder(NamedTuple):
+    """Who holds: the name of a worker and of its host."""
+
+    name: str
+    host: str
+
+
+class HeldJob(NamedTuple):
+    """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
+
+    `alone`: it may be what killed the worker before, so nothing else should run beside it.
+    """
+
+    id: int
+    type: str
+    key: str
+    user_id: str
+    context: Any
+    stage: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    holds: int
+    last_end: str
+    checkpoint: Any
+    sequence: int
+    progress: int | None
+    trace_id: str
+    run_at: datetime
+    created_at: datetime
+    token: str
+    held_at: datetime
+    lease_until: datetime
+    hard_end_at: datetime
+    alone: bool
+
+
+def hold(
+    *,
+    holder: Holder,
+    types: Collection[str],
+    limit: int,
+    turn: int = 0,
+    batch: Mapping[str, int] | None = None,
+) -> list[HeldJob]:
+    """At most `limit` jobs of these types, now running under a new token of this worker.
+
+    Types share the places by weight, `turn` deciding who gets what does not divide; of each at most
+    its `batch_limit`, or fewer by `batch`. A suspect comes alone, with `alone` set. An empty list
+    means that nothing is due, or all of it paused, limited, meant for other hosts or just taken.
+    """
+    promoted = _promote_now_and_then()
+    looks = cleared = 0
+    while looks < MOST_LOOKS and cleared < MOST_CLEARED:
+        now = clock.now()
+        policies = {
+            name: policy
+            for name, policy in near_policies_of(types).items()
+            if policy.serves(holder.host) and not policy.is_paused(now)
+        }
+        claim = _Claim(holder, policies, now)
+        try:
+            peeked = claim.peek(limit, turn + looks, batch or {})
+            held = claim.take(peeked)
+        except DatabaseError as error:
+            if not is_retryable(error):
+                raise
+            logger.info("hold: a lock was lost, look %d", looks + 1)
+            looks += 1
+            continue
+        if held:
+            return held
+        if not (peeked or claim.given_up):
+            if promoted or not promote_due():
+                return []
+            promoted = True
+            continue
+        if not claim.given_up:
+            # Somebody else was faster, or a type is not any more what it is thought to be.
+            forget_policies()
+            looks += 1
+        # What stood in front is gone now: that is progress, and what is behind it may be good.
+        cleared += claim.given_up
+    return []
+
+
+_promote_at = 0.0
+
+
+def _promote_now_and_then() -> bool:
+    """Promote what is due if this process has not done so for a while; whether it did.
+
+    The sweep does so every second, and a hold that finds nothing ready does, too.
+    """
+    global _promote_at
+    now = time.monotonic()
+    if now < _promote_at:
+        return False
+    _promote_at = now + PROMOTION_SECONDS
+    promote_due()
+    return True
+
+
+def due_types(types: Collection[str]) -> set[str]:
+    """Those of the types that have a job ready for any host, and are not paused: one probe each."""
+    now = clock.now()
+    policies = policies_of(types)
+    return with_work([n for n, p in policies.items() if not p.is_paused(now)], hosts=None)
+
+
+class _Claim:
+    """One try to hold: whose, of what, at what instant."""
+
+    def __init__(self, holder: Holder, policies: Mapping[str, TypePolicy], now: datetime) -> None:
+        self.holder = holder
+        self.policies = policies
+        self.now = now
+        self.hosts = [""] if not holder.host else ["", holder.host]
+        self.given_up = 0
+
+    def peek(self, limit: int, turn: int, batch: Mapping[str, int]) -> list[Candidate]:
+        """What could be held now, in order; plain reads that lock nothing."""
+        names = sorted(self.policies)
+        if len(names) > 1:
+            names = sorted(with_work(names, self.hosts))
+        weights = {name: self.policies[name].weight for name in names}
+        lists = []
+        for name, places in shares(limit, weights, turn=turn).items():
+            policy = self.policies[name]
+            most = min(places, policy.batch_limit, batch.get(name, places))
+            lists.append((policy, max(1, most)))
+        return self._chosen(first_ready(lists, self.hosts), turn)
+
+    def _chosen(self, found: dict[str, list[Candidate]], turn: int) -> list[Candidate]:
+        """Each type's candidates up to its first suspect; or one suspect alone, when its type has
+        the turn."""
+        over = [
+            c for cs in found.values() for c in cs if c.is_over(self.policies[c.type], self.now)
+        ]
+        if over:
+            self.given_up += give_up(ids=[c.id for c in over], policies=self.policies, now=self.now)
+            gone = {c.id for c in over}
+            found = {name: [c for c in cs if c.id not in gone] for name, cs in found.items()}
+        names = [name for name, candidates in found.items() if candidates]
+        if not names:
+            return []
+        # Whose turn it is comes first: what stands behind a long job may be given back.
+        first = turn % len(names)
+        names = names[first:] + names[:first]
+        heads = [found[name][0] for name in names]
+        favourite = heads[0]
+        if favourite.is_suspect or all(head.is_suspect for head in heads):
+            return [favourite]
+        return [candidate for name in names for candidate in _before_suspect(found[name])]
+
+    def take(self, peeked: list[Candidate]) -> list[HeldJob]:
+        """Those of the candidates that nobody took meanwhile, held."""
+        if not peeked:
+            return []
+        limited = sorted({c.type for c in peeked if self.policies[c.type].is_limited})
+        return self._take_limited(peeked, limited) if limited else self._take(peeked)
+
+    @transactional
+    def _take_limited(self, peeked: list[Candidate], limited: list[str]) -> list[HeldJob]:
+        gate = Gate.lock([self.policies[name] for name in limited], self.now)
+        held = self._take(gate.let_through(peeked))
+        gate.count(job.type for job in held)
+        return held
+
+    def _take(self, candidates: list[Candidate]) -> list[HeldJob]:
+        if not candidates:
+            return []
+        token = secrets.token_hex(16)
+        ids: dict[str, list[int]] = {}
+        for candidate in candidates:
+            ids.setdefault(candidate.type, []).append(candidate.id)
+        if not sum(self._update(token, self.policies[name], ids[name]) for name in sorted(ids)):
+            return []
+        rows = _held_rows([c.id for c in candidates], token)
+        alone = len(candidates) == 1 and candidates[0].is_suspect
+        return [self._held(rows[c.id], token, alone) for c in candidates if c.id in rows]
+
+    def _held(self, row: tuple[Any, ...], token: str, alone: bool) -> HeldJob:
+        values = list(row)
+        values[4] = json.loads(values[4])
+        values[11] = None if values[11] is None else json.loads(values[11])
+        values[15:] = [instant(values[15]), instant(values[16])]
+        policy = self.policies[values[1]]
+        hard_end = self.now + policy.max_processing
+        lease = min(self.now + policy.lease, hard_end)
+        return HeldJob._make([*values, token, self.now, lease, hard_end, alone])
+
+    def _update(self, token: str, policy: TypePolicy, ids: list[int]) -> int:
+        hard_end = self.now + policy.max_processing
+        ids = sorted(ids)
+        return execute(
+            f"UPDATE {table(Job)} SET status = %s, attempts = attempts + 1, holds = holds + 1, "  # noqa: S608
+            "version = version + 1, held_at = %s, started_at = COALESCE(started_at, %s), "
+            "lease_token = %s, lease_until = %s, hard_end_at = %s, worker = %s, host = %s, "
+            "affinity_host = '', affinity_until = NULL "
+            f"WHERE id IN ({marks(len(ids))}) AND status = %s AND attempts < max_attempts "
+            f"AND affinity_host IN ({marks(len(self.hosts))}) "
+            f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
+            [
+                RUNNING,
+                self.now,
+                self.now,
+                token,
+                min(self.now + policy.lease, hard_end),
+                hard_end,
+                self.holder.name,
+                self.holder.host,
+                *ids,
+                READY,
+                *self.hosts,
+                policy.name,
+                policy.version,
+            ],
+        )
+
+
+def _before_suspect(candidates: list[Candidate]) -> Iterable[Candidate]:
+    for candidate in candidates:
+        if candidate.is_suspect:
+            return
+        yield candidate
+
+
+_HELD = (
+    "id, type, `key`, user_id, context, stage, priority, attempts, max_attempts, holds, last_end, "
+    "checkpoint, sequence, progress, trace_id, run_at, created_at"
+)
+
+
+def _held_rows(ids: list[int], token: str) -> dict[int, tuple[Any, ...]]:
+    rows = fetch(
+        f"SELECT {_HELD} FROM {table(Job)} WHERE id IN ({marks(len(ids))}) AND lease_token = %s",  # noqa: S608
+        [*sorted(ids), token],
+    )
+    return {row[0]: row for row in rows}

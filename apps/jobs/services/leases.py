@@ -1,0 +1,141 @@
+"""Leases under way: renewing them, and keeping checkpoints and progress."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from apps.common import clock
+from apps.common.db import execute, fetch, instant, marks, table, transactional
+from apps.common.errors import Invalid, LeaseLost
+from apps.common.json_rules import check_json
+from apps.jobs.models import Job
+from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.transitions import RUNNING
+from apps.jobs.services.policies import policies_of
+
+
+class Renewed(NamedTuple):
+    """A lease after a sign of life; not `ok` means that the job is somebody else's now."""
+
+    ok: bool
+    lease_until: datetime | None = None
+    cancel_requested: bool = False
+
+
+LOST = Renewed(False)
+
+
+@transactional
+def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
+    """Renew the leases of these jobs and tokens, up to the hard end of each; by job.
+
+    An attempt past its hard end is not renewed: its lease is lost.
+    """
+    if not leases:
+        return {}
+    now = clock.now()
+    tokens = dict(leases)
+    ids = sorted(tokens)
+    rows = fetch(
+        f"SELECT id, type, lease_token, hard_end_at, cancel_requested FROM {table(Job)} "  # noqa: S608
+        f"WHERE id IN ({marks(len(ids))}) AND status = %s",
+        [*ids, RUNNING],
+    )
+    policies = policies_of({row[1] for row in rows})
+    answers = dict.fromkeys(ids, LOST)
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, type_, token, hard_end, cancel_requested in rows:
+        policy, hard_end = policies.get(type_), instant(hard_end)
+        if policy is None or token != tokens[number] or hard_end <= now:
+            continue
+        until = min(now + policy.lease, hard_end)
+        answers[number] = Renewed(True, until, bool(cancel_requested))
+        groups.setdefault((type_, token), []).append(number)
+    for (type_, token), numbers in sorted(groups.items()):
+        if _extend(numbers, token, now, policies[type_]) < len(numbers):
+            held = _still_held(numbers, token)
+            answers.update((number, LOST) for number in numbers if number not in held)
+    return answers
+
+
+def _extend(numbers: list[int], token: str, now: datetime, policy: TypePolicy) -> int:
+    # The earlier of two instants: MIN in SQLite, where LEAST is unknown.
+    least = "LEAST" if connection.vendor == "mysql" else "MIN"
+    return execute(
+        f"UPDATE {table(Job)} SET lease_until = {least}(%s, hard_end_at) "  # noqa: S608
+        f"WHERE id IN ({marks(len(numbers))}) AND status = %s AND lease_token = %s",
+        [now + policy.lease, *numbers, RUNNING, token],
+    )
+
+
+def _still_held(numbers: list[int], token: str) -> set[int]:
+    rows = fetch(
+        f"SELECT id FROM {table(Job)} WHERE id IN ({marks(len(numbers))}) "  # noqa: S608
+        "AND status = %s AND lease_token = %s",
+        [*numbers, RUNNING, token],
+    )
+    return {row[0] for row in rows}
+
+
+@transactional
+def checkpoint(
+    *, job: int, token: str, data: Any, sequence: int, progress: int | None = None
+) -> Renewed:
+    """Keep where the handler would go on, and move the lease and the hard end.
+
+    `sequence` grows with every checkpoint of a stage; a repeat of the last one changes nothing.
+    LeaseLost when the job is somebody else's; Invalid when the data cannot be kept.
+    """
+    check_json(data, field="checkpoint")
+    return _keep(
+        job,
+        token,
+        {"checkpoint": json.dumps(data), "sequence": sequence, **_percent(progress)},
+        sequence,
+    )
+
+
+@transactional
+def progress(*, job: int, token: str, percent: int) -> Renewed:
+    """Keep how far the handler is, 0 to 100, and move the lease and the hard end."""
+    return _keep(job, token, _percent(percent), None)
+
+
+def _percent(percent: int | None) -> dict[str, int]:
+    if percent is None:
+        return {}
+    if not 0 <= percent <= 100:
+        raise Invalid.field("progress", f"{percent} is no percentage; give 0 to 100.")
+    return {"progress": percent}
+
+
+def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) -> Renewed:
+    now = clock.now()
+    rows = fetch(
+        f"SELECT type, hard_end_at, cancel_requested, sequence FROM {table(Job)} "  # noqa: S608
+        "WHERE id = %s AND status = %s AND lease_token = %s",
+        [job, RUNNING, token],
+    )
+    policy = policies_of([rows[0][0]]).get(rows[0][0]) if rows else None
+    if policy is None or not token or instant(rows[0][1]) <= now:
+        raise LeaseLost(f"Job {job} was taken away; stop working on it.")
+    if sequence is not None and sequence < rows[0][3]:
+        raise Invalid.field(
+            "sequence", f"Checkpoint {rows[0][3]} is kept already; {sequence} comes too late."
+        )
+    hard_end = now + policy.max_processing
+    until = min(now + policy.lease, hard_end)
+    sets = ", ".join(f"{name} = %s" for name in values)
+    kept = execute(
+        f"UPDATE {table(Job)} SET {sets}, lease_until = %s, hard_end_at = %s "  # noqa: S608
+        "WHERE id = %s AND status = %s AND lease_token = %s AND sequence <= %s",
+        [*values.values(), until, hard_end, job, RUNNING, token, sequence or rows[0][3]],
+    )
+    if not kept:
+        raise LeaseLost(f"Job {job} was taken away; stop working on it.")
+    return Renewed(True, until, bool(rows[0][2]))

@@ -1,0 +1,70 @@
+"""The settings of types, as they are now or were up to a second ago."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Collection
+from typing import Any
+
+from django.db import connection
+
+from apps.common.db import fetch, instant, marks, table
+from apps.jobs.models import JobType
+from apps.jobs.rules.policy import TypePolicy
+
+_JSON = ("stages", "allowed_hosts")
+_NEEDLESS = ("params_schema", "title", "pause_reason")
+
+
+def policies_of(types: Collection[str] | None = None) -> dict[str, TypePolicy]:
+    """The policies of these types by name, unknown ones left out; of all when None."""
+    columns = ", ".join(map(connection.ops.quote_name, _columns()))
+    sql = f"SELECT {columns} FROM {table(JobType)}"  # noqa: S608
+    if types is None:
+        rows = fetch(sql)
+    else:
+        names = sorted(types)
+        rows = fetch(f"{sql} WHERE name IN ({marks(len(names))})", names) if names else []
+    return {policy.name: policy for policy in map(_policy, rows)}
+
+
+NEAR_SECONDS = 1.0
+_near: dict[frozenset[str] | None, tuple[float, dict[str, TypePolicy]]] = {}
+
+
+def near_policies_of(types: Collection[str] | None = None) -> dict[str, TypePolicy]:
+    """The policies as this process read them within the last second.
+
+    A hold says by which versions it goes when it claims, and forgets them when refused: so an edit
+    applies at the next hold. One made by SQL without a new version applies in a second.
+    """
+    names, now = None if types is None else frozenset(types), time.monotonic()
+    until, policies = _near.get(names, (0.0, {}))
+    if now >= until:
+        policies = policies_of(names)
+        _near[names] = (now + NEAR_SECONDS, policies)
+    return policies
+
+
+def forget_policies() -> None:
+    """Read them anew at the next call."""
+    _near.clear()
+
+
+@functools.cache
+def _columns() -> tuple[str, ...]:
+    return tuple(
+        str(field.column) for field in JobType._meta.concrete_fields if field.name not in _NEEDLESS
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _policy(row: tuple[Any, ...]) -> TypePolicy:
+    """Equal rows make equal policies, so most reads make none."""
+    values = dict(zip(_columns(), row, strict=True))
+    for name in _JSON:
+        values[name] = json.loads(values[name])
+    values["paused_until"] = instant(values["paused_until"])
+    return JobType(**values).policy

@@ -1,0 +1,136 @@
+"""What keeps a type within its limits, cluster-wide: most running, rate, breaker."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from apps.common.db import ensure_row, fetch, marks, table
+from apps.jobs.models import Job, TypeState
+from apps.jobs.rules import breaker, rate
+from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.transitions import RUNNING
+
+
+class OfType(Protocol):
+    @property
+    def type(self) -> str: ...
+
+
+Each = TypeVar("Each", bound=OfType)
+
+
+def lock_states(types: Iterable[str]) -> dict[str, TypeState]:
+    """The states of these types, locked for the rest of the transaction and made if need be."""
+    names = sorted(types)
+    found = _locked(names)
+    missing = [name for name in names if name not in found]
+    if missing:
+        for name in missing:
+            ensure_row(TypeState, ["type"], _untouched(name))
+        found = _locked(names)
+    return found
+
+
+def _untouched(name: str) -> dict[str, Any]:
+    fresh = TypeState(type=name)
+    return {field.attname: getattr(fresh, field.attname) for field in fresh._meta.concrete_fields}
+
+
+def _locked(names: list[str]) -> dict[str, TypeState]:
+    states = TypeState.objects.select_for_update().filter(type__in=names).order_by("type")
+    return {state.type: state for state in states}
+
+
+class Gate:
+    """The limited types of one hold, locked, and how many of each may be held now."""
+
+    def __init__(self, states: Mapping[str, TypeState], room: Mapping[str, int]) -> None:
+        self._states = states
+        self._room = dict(room)
+
+    @classmethod
+    def lock(cls, policies: Sequence[TypePolicy], now: datetime) -> Gate:
+        states = lock_states(policy.name for policy in policies)
+        running = _running([policy.name for policy in policies])
+        room = {}
+        for policy in policies:
+            state = states[policy.name]
+            state.breaker_state = breaker.at(policy.breaker, state.breaker_state, now)
+            room[policy.name] = _room(policy, state, running[policy.name], now)
+        return cls(states, room)
+
+    def let_through(self, candidates: Iterable[Each]) -> list[Each]:
+        """The candidates that the limits leave, in their order."""
+        passed = []
+        room = dict(self._room)
+        for candidate in candidates:
+            left = room.get(candidate.type)
+            if left is None:
+                passed.append(candidate)
+            elif left > 0:
+                room[candidate.type] = left - 1
+                passed.append(candidate)
+        return passed
+
+    def count(self, held: Iterable[str]) -> None:
+        """Take the tokens of what was held, by type, and keep the states."""
+        taken = Counter(held)
+        for name, state in self._states.items():
+            if state.tokens is not None:
+                state.tokens -= taken[name]
+            state.save()
+
+
+def _room(policy: TypePolicy, state: TypeState, running: int, now: datetime) -> int:
+    room: float = math.inf
+    for most in (
+        policy.max_running,
+        breaker.most_running(policy.breaker, state.breaker_state, now),
+    ):
+        if most is not None:
+            room = min(room, most - running)
+    if policy.rate_per_minute is not None:
+        state.tokens = rate.tokens_at(policy.rate_per_minute, state.tokens, state.filled_at, now)
+        state.filled_at = now
+        room = min(room, math.floor(state.tokens))
+    return max(0, int(min(room, 2**31)))
+
+
+def _running(types: list[str]) -> Counter[str]:
+    rows = fetch(
+        f"SELECT type, COUNT(*) FROM {table(Job)} WHERE status = %s "  # noqa: S608
+        f"AND type IN ({marks(len(types))}) GROUP BY type",
+        [RUNNING, *types],
+    )
+    return Counter(dict(rows))
+
+
+def count_ends(
+    policies: Mapping[str, TypePolicy],
+    states: Mapping[str, TypeState],
+    ends: Iterable[tuple[str, bool]],
+    now: datetime,
+) -> None:
+    """Tell the breakers how attempts ended: pairs of type and whether it failed.
+
+    The states were locked before the jobs, as a hold does.
+    """
+    calls, failures = Counter[str](), Counter[str]()
+    for name, failed in ends:
+        if name in states:
+            calls[name] += 1
+            failures[name] += failed
+    for name, state in states.items():
+        if calls[name]:
+            state.breaker_state = breaker.record(
+                policies[name].breaker,
+                state.breaker_state,
+                now,
+                calls=calls[name],
+                failures=failures[name],
+            )
+            state.save()

@@ -1,0 +1,76 @@
+"""Bringing the order of open jobs in line after JOB_PRIORITY_WEIGHT_MS was changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from apps.common import clock
+from apps.common.conf import conf
+from apps.common.db import exclusive_lock, fetch, instant, table, transactional, update_rows
+from apps.common.leases import load_position, save_position
+from apps.jobs.models import Job
+from apps.jobs.rules.order import order_key
+from apps.jobs.rules.transitions import READY, SCHEDULED
+
+SWEEP = "jobs.reorder"
+
+
+def reorder(*, until: datetime) -> int:
+    """Write the order of waiting jobs anew, block by block, if the weight is not the one they were
+    written with; returns how many rows changed.
+
+    What is submitted meanwhile has the new weight already. The sweep's position says how far it
+    came and for which weight, so a process that dies only repeats a block.
+    """
+    weight = conf.JOB_PRIORITY_WEIGHT_MS
+    position = load_position(SWEEP)
+    if "weight" not in position:
+        # A fresh installation: all rows have the present weight.
+        save_position(SWEEP, {"weight": weight})
+        return 0
+    if position["weight"] == weight:
+        return 0
+    if position.get("towards") != weight:
+        position = {"weight": position["weight"], "towards": weight, "after": 0}
+    changed = 0
+    while clock.now() < until:
+        last, rows = _reorder_block(int(position["after"]), weight)
+        changed += rows
+        if last is None:
+            save_position(SWEEP, {"weight": weight})
+            break
+        position["after"] = last
+        save_position(SWEEP, position)
+    return changed
+
+
+@transactional
+def _reorder_block(after: int, weight: int) -> tuple[int | None, int]:
+    """Rows after this id: the last id looked at, None at the end, and how many were changed.
+
+    Walks the primary key, so a block reads a bounded number of rows whatever their states.
+    """
+    rows: list[tuple[Any, ...]] = fetch(
+        f"SELECT id, status, priority, attempts, run_at, order_key FROM {table(Job)} "  # noqa: S608
+        "WHERE id > %s ORDER BY id LIMIT %s" + exclusive_lock(),
+        [after, conf.JOB_PROMOTION_BATCH],
+    )
+    keys = {
+        number: key
+        for number, status, priority, attempts, run_at, old in rows
+        if status in (SCHEDULED, READY)
+        and (
+            key := order_key(
+                instant(run_at), priority=priority, attempts=attempts, weight_ms=weight
+            )
+        )
+        != old
+    }
+    update_rows(
+        Job,
+        {number: {"order_key": key} for number, key in keys.items()},
+        guard="status IN (%s, %s)",
+        parameters=[SCHEDULED, READY],
+    )
+    return (rows[-1][0] if rows else None), len(keys)

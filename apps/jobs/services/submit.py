@@ -1,0 +1,308 @@
+"""Submitting jobs: one INSERT for up to 1,000 of them, within the caller's transaction.
+
+    from apps.jobs.services.submit import submit
+
+    with transaction.atomic():
+        order.save()
+        submit("mail", {"to": order.email}, key=f"order-{order.pk}", unique=True)
+
+Rolled back, nothing remains of it; committed, waiting workers are woken once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError, connection
+
+from apps.common import clock, ids
+from apps.common.conf import conf
+from apps.common.db import (
+    insert_values,
+    is_retryable,
+    transactional,
+    written,
+)
+from apps.common.errors import (
+    BadText,
+    FieldError,
+    Invalid,
+    LimitReached,
+    PlatformError,
+    TooDeep,
+    TooLarge,
+)
+from apps.common.json_rules import MOST_BYTES, check_size
+from apps.jobs import wakeup
+from apps.jobs.models import Job
+from apps.jobs.rules.order import order_key
+from apps.jobs.rules.submission import Submission, faults, slot_of, unique_key
+from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.services.terms import Terms, terms_of, unknown_type
+from apps.jobs.services.twins import MOST_AT_ONCE, Twin, open_twins
+
+__all__ = ["MOST_AT_ONCE", "Submission", "Submitted", "submit", "submit_many"]
+
+MOST_ERRORS = 100
+
+_COLUMNS = (
+    "id",
+    "type",
+    "key",
+    "is_unique",
+    "unique_key",
+    "user_id",
+    "context",
+    "stage",
+    "status",
+    "slot",
+    "priority",
+    "order_key",
+    "run_at",
+    "expected_at",
+    "max_attempts",
+    "trace_id",
+    "submitted_by",
+    "created_at",
+)
+_KINDS: dict[str, type[PlatformError]] = {
+    kind.code: kind for kind in (BadText, TooDeep, TooLarge, LimitReached)
+}
+_ID, _UNIQUE_KEY, _STATUS = (_COLUMNS.index(name) for name in ("id", "unique_key", "status"))
+Row = tuple[Any, ...]
+
+
+class Submitted(NamedTuple):
+    """What became of a submission: the job's id, or that of its open twin with `created` False."""
+
+    id: int
+    created: bool
+    status: str
+
+
+def submit(
+    type: str,  # noqa: A002 - the word of the API
+    context: dict[str, Any] | None = None,
+    *,
+    key: str = "",
+    run_at: datetime | None = None,
+    delay: timedelta | None = None,
+    priority: int | None = None,
+    max_attempts: int | None = None,
+    unique: bool = False,
+    user_id: str = "",
+    stage: str | None = None,
+    route_key: str = "",
+    trace_id: str = "",
+    by: str = "",
+) -> Submitted:
+    """Make a job of the type; what is left out its type decides. Fields: see `Submission`.
+
+    `by` says who asked for it. Invalid names every wrong field, the context's by the type's schema.
+    """
+    job = Submission(
+        type=type,
+        key=key,
+        context={} if context is None else context,
+        run_at=run_at,
+        delay=delay,
+        priority=priority,
+        max_attempts=max_attempts,
+        unique=unique,
+        user_id=user_id,
+        stage=stage,
+        route_key=route_key,
+        trace_id=trace_id,
+    )
+    return _submit([job], by=by, bound=None, path="")[0]
+
+
+def submit_many(
+    submissions: Sequence[Submission], *, by: str = "", bound: Collection[str] | None = None
+) -> list[Submitted]:
+    """Make all of these jobs or none; the answers are in their order.
+
+    Types outside `bound` count as unknown. Invalid names wrong fields as `jobs[3].type`.
+    """
+    return _submit(submissions, by=by, bound=bound, path="jobs[{}].")
+
+
+def _submit(
+    jobs: Sequence[Submission], *, by: str, bound: Collection[str] | None, path: str
+) -> list[Submitted]:
+    if not jobs:
+        return []
+    now = clock.now()
+    known = terms_of({job.type for job in jobs})
+    if bound is not None:
+        known = {name: terms for name, terms in known.items() if name in bound}
+    _check(jobs, known, bound, now, path)
+    contexts = _texts(jobs, path)
+    rows = _rows(jobs, contexts, known, now, by)
+    if any(row[_UNIQUE_KEY] is not None for row in rows):
+        answers = _insert_unless_open(rows)
+    else:
+        _insert(rows)
+        answers = [Submitted(row[_ID], True, row[_STATUS]) for row in rows]
+    for lane in {
+        known[job.type].lane
+        for job, answer in zip(jobs, answers, strict=True)
+        if answer.created and answer.status == READY
+    }:
+        wakeup.announce(lane)
+    return answers
+
+
+# --- judging ------------------------------------------------------------------------------------
+def _check(
+    jobs: Sequence[Submission],
+    known: dict[str, Terms],
+    bound: Collection[str] | None,
+    now: datetime,
+    path: str,
+) -> None:
+    """The error that tells of everything that is wrong with the jobs, if anything is."""
+    found: list[FieldError] = []
+    for position, job in enumerate(jobs):
+        wrong = list(_faults(job, known.get(job.type), bound, now))
+        if wrong:
+            prefix = path.format(position)
+            found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
+            if len(found) >= MOST_ERRORS:
+                break
+    if found:
+        raise _refusal(found[:MOST_ERRORS])
+
+
+def _faults(
+    job: Submission, terms: Terms | None, bound: Collection[str] | None, now: datetime
+) -> Iterator[FieldError]:
+    if terms is None:
+        yield unknown_type(job.type, bound)
+    wrong = False
+    for fault in faults(job, now):
+        wrong = True
+        yield fault
+    if terms is not None and not wrong:
+        yield from terms.faults(job)
+
+
+def _refusal(found: Sequence[FieldError]) -> PlatformError:
+    codes = {error.code for error in found}
+    kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
+    sentences = [f"{error.field}: {error.message}" for error in found[:3]]
+    if len(found) > 3:
+        sentences.append(f"{len(found) - 3} more.")
+    return kind(" ".join(sentences), errors=found)
+
+
+def _texts(jobs: Sequence[Submission], path: str) -> list[str]:
+    """The contexts as they are stored; TooLarge when one fills more than may be kept."""
+    texts = [json.dumps(job.context) for job in jobs]
+    for position, text in enumerate(texts):
+        # Escaped text is never shorter than UTF-8.
+        if len(text) > MOST_BYTES:
+            check_size(jobs[position].context, field=f"{path.format(position)}context")
+    return texts
+
+
+# --- writing ------------------------------------------------------------------------------------
+def _rows(
+    jobs: Sequence[Submission],
+    contexts: list[str],
+    known: dict[str, Terms],
+    now: datetime,
+    by: str,
+) -> list[Row]:
+    """The values of each job in the order of _COLUMNS."""
+    weight_ms = conf.JOB_PRIORITY_WEIGHT_MS
+    written_now = written(now)
+    by = by[:160]
+    places: dict[int, int] = {}
+    rows = []
+    for job, context, pk in zip(jobs, contexts, ids.next_ids(len(jobs)), strict=True):
+        terms = known[job.type]
+        priority = terms.priority if job.priority is None else job.priority
+        run_at = _run_at(job, now)
+        if run_at is now:
+            status, at = READY, written_now
+            place = places.get(priority)
+            if place is None:
+                place = order_key(now, priority=priority, attempts=0, weight_ms=weight_ms)
+                places[priority] = place
+        else:
+            status, at = SCHEDULED, written(run_at)
+            place = order_key(run_at, priority=priority, attempts=0, weight_ms=weight_ms)
+        is_unique = terms.is_unique(job)
+        rows.append(
+            (
+                pk,
+                job.type,
+                job.key,
+                is_unique,
+                unique_key(job.type, job.key) if is_unique else None,
+                job.user_id,
+                context,
+                terms.stage_of(job),
+                status,
+                slot_of(job.route_key or job.key or str(pk)),
+                priority,
+                place,
+                at,
+                at,
+                job.max_attempts or terms.max_attempts,
+                job.trace_id,
+                by,
+                written_now,
+            )
+        )
+    return rows
+
+
+def _run_at(job: Submission, now: datetime) -> datetime:
+    if job.run_at is not None:
+        return job.run_at if job.run_at > now else now
+    return now + job.delay if job.delay else now
+
+
+def _insert(rows: list[Row]) -> None:
+    """All rows or none; one statement needs no transaction of its own for that."""
+    if len(rows) > MOST_AT_ONCE:
+        _insert_together(rows)
+        return
+    try:
+        insert_values(Job, _COLUMNS, rows)
+    except DatabaseError as error:
+        if connection.in_atomic_block or not is_retryable(error):
+            raise
+        _insert_together(rows)
+
+
+@transactional
+def _insert_together(rows: list[Row]) -> None:
+    for start in range(0, len(rows), MOST_AT_ONCE):
+        insert_values(Job, _COLUMNS, rows[start : start + MOST_AT_ONCE])
+
+
+@transactional
+def _insert_unless_open(rows: list[Row]) -> list[Submitted]:
+    """Insert all rows but those with an open twin, in the table or before them in the list.
+
+    No statement fails for it, so nothing spoils the caller's transaction.
+    """
+    first: dict[str, Row] = {}
+    for row in rows:
+        if row[_UNIQUE_KEY] is not None:
+            first.setdefault(row[_UNIQUE_KEY], row)
+    twins = open_twins(first)
+    fresh = [row for key, row in first.items() if key not in twins]
+    _insert_together(fresh + [row for row in rows if row[_UNIQUE_KEY] is None])
+    twins |= {row[_UNIQUE_KEY]: Twin(row[_ID], row[_STATUS]) for row in fresh}
+    answers = []
+    for row in rows:
+        pk, status = twins.get(row[_UNIQUE_KEY], (row[_ID], row[_STATUS]))
+        answers.append(Submitted(pk, pk == row[_ID], status))
+    return answers

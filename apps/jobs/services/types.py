@@ -1,0 +1,264 @@
+"""Job types: each change is one transaction with one entry in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from apps.common import clock
+from apps.common.db import take_version, transactional
+from apps.common.errors import Conflict, FieldError, Invalid, NotFound
+from apps.jobs import wakeup
+from apps.jobs.models import Job, JobType, TypeState
+from apps.jobs.rules import breaker, type_settings
+from apps.jobs.rules.submission import is_key
+from apps.jobs.rules.type_settings import SETTINGS
+from apps.jobs.services.policies import forget_policies
+from apps.jobs.services.terms import forget_terms
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+
+def find(name: str, bound: Collection[str] | None = None) -> JobType:
+    """The type of that name; NotFound when unknown or outside the types in `bound`."""
+    found = None
+    if is_key(name, type_settings.MOST_NAME) and (bound is None or name in bound):
+        found = JobType.objects.filter(name=name).first()
+    if found is None:
+        raise NotFound(f"There is no job type {name[:80]!r}.")
+    return found
+
+
+@transactional
+def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
+    """A new type; settings left out take their defaults. Invalid names every wrong one."""
+    now = clock.now()
+    errors = list(type_settings.name_faults(name))
+    job_type = JobType(name=name, created_at=now, created_by=actor[:160])
+    _alter(job_type, settings, now=now, actor=actor, errors=errors)
+    try:
+        with transaction.atomic():
+            job_type.save(force_insert=True)
+    except IntegrityError as error:
+        raise Invalid.field("name", f"{name} exists already; change it instead.") from error
+    _tell(job_type, "type_created", now=now, actor=actor, after=_shown(job_type))
+    return job_type
+
+
+@transactional
+def update_type(
+    *,
+    job_type: JobType,
+    changes: Mapping[str, Any],
+    actor: str,
+    version: int | None = None,
+    reason: str = "",
+) -> JobType:
+    """Change the named settings and nothing else; they apply at the next hold or submission.
+
+    Conflict when `version` is given and no longer current.
+    """
+    current = take_version(JobType, job_type.pk, version)
+    _change(current, changes, "type_changed", now=clock.now(), actor=actor, reason=reason)
+    return current
+
+
+@transactional
+def pause_type(
+    *, job_type: JobType, reason: str, actor: str, until: datetime | None = None
+) -> JobType:
+    """Let no more of its jobs be held, until the instant or for good; running ones go on."""
+    now = clock.now()
+    if not reason.strip():
+        raise Invalid.field("reason", "Say why the type is paused; its page and lists show it.")
+    if until is not None and until.tzinfo is not None and until <= now:
+        raise Invalid.field("until", f"{until.isoformat()} is past; choose a later time.")
+    current = take_version(JobType, job_type.pk, None)
+    changes = {"paused": True, "pause_reason": reason, "paused_until": until}
+    _change(current, changes, "type_paused", now=now, actor=actor, reason=reason)
+    return current
+
+
+@transactional
+def resume_type(*, job_type: JobType, actor: str, reason: str = "") -> JobType:
+    """Let its jobs be held again; one that is not paused stays as it is."""
+    current = take_version(JobType, job_type.pk, None)
+    changes = {"paused": False, "pause_reason": "", "paused_until": None}
+    _change(current, changes, "type_resumed", now=clock.now(), actor=actor, reason=reason)
+    return current
+
+
+@transactional
+def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
+    """Close its breaker and forget what it counted; False when it was closed already."""
+    now = clock.now()
+    state = TypeState.objects.select_for_update().filter(type=job_type.name).first()
+    if state is None or state.breaker == breaker.CLOSED:
+        return False
+    before = state.breaker
+    state.breaker_state = breaker.BreakerState()
+    state.save()
+    _tell(
+        job_type,
+        "breaker_reset",
+        now=now,
+        actor=actor,
+        reason=reason,
+        before={"breaker": before},
+        after={"breaker": state.breaker},
+    )
+    wakeup.announce()
+    return True
+
+
+@transactional
+def delete_type(
+    *, job_type: JobType, actor: str, version: int | None = None, reason: str = ""
+) -> None:
+    """Forget a type of which there is no job; Conflict otherwise."""
+    current = take_version(JobType, job_type.pk, version)
+    if Job.objects.filter(type=current.name).exists():
+        raise Conflict(
+            f"There are jobs of type {current.name}, finished ones count; pause it instead."
+        )
+    _tell(
+        current,
+        "type_deleted",
+        now=clock.now(),
+        actor=actor,
+        reason=reason,
+        before=_shown(current),
+    )
+    TypeState.objects.filter(type=current.name).delete()
+    current.delete()
+
+
+def ensure_types(
+    names: Collection[str],
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    actor: str = "",
+) -> list[str]:
+    """Make a type for each of these handlers that has none by its name; returns what was made.
+
+    `defaults` holds settings by name. What is there stays as operators have set it.
+    """
+    there = set(JobType.objects.filter(name__in=names).values_list("name", flat=True))
+    made = []
+    for name in sorted(set(names) - there):
+        settings = {"handler": name, **(defaults or {}).get(name, {})}
+        try:
+            create_type(name=name, actor=actor, **settings)
+        except Invalid:
+            # Processes start together, and another one was faster.
+            if not JobType.objects.filter(name=name).exists():
+                raise
+        else:
+            made.append(name)
+    return made
+
+
+# --- the steps ----------------------------------------------------------------------------------
+def _change(
+    current: JobType,
+    changes: Mapping[str, Any],
+    event: str,
+    *,
+    now: datetime,
+    actor: str,
+    reason: str,
+) -> None:
+    """Write the changes to the locked row, all judged first, if they change anything."""
+    before = _shown(current)
+    changed = _alter(current, changes, now=now, actor=actor, errors=[])
+    if not changed:
+        return
+    current.version += 1
+    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
+    after = _shown(current)
+    _tell(
+        current,
+        event,
+        now=now,
+        actor=actor,
+        reason=reason,
+        before={name: before[name] for name in changed},
+        after={name: after[name] for name in changed},
+    )
+    # More may run now than before.
+    wakeup.announce()
+
+
+def _alter(
+    job_type: JobType,
+    changes: Mapping[str, Any],
+    *,
+    now: datetime,
+    actor: str,
+    errors: list[FieldError],
+) -> list[str]:
+    """Set the changes on the row, which is not written, and return the names of those that differ.
+
+    Invalid tells of everything that is wrong, `errors` included.
+    """
+    for name in changes.keys() - set(SETTINGS):
+        errors.append(FieldError(name, "invalid", f"A job type has no setting {name}."))
+    changed = [
+        name for name in SETTINGS if name in changes and changes[name] != getattr(job_type, name)
+    ]
+    for name in changed:
+        setattr(job_type, name, changes[name])
+    if "paused" in changed and not job_type.paused:
+        # Resumed: why and until when it was paused is over, too, unless said otherwise.
+        for name, value in (("pause_reason", ""), ("paused_until", None)):
+            if name not in changes and getattr(job_type, name) != value:
+                setattr(job_type, name, value)
+                changed.append(name)
+    settings = {name: getattr(job_type, name) for name in SETTINGS}
+    errors += type_settings.faults(settings, changed=frozenset(changed))
+    if errors:
+        raise Invalid(" ".join(f"{e.field}: {e.message}" for e in errors[:3]), errors=errors)
+    job_type.updated_at, job_type.updated_by = now, actor[:160]
+    return changed
+
+
+def _shown(job_type: JobType) -> dict[str, Any]:
+    """The settings as the journal keeps them."""
+    shown = {name: getattr(job_type, name) for name in SETTINGS}
+    until = shown["paused_until"]
+    shown["paused_until"] = None if until is None else until.isoformat()
+    return shown
+
+
+def _tell(
+    job_type: JobType,
+    event: str,
+    *,
+    now: datetime,
+    actor: str,
+    reason: str = "",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    entry = journal.Entry(
+        at=now,
+        source=Source.PLAN,
+        subject_id=job_type.pk,
+        event=event,
+        type_or_task=job_type.name,
+        actor=actor,
+        reason=reason,
+        data={"before": dict(before or {}), "after": dict(after or {})},
+    )
+    journal.write([entry])
+    # Here at once; elsewhere within a second.
+    _forget()
+    transaction.on_commit(_forget)
+
+
+def _forget() -> None:
+    forget_terms()
+    forget_policies()

@@ -1,0 +1,74 @@
+"""The periodic passes of jobs, started by Celery beat, and the drains that they start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from celery import shared_task
+
+from apps.common import clock
+from apps.common.leases import sweep_lease
+from apps.jobs.runner import worker
+from apps.jobs.runner.process import dead_here
+from apps.jobs.runner.scan import DRAIN
+from apps.jobs.runner.scan import scan as start_drains
+from apps.jobs.services import giving_up, register, reorder, starvation
+from apps.jobs.services.rescue import free_hosts, rescue_due
+
+SCAN, RESCUE, WORKERS = "jobs.scan", "jobs.rescue", "jobs.workers"
+MOST_TIME = timedelta(seconds=30)
+
+
+@shared_task(name=DRAIN)
+def drain(lane: str) -> int:
+    """Run the jobs of a lane until none is due and others wait for the next; how many it ran."""
+    return worker.drain(lane)
+
+
+@shared_task(name=SCAN)
+def scan() -> dict[str, int]:
+    """Make ready what is due, and start drains where there is work and where none waits."""
+    with sweep_lease(SCAN, at_most=MOST_TIME) as mine:
+        return start_drains() if mine else {}
+
+
+@shared_task(name=RESCUE)
+def rescue() -> int:
+    """End the attempts of workers that died or fell silent; returns how many."""
+    with sweep_lease(RESCUE, at_most=MOST_TIME) as mine:
+        if not mine:
+            return 0
+        now = clock.now()
+        if dead := dead_here(register.alive(now)):
+            register.lose(names=dead, reason="its process is gone")
+        register.lose_silent(now=now)
+        free_hosts(alive={each.host for each in register.alive(now)}, now=now)
+        return rescue_due(until=now + MOST_TIME / 2, silent=register.silent_workers(now))
+
+
+@shared_task(name=reorder.SWEEP)
+def reorder_waiting() -> int:
+    """Bring the order of waiting jobs in line with a changed weight; returns how many changed."""
+    with sweep_lease(reorder.SWEEP, at_most=MOST_TIME) as mine:
+        return reorder.reorder(until=clock.now() + MOST_TIME / 2) if mine else 0
+
+
+@shared_task(name=giving_up.SWEEP)
+def give_up() -> int:
+    """End waiting jobs that expired or have no attempt left; returns how many."""
+    with sweep_lease(giving_up.SWEEP, at_most=MOST_TIME) as mine:
+        return giving_up.give_up_worn(until=clock.now() + MOST_TIME / 2) if mine else 0
+
+
+@shared_task(name=WORKERS)
+def forget_workers() -> int:
+    """Remove the rows of workers that ended a day ago; returns how many."""
+    with sweep_lease(WORKERS, at_most=MOST_TIME) as mine:
+        return register.forget_gone(now=clock.now()) if mine else 0
+
+
+@shared_task(name=starvation.SWEEP)
+def warn_of_starving() -> int:
+    """Log which types let ready jobs wait too long; returns how many."""
+    with sweep_lease(starvation.SWEEP, at_most=MOST_TIME) as mine:
+        return starvation.warn_of_starving() if mine else 0

@@ -1,0 +1,64 @@
+"""The audit as a page of the admin, for those who set the platform up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import invariants
+from apps.common.admin.theme import label
+from apps.common.leases import sweep_lease
+from taskplatform.audit import CHECKS, broken_lines, may_audit
+
+LEASE = "audit"
+MOST_TIME = timedelta(minutes=10)
+
+
+def audit(request: HttpRequest) -> HttpResponse:
+    """What is checked; on POST also what came of it. One audit at a time: it reads every row."""
+    user: User | AnonymousUser = request.user
+    if not may_audit(user):
+        raise PermissionDenied
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": _("Audit"),
+        "subtitle": None,
+        "recent": f"{invariants.RECENT:,}",
+        "lines": [_waiting(check) for check in CHECKS],
+    }
+    if request.method == "POST":
+        with sweep_lease(LEASE, at_most=MOST_TIME) as mine:
+            context |= _result() if mine else {"is_running": True}
+    return TemplateResponse(request, "admin/audit.html", context)
+
+
+def _waiting(check: invariants.Check) -> dict[str, Any]:
+    return {"title": check.title, "invariants": ", ".join(check.invariants)}
+
+
+def _result() -> dict[str, Any]:
+    done = invariants.audit(CHECKS)
+    return {
+        "is_done": True,
+        "is_clean": not any(each.breaches for each in done),
+        "seconds": sum(each.seconds for each in done),
+        "broken": list(broken_lines(done)),
+        "lines": [
+            {
+                **_waiting(each.check),
+                "rows": f"{each.rows:,}",
+                "seconds": each.seconds,
+                "state": label(_("broken"), "danger")
+                if each.breaches
+                else label(_("kept"), "success"),
+            }
+            for each in done
+        ],
+    }

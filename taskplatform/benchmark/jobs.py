@@ -1,0 +1,267 @@
+"""The figures of jobs: submitting, holding and settling, scans, the runner beside plain Celery."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import connection
+
+from apps.common import clock, ids
+from apps.common.db import execute, fetch, table
+from apps.jobs.models import Job
+from apps.jobs.services.hold import hold
+from apps.jobs.services.promote import promote_due
+from apps.jobs.services.rescue import rescue_due
+from apps.jobs.services.submit import Submission, submit, submit_many
+from taskplatform.benchmark import backlog, runner
+from taskplatform.benchmark.backlog import BATCH, WORKER, seconds_of
+from taskplatform.benchmark.figures import Figure, figure, median
+from taskplatform.benchmark.people import settle as let_settle
+from taskplatform.benchmark.replay import Statement, record, replay
+from taskplatform.benchmark.scratch import on_sqlite, scratch_database
+
+LARGE = 2**50
+
+
+def measure(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """All figures that the configured database allows, each as soon as it is known."""
+    with tempfile.TemporaryDirectory() as name, scratch_database(Path(name)):
+        folder = Path(name)
+        for each in ("noop", "other"):
+            backlog.job_type(each, batch_limit=1000)
+        backlog.job_type("stamp", handler="stamp")
+        if connection.vendor == "sqlite":
+            yield from _embedded(folder, quick=quick, say=say)
+            return
+        if not os.environ.get("DATABASE_URL") or not os.environ.get("REDIS_URL"):
+            raise CommandError("Set DATABASE_URL and REDIS_URL; both must be of test machines.")
+        say("the runner beside plain Celery")
+        yield from runner.beside_celery(folder, quick=quick)
+        say("submitting")
+        yield submit_one(quick=quick)
+        yield submit_bulk(quick=quick)
+        say("holding and settling")
+        yield hold_and_settle(quick=quick)
+        yield from _flatness(quick=quick, say=say)
+    say("SQLite")
+    yield from on_sqlite("jobs", quick=quick)
+
+
+def _embedded(folder: Path, *, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    yield runner.embedded_drain(quick=quick)
+    say("pick-up on the embedded default")
+    yield runner.embedded_pick_up(folder, quick=quick)
+
+
+# --- Submitting and settling beside their own statements ------------------------------------------
+def submit_one(*, quick: bool) -> Figure:
+    """One job a call, a commit each, beside the same INSERT by a raw cursor."""
+    context = {"to": "somebody@example.org", "order": 7}
+    submit("noop", context)
+    [insert] = _changing(record(lambda: submit("noop", context)))
+    at = _position_of_id(insert)
+
+    def ours_each() -> None:
+        for _ in range(200):
+            submit("noop", context)
+
+    def raw_each(numbers: list[int]) -> None:
+        for pk in numbers:
+            parameters = list(insert.parameters)
+            parameters[at] = pk
+            with connection.cursor() as cursor:
+                cursor.execute(insert.sql, parameters)
+
+    ours, bare = [], []
+    for _ in range(5 if quick else 20):
+        ours.append(seconds_of(ours_each))
+        bare.append(seconds_of(partial(raw_each, ids.next_ids(200))))
+    return _beside("submit, one by one", 200, ours, bare, at_least=0.85)
+
+
+def submit_bulk(*, quick: bool) -> Figure:
+    """A thousand jobs a call beside the same INSERT, with its parameters, by a raw cursor."""
+    jobs = [Submission(type="noop", context={"to": "somebody", "order": n}) for n in range(1000)]
+    [insert] = _changing(record(lambda: submit_many(jobs)))
+    places = [at for at, value in enumerate(insert.parameters) if _is_id(value)]
+
+    def raw(numbers: list[int]) -> None:
+        parameters = list(insert.parameters)
+        for at, pk in zip(places, numbers, strict=True):
+            parameters[at] = pk
+        with connection.cursor() as cursor:
+            cursor.execute(insert.sql, parameters)
+
+    ours, bare = [], []
+    for _ in range(5 if quick else 20):
+        ours.append(seconds_of(lambda: submit_many(jobs)))
+        bare.append(seconds_of(partial(raw, ids.next_ids(1000))))
+    return _beside("submit_many(1,000)", 1000, ours, bare, at_least=0.5)
+
+
+def hold_and_settle(*, quick: bool) -> Figure:
+    """Batches of a hundred beside the same statements, the journal's too, by a raw cursor."""
+    _empty()
+    backlog.waiting(3 * BATCH, "noop")
+    backlog.cycle(["noop"], most=2 * BATCH)
+    # So the recorded batch is the only one there, and its ids are known.
+    numbers = [row[0] for row in fetch(f"SELECT id FROM {table(Job)} WHERE status = 'ready'")]  # noqa: S608
+    statements = record(lambda: backlog.cycle(["noop"], most=BATCH))
+    names: dict[Any, str] = {pk: f"job{n}" for n, pk in enumerate(sorted(numbers))}
+    for statement in statements:
+        for value in statement.parameters:
+            if _is_id(value) and value not in names:
+                names[value] = f"entry{len(names)}"
+            elif _is_token(value):
+                names[value] = "token"
+    named = [statement.naming(names) for statement in statements]
+    entries = [name for name in names.values() if name.startswith("entry")]
+    ours, bare = [], []
+    for _ in range(10 if quick else 50):
+        backlog.waiting(BATCH, "noop")
+        ours.append(seconds_of(lambda: backlog.cycle(["noop"], most=BATCH)))
+        values: dict[str, Any] = {
+            f"job{n}": pk for n, pk in enumerate(backlog.waiting(BATCH, "noop"))
+        }
+        values |= dict(zip(entries, ids.next_ids(len(entries)), strict=True))
+        values["token"] = f"{time.monotonic_ns():032x}"
+        bare.append(seconds_of(partial(replay, named, values)))
+    _empty()
+    return _beside("hold + settle, batches of 100", BATCH, ours, bare, at_least=0.75)
+
+
+def _beside(
+    name: str, count: int, ours: list[float], bare: list[float], *, at_least: float
+) -> Figure:
+    return figure(
+        name, count / median(ours), "jobs/s", baseline=count / median(bare), at_least=at_least
+    )
+
+
+def _changing(statements: list[Statement]) -> list[Statement]:
+    return [each for each in statements if each.sql.startswith("INSERT")]
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and value > LARGE
+
+
+def _is_token(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 32 and value.isalnum()
+
+
+def _position_of_id(insert: Statement) -> int:
+    return next(at for at, value in enumerate(insert.parameters) if _is_id(value))
+
+
+def _empty() -> None:
+    execute(f"DELETE FROM {table(Job)}")  # noqa: S608
+
+
+# --- Flatness ---------------------------------------------------------------------------------
+def _flatness(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
+    """The same work in an almost empty table, and beside a long history, backlog and future."""
+    small, large, crowd = (20_000, 200_000, 100_000) if quick else (100_000, 2_000_000, 1_000_000)
+    say("an empty table")
+    _empty()
+    let_settle()
+    empty = _hold_rate()
+    say(f"{small:,} rows")
+    backlog.fill(small, "noop", status="succeeded")
+    _add_overdue()
+    let_settle()
+    before = _scan_times()
+    say(f"{large:,} rows")
+    backlog.fill(large - small, "noop", status="succeeded")
+    let_settle()
+    after = _scan_times()
+    for name in before:
+        yield figure(
+            f"{name}, {large:,} rows", after[name], "ms", baseline=before[name], at_most=1.2
+        )
+    backlog.fill(small, "noop", run_at=backlog.later())
+    let_settle()
+    yield figure(
+        f"hold + settle, {large:,} done, {small:,} not due",
+        _hold_rate(),
+        "jobs/s",
+        baseline=empty,
+        at_least=0.9,
+    )
+    say(f"{crowd:,} waiting jobs of another type")
+    backlog.fill(crowd, "noop")
+    let_settle()
+    yield figure("wait beside a crowd of another type", _wait_beside_crowd(), "s", at_most=2)
+
+
+def _hold_rate() -> float:
+    """Jobs a second of a cycle over fresh jobs of a type of its own."""
+    rates = []
+    for _ in range(5):
+        backlog.waiting(20 * BATCH, "other")
+        rates.append(20 * BATCH / seconds_of(lambda: backlog.cycle(["other"])))
+    return median(rates)
+
+
+def _add_overdue() -> None:
+    """What the scans find: jobs just due, and attempts past their lease."""
+    now = clock.now()
+    backlog.fill(500, "noop", status="scheduled", run_at=now)
+    overdue = {"status": "running", "lease_until": now, "hard_end_at": backlog.later()}
+    backlog.fill(200, "noop", **overdue, held_at=now)
+
+
+def _scan_times() -> dict[str, float]:
+    """Milliseconds of the look-ups of the due scan and of the rescue, which change nothing."""
+    return {
+        "due scan": _look_up_ms(promote_due),
+        "timeout scan": _look_up_ms(lambda: rescue_due(until=backlog.later())),
+    }
+
+
+class _Peek(Exception):
+    """Ends the work at its first look-up of jobs."""
+
+
+def _look_up_ms(work: Callable[[], object]) -> float:
+    found: list[tuple[str, Any]] = []
+
+    def stop(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("SELECT") and "FROM `jobs_job`" in sql:
+            found.append((sql, parameters))
+            raise _Peek
+        return execute(sql, parameters, many, context)
+
+    try:
+        with connection.execute_wrapper(stop):
+            work()
+    except _Peek:
+        [(sql, parameters)] = found
+    times = []
+    for _ in range(200):
+        begun = time.perf_counter()
+        with connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            cursor.fetchall()
+        times.append((time.perf_counter() - begun) * 1000)
+    return median(times)
+
+
+def _wait_beside_crowd() -> float:
+    """Seconds until a worker that serves both types holds the one job of the other type."""
+    [number] = backlog.waiting(1, "other")
+    begun = time.perf_counter()
+    turn = 0
+    while True:
+        turn += 1
+        held = hold(holder=WORKER, types=["noop", "other"], limit=BATCH, turn=turn)
+        if any(job.id == number for job in held):
+            return time.perf_counter() - begun
+        backlog.finish(held)

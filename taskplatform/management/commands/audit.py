@@ -1,0 +1,48 @@
+"""Checks the platform's promises on the data as they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.utils import translation
+
+from apps.common import invariants
+from taskplatform.audit import CHECKS, as_json, broken_lines, summary
+
+
+def _recent(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to 1000000")
+    return int(text)
+
+
+class Command(BaseCommand):
+    help = (
+        "Checks on the live data what the platform promises of dispatches and jobs, and changes "
+        "nothing. One line for each breach and exit 1, or one line of summary and exit 0."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="an object in place of the lines")
+        parser.add_argument(
+            "--recent",
+            type=_recent,
+            default=invariants.RECENT,
+            metavar="N",
+            help="so many of the newest rows and journal entries are compared (%(default)s)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        recent = options["recent"]
+        with translation.override("en"):
+            done = invariants.audit(CHECKS, recent=recent)
+            if options["json"]:
+                self.stdout.write(json.dumps(as_json(done, recent=recent), indent=1))
+            else:
+                self.stdout.write("\n".join([*broken_lines(done), summary(done, recent=recent)]))
+        if any(each.breaches for each in done):
+            sys.exit(1)

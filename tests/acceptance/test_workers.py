@@ -1,0 +1,206 @@
+"""S1.10, S4.18, I28-I30, F2, F3, F5, F23: workers with real processes, and how they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.processes import ROOT, RunningProcess, eventually, free_port
+from tests.workers import CELERY, Workers, is_alive, traces
+
+# Forked workers run with Redis, and these tests on a run that has one.
+forked = pytest.mark.mariadb
+
+
+@pytest.fixture
+def workers(
+    start: Callable[..., RunningProcess],
+    environment: Mapping[str, str],
+    manage: Callable[..., CompletedProcess[str]],
+) -> Workers:
+    """Workers to be started, with a migrated database."""
+    assert manage("migrate", "--verbosity", "0").returncode == 0
+    return Workers(start, environment)
+
+
+@pytest.fixture
+def swept(workers: Workers) -> Workers:
+    """The same with sweeps that run."""
+    workers.sweeps()
+    return workers
+
+
+def test_submitted_job_is_done_by_embedded_workers(swept: Workers) -> None:
+    swept.drains(pool="threads", places=4)
+    [number] = swept.submit({"type": "echo", "context": {"a": 1}})
+
+    assert swept.settled() == {"succeeded": 1}
+    assert swept.events(number) == ["succeeded"]
+
+
+def test_forked_worker_without_redis_says_what_to_do(
+    environment: Mapping[str, str], workers: Workers
+) -> None:
+    ended = subprocess.run(
+        [*CELERY, "--pool", "prefork", "-Q", "fast,slow"],
+        env={**environment, "REDIS_URL": ""},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ended.returncode == 1
+    assert "Forked workers need Redis as their broker: set REDIS_URL" in ended.stderr
+
+
+@forked
+@pytest.mark.parametrize("poison", ["exits", "segfaults", "loops", "rants", "unpicklable"])
+def test_poison_fails_after_exactly_its_attempts(swept: Workers, poison: str) -> None:
+    drains = swept.drains()
+    [number] = swept.submit({"type": poison})
+
+    assert swept.settled() == {"failed": 1}
+
+    status, attempts, memo = swept.job(number)
+    assert (status, attempts) == ("failed", 2)
+    assert len(memo) <= 2000
+    assert len(swept.events(number)) == 2
+    # How a worker stops in the very moment in which a child of it ends is not asked here.
+    drains.signal_all(signal.SIGKILL)
+
+
+@forked
+def test_segfault_fails_alone_among_its_neighbours(swept: Workers) -> None:
+    good = [{"type": "segfaults", "context": {"always": False}}] * 99
+    numbers = swept.submit(*good[:50], {"type": "segfaults"}, *good[50:])
+    swept.drains()
+
+    assert swept.settled() == {"failed": 1, "succeeded": 99}
+    assert swept.job(numbers[50])[0] == "failed"
+
+
+@forked
+@pytest.mark.parametrize("killed", ["child", "parent", "group"])
+def test_job_of_a_killed_worker_is_done_within_seconds(
+    swept: Workers, tmp_path: Path, killed: str
+) -> None:
+    trace = tmp_path / "trace"
+    drains = swept.drains()
+    [number] = swept.submit({"type": "nap", "context": {"file": str(trace)}})
+    [first] = eventually(lambda: traces(trace))
+    if killed == "child":
+        os.kill(first, signal.SIGKILL)
+    else:
+        swept.drains(name="others")
+        eventually(lambda: len(swept.processes()) == 4)
+        if killed == "parent":
+            os.kill(drains.pid, signal.SIGKILL)
+        else:
+            drains.signal_all(signal.SIGKILL)
+    at = time.monotonic()
+
+    eventually(lambda: swept.job(number)[0] == "succeeded", seconds=10)
+
+    seconds = time.monotonic() - at
+    assert seconds < 5
+    assert swept.events(number) == ["lost", "succeeded"]
+    assert swept.job(number)[1] == 2
+    assert not is_alive(first)
+
+
+@forked
+def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    swept.drains()
+    job = {"type": "nap", "context": {"file": str(trace), "seconds": 1}}
+    [number] = swept.submit(job)
+    [frozen] = eventually(lambda: traces(trace))
+
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        eventually(lambda: swept.job(number)[0] == "succeeded", seconds=20)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+
+    eventually(lambda: swept.events(number) == ["lost", "succeeded", "stale"])
+    assert swept.job(number)[:2] == ("succeeded", 2)
+
+
+@pytest.mark.parametrize(
+    ("pool", "how"),
+    [
+        pytest.param("prefork", "SIGTERM", marks=forked),
+        pytest.param("prefork", "SIGTERM to all", marks=forked),
+        pytest.param("prefork", "SIGQUIT", marks=forked),
+        ("threads", "SIGTERM"),
+    ],
+)
+def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, how: str) -> None:
+    """What runs longer than the stop allows counts as an attempt and is ready again."""
+    trace = tmp_path / "trace"
+    drains = swept.drains(pool=pool, JOB_STOP_SECONDS="1")
+    nap = {"type": "nap", "context": {"file": str(trace)}}
+    numbers = swept.submit(nap, nap, *[{"type": "good"}] * 10)
+    eventually(lambda: traces(trace))
+
+    number = signal.Signals[how.partition(" ")[0]]
+    if how.endswith("all"):
+        drains.signal_all(number)
+    else:
+        drains.process.send_signal(number)
+    eventually(lambda: not drains.lives(), seconds=15)
+
+    assert "running" not in swept.statuses()
+    assert swept.processes() == []
+    assert swept.job(numbers[0])[:2] == ("ready", 1)
+
+
+@forked
+def test_stop_lets_a_handler_end_that_ends_soon(swept: Workers, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    drains = swept.drains()
+    context = {"file": str(trace), "seconds": 1}
+    [number] = swept.submit({"type": "nap", "context": context})
+    eventually(lambda: traces(trace))
+
+    drains.process.terminate()
+    eventually(lambda: not drains.lives(), seconds=15)
+
+    assert swept.job(number)[:2] == ("succeeded", 1)
+    assert swept.events(number) == ["succeeded"]
+
+
+@pytest.mark.mariadb
+def test_redis_that_vanishes_and_comes_back_costs_only_time(
+    workers: Workers,
+    start: Callable[..., RunningProcess],
+    tmp_path: Path,
+) -> None:
+    """S4.13, S4.17, F12, I9: drains look by themselves while no wake-up and no message comes."""
+    port = str(free_port())
+    command = ("redis-server", "--port", port, "--save", "", "--dir", str(tmp_path))
+    redis = start(*command)
+    redis.await_output("Ready to accept connections")
+    address = f"redis://127.0.0.1:{port}/0"
+    workers.environment["REDIS_URL"] = address
+    workers.sweeps(REDIS_URL=address)
+    workers.drains(REDIS_URL=address)
+    job = {"type": "good"}
+    [first] = workers.submit(job)
+    eventually(lambda: workers.job(first)[0] == "succeeded")
+
+    redis.signal_all(signal.SIGKILL)
+    redis.process.wait()
+    [second] = workers.submit(job)
+    eventually(lambda: workers.job(second)[0] == "succeeded", seconds=10)
+    start(*command).await_output("Ready to accept connections")
+    [third] = workers.submit(job)
+    eventually(lambda: workers.job(third)[0] == "succeeded", seconds=10)

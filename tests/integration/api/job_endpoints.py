@@ -1,0 +1,166 @@
+"""The methods of the addresses of jobs and job types, which no binding to executors hides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.integration.api.endpoint import Endpoint
+from tests.integration.api.world import World
+
+EVERYBODY = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
+SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
+SETTINGS: dict[str, Any] = {
+    "title": "Mails",
+    "handler": "mail",
+    "lane": "slow",
+    "stages": ["draw", "send"],
+    "params_schema": SCHEMA,
+    "weight": 2,
+    "batch_limit": 10,
+    "lease_seconds": 60,
+    "max_processing_seconds": 600,
+    "max_attempts": 5,
+    "retry_delay_seconds": 1.5,
+    "retry_multiplier": 3,
+    "retry_max_seconds": 60,
+    "retry_jitter": 0.2,
+    "expires_after_seconds": 3600,
+    "default_priority": 1,
+    "max_running": 4,
+    "rate_per_minute": 600,
+    "origin": "prefer",
+    "origin_grace_seconds": 30,
+    "allowed_hosts": ["host-a"],
+    "unique": "always",
+    "settle": "each",
+    "retention_days": 30,
+    "paused": True,
+    "pause_reason": "Mail server is down",
+    "paused_until": "2026-03-03T09:00:00Z",
+    "breaker": {
+        "enabled": True,
+        "failure_rate": 0.4,
+        "window_seconds": 30,
+        "min_calls": 10,
+        "open_seconds": 20,
+    },
+}
+
+
+def _everybodys(*, bound: tuple[str, ...] = ("mail",), **fields: Any) -> Endpoint:
+    return Endpoint(own=EVERYBODY, foreign=fields.get("good", 200), types=bound, **fields)
+
+
+def _job(action: str = "", state: str = "waiting") -> Callable[[World], str]:
+    return lambda world: f"jobs/{getattr(world, f'{state}_job')}/{action}"
+
+
+def _reason(**fields: Any) -> Callable[[World], dict[str, Any]]:
+    return lambda world: {"reason": "The customer called", **fields}
+
+
+def _control(action: str, state: str = "waiting", **fields: Any) -> Endpoint:
+    return _everybodys(
+        method="POST",
+        route=f"jobs/<str:number>/{action}/",
+        scope="operate",
+        path=_job(f"{action}/", state),
+        body=_reason(**fields),
+        foreign_type=404,
+    )
+
+
+def _type(name: str) -> Callable[[World], str]:
+    return lambda world: f"job-types/{name}/"
+
+
+JOB_ENDPOINTS = [
+    _everybodys(method="GET", route="jobs/", scope="read", foreign_type=200),
+    _everybodys(
+        method="POST",
+        route="jobs/",
+        scope="submit",
+        good=201,
+        foreign_type=400,
+        is_batch=True,
+        body=lambda world: {
+            "type": "mail",
+            "key": "order-4",
+            "context": {"to": "alice@example.com"},
+            "delay": 60,
+            "priority": 1,
+            "max_attempts": 2,
+            "unique": True,
+            "user_id": "uid_alice",
+            "route_key": "shop-1",
+            "trace_id": "trace-1",
+        },
+    ),
+    _everybodys(
+        method="GET", route="jobs/<str:number>/", scope="read", path=_job(), foreign_type=404
+    ),
+    _everybodys(
+        method="PATCH",
+        route="jobs/<str:number>/",
+        scope="operate",
+        path=_job(),
+        foreign_type=404,
+        body=_reason(
+            version=1,
+            run_at="2026-03-02T12:00:00Z",
+            priority=2,
+            max_attempts=4,
+            context={"to": "bob@example.com"},
+            affinity_host="",
+        ),
+    ),
+    _everybodys(
+        method="GET",
+        route="jobs/<str:number>/journal/",
+        scope="read",
+        path=_job("journal/"),
+        foreign_type=404,
+    ),
+    _control("cancel", "running", force=True),
+    _control("retry", "failed"),
+    _control("run-now"),
+    _control("mark-done"),
+    _everybodys(method="GET", route="job-types/", scope="read", foreign_type=200),
+    _everybodys(
+        method="POST",
+        route="job-types/",
+        scope="operate",
+        good=201,
+        bound=("fax",),
+        foreign_type=400,
+        body=lambda world: {"name": "fax", **SETTINGS},
+    ),
+    _everybodys(
+        method="GET",
+        route="job-types/<path:name>/",
+        scope="read",
+        path=_type("mail"),
+        foreign_type=404,
+    ),
+    *(
+        _everybodys(
+            method=method,
+            route="job-types/<path:name>/",
+            scope="operate",
+            path=_type("mail"),
+            foreign_type=404,
+            body=lambda world: {**SETTINGS, "version": 1},
+        )
+        for method in ("PUT", "PATCH")
+    ),
+    _everybodys(
+        method="DELETE",
+        route="job-types/<path:name>/",
+        scope="operate",
+        good=204,
+        bound=("unused/type",),
+        foreign_type=404,
+        path=_type("unused/type"),
+    ),
+]

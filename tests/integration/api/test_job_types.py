@@ -1,0 +1,139 @@
+"""Job types over REST. S2.2, S2.21."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.jobs.models import JobType
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.integration.api.job_endpoints import SETTINGS
+
+pytestmark = pytest.mark.django_db
+
+TYPES = "/api/v1/job-types/"
+# The contract's defaults.
+DEFAULTS: dict[str, Any] = {
+    "name": "mail",
+    "title": "",
+    "handler": "",
+    "lane": "fast",
+    "stages": [],
+    "params_schema": {},
+    "weight": 1,
+    "batch_limit": 100,
+    "lease_seconds": 30,
+    "max_processing_seconds": 900,
+    "max_attempts": 3,
+    "retry_delay_seconds": 10,
+    "retry_multiplier": 2.0,
+    "retry_max_seconds": 3600,
+    "retry_jitter": 0.1,
+    "expires_after_seconds": None,
+    "default_priority": 0,
+    "max_running": None,
+    "rate_per_minute": None,
+    "origin": "none",
+    "origin_grace_seconds": 60,
+    "allowed_hosts": [],
+    "unique": "allow",
+    "settle": "batch",
+    "retention_days": None,
+    "paused": False,
+    "pause_reason": "",
+    "paused_until": None,
+    "breaker": {
+        "enabled": False,
+        "failure_rate": 0.5,
+        "window_seconds": 60,
+        "min_calls": 20,
+        "open_seconds": 30,
+    },
+}
+ADDED = {"version", "created_at", "updated_at"}
+
+
+@pytest.fixture(autouse=True)
+def at_nine(frozen_clock: Any) -> None:
+    """Monday 2026-03-02."""
+
+
+def test_a_name_is_enough(api: ContractClient) -> None:
+    """S2.21: everything else has a default."""
+    answer = api.post(TYPES, {"name": "mail"})
+
+    assert answer.status_code == 201
+    assert {k: v for k, v in answer.json().items() if k not in ADDED} == DEFAULTS
+    assert set(answer.json()) == {*DEFAULTS, *ADDED}
+
+
+def test_every_setting_comes_back(api: ContractClient) -> None:
+    """S2.2"""
+    api.post(TYPES, {"name": "mail", **SETTINGS})
+
+    told = api.get(f"{TYPES}mail/").json()
+
+    assert {name: told[name] for name in SETTINGS} == SETTINGS
+
+
+def test_put_is_the_whole_and_patch_what_it_names(api: ContractClient) -> None:
+    api.post(TYPES, {"name": "mail", **SETTINGS})
+
+    patched = api.patch(f"{TYPES}mail/", {"weight": 9, "breaker": {"min_calls": 7}}).json()
+    put = api.put(f"{TYPES}mail/", {"weight": 9}).json()
+
+    breaker = {**SETTINGS["breaker"], "min_calls": 7}
+    assert {n: patched[n] for n in SETTINGS} == {**SETTINGS, "weight": 9, "breaker": breaker}
+    assert {n: put[n] for n in DEFAULTS} == {**DEFAULTS, "weight": 9}
+    assert (patched["version"], put["version"]) == (2, 3)
+
+
+def test_stale_version_is_a_conflict(api: ContractClient) -> None:
+    """I57"""
+    factories.job_type("mail")
+    assert api.patch(f"{TYPES}mail/", {"weight": 2, "version": 1}).status_code == 200
+
+    answer = api.patch(f"{TYPES}mail/", {"weight": 3, "version": 1})
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert JobType.objects.get().weight == 2
+
+
+def test_all_mistakes_are_told_at_once(api: ContractClient) -> None:
+    body = {"name": "mail", "weight": 0, "params_schema": {"type": "array"}, "lane": "side"}
+
+    answer = api.post(TYPES, body)
+
+    assert answer.status_code == 400
+    fields = {error["field"] for error in answer.json()["errors"]}
+    assert fields == {"weight", "lane"}
+    answer = api.post(TYPES, {**body, "weight": 1, "lane": "fast"})
+    assert [error["field"] for error in answer.json()["errors"]] == ["params_schema"]
+
+
+@pytest.mark.parametrize("name", ["a b", "ä", "x" * 65, "", "a|b"])
+def test_name_is_a_key(api: ContractClient, name: str) -> None:
+    assert api.post(TYPES, {"name": name}).status_code == 400
+    assert not JobType.objects.exists()
+
+
+def test_taken_name_is_refused(api: ContractClient) -> None:
+    factories.job_type("mail")
+    answer = api.post(TYPES, {"name": "mail"})
+    assert [error["field"] for error in answer.json()["errors"]] == ["name"]
+    assert api.post(TYPES, {"name": "Mail"}).status_code == 201
+
+
+def test_only_a_type_without_jobs_can_be_deleted(api: ContractClient) -> None:
+    factories.job("mail", into={"status": "succeeded"})
+    factories.job_type("sms/bulk")
+
+    refused = api.delete(f"{TYPES}mail/")
+    deleted = api.delete(f"{TYPES}sms/bulk/")
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert deleted.status_code == 204
+    assert [each.name for each in JobType.objects.all()] == ["mail"]
+    assert api.get(f"{TYPES}sms/bulk/").status_code == 404

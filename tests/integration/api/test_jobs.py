@@ -1,0 +1,280 @@
+"""Jobs over REST: bringing them in, finding them, moving them. S1.2, S1.4, S1.21, S2.12, S2.13."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.jobs.api import jobs as view
+from apps.jobs.models import Job
+from tests import factories
+from tests.integration.api.contract import ContractClient
+
+pytestmark = pytest.mark.django_db
+
+JOBS = "/api/v1/jobs/"
+REASON = {"reason": "The customer called"}
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: Any) -> Any:
+    return factories.job_type("mail", max_attempts=3)
+
+
+def listed(api: ContractClient, **query: Any) -> list[str]:
+    answer = api.get(JOBS, **query)
+    assert answer.status_code == 200, answer.content
+    return [row["id"] for row in answer.json()["results"]]
+
+
+# --- submitting ---------------------------------------------------------------------------------
+def test_one_job_is_brought_in(api: ContractClient) -> None:
+    """S1.4, S2.12"""
+    answer = api.post(JOBS, {"type": "mail", "key": "order-1", "context": {"to": "ä"}, "delay": 60})
+
+    job = Job.objects.get()
+    assert answer.status_code == 201
+    assert answer.json() == {"id": str(job.pk), "created": True, "status": "scheduled"}
+    assert (job.context, job.run_at) == ({"to": "ä"}, clock.now() + timedelta(seconds=60))
+    assert job.submitted_by.startswith("key:")
+
+
+def test_open_twin_is_answered_200(api: ContractClient) -> None:
+    """S1.4: its id, and that nothing was created."""
+    body = {"type": "mail", "key": "order-1", "unique": True}
+    first = api.post(JOBS, body)
+
+    second = api.post(JOBS, body)
+
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert second.json() == {"id": first.json()["id"], "created": False, "status": "ready"}
+
+
+def test_batch_answers_in_order(api: ContractClient) -> None:
+    """S1.16: twins inside it have one id; 200 when nothing is new."""
+    batch = {"jobs": [{"type": "mail", "key": k, "unique": True} for k in ("a", "b", "a")]}
+
+    first, again = api.post(JOBS, batch), api.post(JOBS, batch)
+
+    made = first.json()["jobs"]
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert [each["created"] for each in made] == [True, True, False]
+    assert made[2]["id"] == made[0]["id"] != made[1]["id"]
+    assert [each["id"] for each in again.json()["jobs"]] == [each["id"] for each in made]
+    assert Job.objects.count() == 2
+
+
+def test_a_thousand_at_once_and_no_more(api: ContractClient) -> None:
+    """S1.16"""
+    many = [{"type": "mail", "context": {"n": n}} for n in range(1001)]
+
+    assert api.post(JOBS, {"jobs": many[:1000]}).status_code == 201
+    refused = api.post(JOBS, {"jobs": many})
+
+    assert refused.status_code == 400
+    assert Job.objects.count() == 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"type": "fax"}, ["type"]),
+        ({}, ["type"]),
+        ({"type": "mail", "unique": True}, ["key"]),
+        ({"type": "mail", "run_at": "2026-03-02T10:00:00Z", "delay": 1}, ["delay"]),
+        ({"type": "mail", "run_at": "9999-12-31T00:00:00Z"}, ["run_at"]),
+        ({"type": "mail", "jobs": [{"type": "mail"}]}, ["jobs"]),
+        ({"jobs": []}, ["jobs"]),
+        ({"jobs": [{"type": "mail"}, {"key": "a"}]}, ["jobs[1].type"]),
+        ({"jobs": [{"type": "mail"}, {"type": "mail", "x": 1}]}, ["jobs[1].x"]),
+        ({"jobs": [{"type": "mail"}, {"type": "mail", "stage": "x"}]}, ["jobs[1].stage"]),
+        (
+            {"jobs": [{"type": "fax"}, {"type": "mail"}, {"type": "f"}]},
+            ["jobs[0].type", "jobs[2].type"],
+        ),
+    ],
+)
+def test_wrong_field_is_named_and_nothing_made(
+    api: ContractClient, body: dict[str, Any], fields: list[str]
+) -> None:
+    answer = api.post(JOBS, body)
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == fields
+    assert not Job.objects.exists()
+
+
+def test_context_must_fit_the_schema(api: ContractClient) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    factories.job_type("count", params_schema=schema)
+
+    one = api.post(JOBS, {"type": "count", "context": {"n": "x"}})
+    many = api.post(JOBS, {"jobs": [{"type": "mail"}, {"type": "count", "context": {"n": "x"}}]})
+
+    assert [error["field"] for error in one.json()["errors"]] == ["context.n"]
+    assert [error["field"] for error in many.json()["errors"]] == ["jobs[1].context.n"]
+    assert "jobs[" not in one.json()["detail"]
+
+
+# --- looking ------------------------------------------------------------------------------------
+def test_detail_has_what_lists_leave_out(api: ContractClient) -> None:
+    job = factories.running_job(context={"to": "a"}, key="order-1")
+
+    detail = api.get(f"{JOBS}{job.pk}/").json()
+    [row] = api.get(JOBS).json()["results"]
+
+    assert set(detail) - set(row) == {
+        "context",
+        "checkpoint",
+        "order_key",
+        "affinity_host",
+        "affinity_until",
+    }
+    assert {name: detail[name] for name in row} == row
+    assert (detail["context"], detail["order_key"]) == ({"to": "a"}, job.order_key)
+    assert (detail["status"], detail["attempts"], detail["worker"]) == ("running", 1, "host-a:1")
+
+
+@pytest.mark.parametrize("number", ["0", "7", "-1", "1.5", "x", "9" * 19, "9" * 30, "１"])
+def test_unknown_number_is_404(api: ContractClient, number: str) -> None:
+    for path in ("", "journal/"):
+        assert api.get(f"{JOBS}{number}/{path}").status_code == 404
+    assert api.post(f"{JOBS}{number}/cancel/", REASON).status_code == 404
+
+
+def test_every_filter_finds_its_own(api: ContractClient) -> None:
+    """S1.2, S1.21, S2.22"""
+    factories.job_type("count", stages=["one", "two"])
+    plain = str(factories.job().pk)
+    keyed = str(factories.job(key="order-1").pk)
+    users = str(factories.job(user_id="uid_alice").pk)
+    staged = str(factories.job("count", stage="two").pk)
+    running = str(factories.running_job(host="host-b").pk)
+    finished = clock.now() + timedelta(seconds=5)
+    failed = str(
+        factories.job(
+            into={"status": "failed", "finished_at": finished, "memo": "Smtp: 100% Timeout"}
+        ).pk
+    )
+    wanted: list[tuple[dict[str, str], list[str]]] = [
+        ({"type": "count"}, [staged]),
+        ({"status": "running"}, [running]),
+        ({"status": "failed"}, [failed]),
+        ({"key": "order-1"}, [keyed]),
+        ({"type": "mail", "key": "order-1"}, [keyed]),
+        ({"type": "count", "key": "order-1"}, []),
+        ({"user_id": "uid_alice"}, [users]),
+        ({"user_id": "uid_Alice"}, []),
+        ({"stage": "two"}, [staged]),
+        ({"worker": "host-b:1"}, [running]),
+        ({"host": "host-b"}, [running]),
+        ({"memo": "timeout"}, [failed]),
+        ({"memo": "100%"}, [failed]),
+        ({"memo": "%"}, [failed]),
+        ({"memo": "1_0"}, []),
+        ({"finished_after": "2026-03-02T09:00:05Z"}, [failed]),
+        ({"finished_before": "2026-03-02T09:00:05Z"}, []),
+        ({"created_after": "2026-03-02T09:00:00.000001Z"}, []),
+        (
+            {"created_after": "2026-03-02T09:00:00Z", "created_before": "2026-03-02T09:00:01Z"},
+            [failed, running, staged, users, keyed, plain],
+        ),
+    ]
+    for query, expected in wanted:
+        assert listed(api, **query) == expected, query
+
+
+def test_rare_matches_are_found_page_by_page(
+    api: ContractClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2.13: no request looks at more rows than it may; an empty page may have a next one."""
+    monkeypatch.setattr(view, "MOST_EXAMINED", 4)
+    oldest = str(factories.job(user_id="uid_alice").pk)
+    for _ in range(10):
+        factories.job()
+    newest = str(factories.job(user_id="uid_alice").pk)
+    pages, path, query = [], JOBS, {"user_id": "uid_alice"}
+
+    while path:
+        answer = api.get(path, **query).json()
+        pages.append([row["id"] for row in answer["results"]])
+        path, query = answer["next"], {}
+
+    assert pages == [[newest], [], [oldest]]
+
+
+def test_journal_tells_oldest_first(api: ContractClient) -> None:
+    """S1.9, S2.6: in pages."""
+    job = factories.job(delay=timedelta(hours=1))
+    api.post(f"{JOBS}{job.pk}/run-now/", {"reason": "Now"})
+    api.post(f"{JOBS}{job.pk}/cancel/", {"reason": "No"})
+    api.post(f"{JOBS}{job.pk}/retry/", {"reason": "Yes"})
+
+    first = api.get(f"{JOBS}{job.pk}/journal/", limit=2).json()
+    second = api.get(first["next"]).json()
+
+    entries = first["results"] + second["results"]
+    assert [entry["event"] for entry in entries] == ["run_now", "cancelled", "retried"]
+    assert [entry["reason"] for entry in entries] == ["Now", "No", "Yes"]
+    assert [entry["to_state"] for entry in entries] == ["ready", "cancelled", "ready"]
+    assert all(entry["actor"].startswith("key:") for entry in entries)
+    assert second["next"] is None
+
+
+# --- moving -------------------------------------------------------------------------------------
+def test_running_job_is_asked_first_and_forced_next(api: ContractClient) -> None:
+    """S1.12"""
+    job = factories.running_job()
+    path = f"{JOBS}{job.pk}/cancel/"
+
+    asked = api.post(path, REASON).json()
+    forced = api.post(path, {**REASON, "force": True}).json()
+
+    assert (asked["status"], asked["cancel_requested"]) == ("running", True)
+    assert forced["status"] == "cancelled"
+    assert api.post(path, REASON).status_code == 409
+
+
+def test_patch_changes_what_it_names(api: ContractClient) -> None:
+    """S1.2, S1.21, I57"""
+    job = factories.job(context={"to": "a"}, delay=timedelta(hours=1))
+    path = f"{JOBS}{job.pk}/"
+    body = {"version": 1, "priority": 5, **REASON}
+
+    changed = api.patch(path, body)
+    stale = api.patch(path, {**body, "priority": 6})
+
+    assert changed.status_code == 200
+    assert (changed.json()["priority"], changed.json()["version"]) == (5, 2)
+    assert (changed.json()["context"], changed.json()["max_attempts"]) == ({"to": "a"}, 3)
+    assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
+    assert Job.objects.get().priority == 5
+
+
+@pytest.mark.parametrize("missing", ["version", "reason"])
+def test_patch_needs_version_and_reason(api: ContractClient, missing: str) -> None:
+    job = factories.job()
+    body = {"version": 1, "priority": 5, **REASON}
+    del body[missing]
+
+    answer = api.patch(f"{JOBS}{job.pk}/", body)
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == [missing]
+
+
+def test_host_is_one_of_registered_workers(api: ContractClient) -> None:
+    """S1.8: never typed freely."""
+    job = factories.job()
+    factories.worker("host-a:1")
+    body = {"version": 1, **REASON}
+
+    for host in ("127.0.0.1", "169.254.169.254", "host-b"):
+        answer = api.patch(f"{JOBS}{job.pk}/", {**body, "affinity_host": host})
+        assert answer.status_code == 400, host
+        assert "host-a" in answer.json()["detail"]
+    answer = api.patch(f"{JOBS}{job.pk}/", {**body, "affinity_host": "host-a"})
+    assert answer.json()["affinity_host"] == "host-a"

@@ -1,0 +1,249 @@
+"""Stepping in: legal arrows only, each with its reason: S1.21, I26, I55, I56 and I58."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.common import clock
+from apps.jobs.models import Job, Worker
+from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import (
+    LIST,
+    act,
+    buttons,
+    edit_url,
+    page_of,
+    statuses,
+)
+from tests.jobs import end, job_type, jobs, row, take, told
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+# What a button does, by its words.
+ARROWS = {
+    "Edit": "edit",
+    "Retry": "retry",
+    "Retry on host…": "retry",
+    "Run now": "run_now",
+    "Mark done": "mark_done",
+    "Cancel by force": "force_cancel",
+}
+
+
+def in_state(status: str) -> int:
+    """A job in that state, brought there by workers where they do."""
+    job_type()
+    if status == t.SCHEDULED:
+        return jobs(run_at=clock.now() + timedelta(hours=1))[0]
+    (number,) = jobs()
+    if status == t.CANCELLED:
+        Job.objects.filter(pk=number).update(status=status)
+    elif status != t.READY:
+        held = take(1)[0]
+        if status != t.RUNNING:
+            end(held, status, retry="never") if status == t.FAILED else end(held, status)
+    assert row(number).status == status
+    return number
+
+
+def worker(host: str = "host-b") -> Worker:
+    return Worker.objects.create(
+        name=f"{host}:1", host=host, started_at=clock.now(), last_heartbeat_at=clock.now()
+    )
+
+
+@pytest.mark.parametrize("status", t.STATUSES)
+def test_buttons_are_the_legal_arrows_of_the_state(admin_client: Client, status: str) -> None:
+    number = in_state(status)
+    offered = buttons(page_of(admin_client, number))
+    legal = set(t.legal_actions(status))
+    wanted = {words for words, arrow in ARROWS.items() if arrow in legal}
+    if legal & {"cancel", "request_cancel"}:
+        wanted.add("Cancel the job")
+    assert offered == wanted
+
+
+@pytest.mark.parametrize("status", t.STATUSES)
+@pytest.mark.parametrize("name", ["retry", "run_now", "cancel", "force_cancel", "mark_done"])
+def test_what_is_not_legal_is_refused_when_posted_all_the_same(
+    admin_client: Client, status: str, name: str
+) -> None:
+    number = in_state(status)
+    before, version = told(number), row(number).version
+    arrow = "request_cancel" if (name, status) == ("cancel", t.RUNNING) else name
+    if (name, status) == ("force_cancel", t.READY) or (name, status) == (
+        "force_cancel",
+        t.SCHEDULED,
+    ):
+        # Force adds nothing to what is cancelled at once anyway.
+        arrow = "cancel"
+    answer = act(admin_client, name, number)
+    assert answer.status_code == 302
+    if t.is_legal(arrow, status):
+        assert len(told(number)) <= len(before) + 1
+        return
+    assert (told(number), row(number).version, row(number).status) == (before, version, status)
+    page = page_of(admin_client, number)
+    assert "only while" in text_of(page) or "Nothing was left to do" in text_of(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "event"),
+    [
+        ("retry", t.FAILED, t.READY, "retried"),
+        ("run_now", t.SCHEDULED, t.READY, "run_now"),
+        ("cancel", t.READY, t.CANCELLED, "cancelled"),
+        ("cancel", t.RUNNING, t.RUNNING, "cancel_requested"),
+        ("force_cancel", t.RUNNING, t.CANCELLED, "cancelled"),
+        ("mark_done", t.FAILED, t.SUCCEEDED, "marked_done"),
+    ],
+)
+def test_action_takes_the_arrow_and_tells_who_and_why_once(
+    role_client: Any, name: str, before: str, after: str, event: str
+) -> None:
+    """I55: who, when, from, to and why, one entry in the transaction of the change."""
+    number = in_state(before)
+    entries = JournalEntry.objects.count()
+    assert act(role_client("configurer"), name, number).status_code == 302
+    assert row(number).status == after
+    entry = JournalEntry.objects.latest("id")
+    assert JournalEntry.objects.count() == entries + 1
+    assert (entry.event, entry.actor, entry.reason) == (event, "admin:configurer", "Shop closed")
+    assert (entry.from_state, entry.to_state) == (before, after)
+
+
+def test_reason_is_demanded(admin_client: Client) -> None:
+    number = in_state(t.FAILED)
+    page = admin_client.post(f"{LIST}act/retry/", {"ids": str(number), "reason": ""})
+    assert page.status_code == 200
+    assert row(number).status == t.FAILED
+
+
+def test_bulk_action_tells_what_was_done_and_what_was_skipped_and_why(
+    admin_client: Client,
+) -> None:
+    """I58: each row on its own merits; the same again changes nothing."""
+    job_type()
+    numbers = jobs(4)
+    end(take(1)[0], "succeeded")
+    take(1)
+    selected = {"_selected_action": [str(n) for n in numbers], "index": "0"}
+    confirm = admin_client.post(LIST, {"action": "cancel", **selected})
+    assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.READY, t.READY]
+    form = {**form_of(confirm, "reason"), "reason": "Storm"}
+    report = admin_client.post(f"{LIST}act/cancel/", form)
+    assert "3 rows done. 1 row skipped." in text_of(report)
+    assert f"Job {numbers[0]} is succeeded" in text_of(report)
+    assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.CANCELLED, t.CANCELLED]
+    versions = [row(n).version for n in numbers]
+    again = admin_client.post(f"{LIST}act/cancel/", form)
+    assert "4 rows skipped" in text_of(again)
+    assert [row(n).version for n in numbers] == versions
+
+
+def test_bulk_retry_and_run_now_repeat_without_effect(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """I56: retry pressed twice is one extra claim."""
+    number = in_state(t.FAILED)
+    act(admin_client, "retry", number)
+    version = row(number).version
+    report = act(admin_client, "retry", number)
+    assert report.status_code == 302
+    frozen_clock.advance(seconds=5)
+    act(admin_client, "run_now", number)
+    assert row(number).version == version
+    assert len(take()) == 1
+
+
+def test_list_offers_only_what_suits_many(admin_client: Client) -> None:
+    job_type()
+    jobs()
+    choices = admin_client.get(LIST).context["action_form"].fields["action"].choices
+    assert {name for name, _words in choices} == {"", "retry", "cancel", "run_now"}
+
+
+def test_more_than_a_thousand_rows_are_refused_as_a_whole(admin_client: Client) -> None:
+    (number,) = (in_state(t.READY),)
+    answer = act(admin_client, "cancel", number, *range(1, 1001))
+    assert answer.status_code == 302
+    assert row(number).status == t.READY
+
+
+# --- cancelling what runs -----------------------------------------------------------------------
+def test_running_job_is_asked_once_and_can_then_only_be_forced(admin_client: Client) -> None:
+    number = in_state(t.RUNNING)
+    act(admin_client, "cancel", number)
+    page = page_of(admin_client, number)
+    assert buttons(page) == {"Cancel by force"}
+    assert "asked to stop" in text_of(page).lower()
+    version = row(number).version
+    act(admin_client, "cancel", number)
+    assert row(number).version == version
+
+
+def test_forced_cancel_fences_the_worker_and_keeps_its_late_result(admin_client: Client) -> None:
+    """I56: cancelled, and the report afterwards refused, but shown as stale."""
+    job_type()
+    (number,) = jobs()
+    held = take(1)[0]
+    act(admin_client, "force_cancel", number)
+    assert not end(held, "succeeded", memo="sent after all").ok
+    text = text_of(page_of(admin_client, number))
+    assert "Stale result" in text
+    assert "sent after all" in text
+    assert row(number).status == t.CANCELLED
+
+
+# --- hosts --------------------------------------------------------------------------------------
+def test_retry_on_a_host_offers_the_hosts_of_registered_workers(admin_client: Client) -> None:
+    """S1.8: "rerun on host…" is an action."""
+    number = in_state(t.FAILED)
+    worker("host-b")
+    Worker.objects.filter(pk=worker("host-z").pk).update(state=Worker.State.GONE)
+    page = admin_client.get(f"{LIST}act/retry_on_host/?ids={number}")
+    assert form_of(page, "reason")["host"] == "host-b"
+    assert "host-z" not in text_of(page)
+    refused = act(admin_client, "retry_on_host", number, host="host-z")
+    assert refused.status_code == 200
+    assert row(number).status == t.FAILED
+    act(admin_client, "retry_on_host", number, host="host-b")
+    assert (row(number).status, row(number).affinity_host) == (t.READY, "host-b")
+
+
+# --- who may ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("role", "offered"),
+    [
+        ("viewer", set()),
+        ("operator", {"Retry", "Retry on host…"}),
+        ("configurer", {"Retry", "Retry on host…", "Mark done"}),
+    ],
+)
+def test_role_has_the_buttons_that_it_may_press(
+    role_client: Any, role: str, offered: set[str]
+) -> None:
+    number = in_state(t.FAILED)
+    assert buttons(page_of(role_client(role), number)) == offered
+
+
+@pytest.mark.parametrize("name", ["retry", "run_now", "cancel", "force_cancel", "mark_done"])
+def test_viewer_is_refused_every_action(role_client: Any, name: str) -> None:
+    number = in_state(t.READY)
+    assert act(role_client("viewer"), name, number).status_code == 403
+    assert role_client("viewer").get(edit_url(number)).status_code == 403
+    assert row(number).status == t.READY
+
+
+@pytest.mark.parametrize("name", ["force_cancel", "mark_done"])
+def test_operator_overrides_nothing(role_client: Any, name: str) -> None:
+    number = in_state(t.RUNNING)
+    assert act(role_client("operator"), name, number).status_code == 403
+    assert row(number).status == t.RUNNING

@@ -1,0 +1,261 @@
+"""Submitting and editing in the admin: S1.4, S1.21, I35, I55 and I57."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.common import clock
+from apps.jobs.models import Job, Worker
+from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import LIST, edit_url, page_of
+from tests.job_scenes import MAIL
+from tests.jobs import job_type, jobs, row, take
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+ADD = f"{LIST}add/"
+
+
+def filled(client: Client, url: str, holding: str, **typed: Any) -> dict[str, Any]:
+    return {**form_of(client.get(url), holding), **typed}
+
+
+# --- a new job --------------------------------------------------------------------------------
+def test_form_is_made_from_the_schema_of_the_type_and_submits(role_client: Any) -> None:
+    client = role_client("operator")
+    job_type("mail", params_schema=MAIL, max_attempts=4, default_priority=3)
+    page = client.get(f"{ADD}?type=mail")
+    for told in ("Recipient", "One address.", "Reminders left"):
+        assert told in text_of(page), told
+    form = form_of(page, "key")
+    typed = {
+        "key": "order-17",
+        "params-value/to": "ann@example.com",
+        "params-value/attempts_left": "2",
+    }
+    answer = client.post(ADD, {**form, **typed})
+    job = Job.objects.get()
+    assert answer["Location"] == f"{LIST}{job.pk}/change/"
+    assert (job.type, job.key, job.status) == ("mail", "order-17", t.READY)
+    assert job.context == {"to": "ann@example.com", "attempts_left": 2}
+    assert (job.priority, job.max_attempts) == (3, 4)
+    assert job.submitted_by == "admin:operator"
+    assert "by admin:operator" in text_of(page_of(client, job.pk))
+
+
+def test_times_and_numbers_of_the_form_count(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    typed = {
+        "run_at_0": "2026-03-02",
+        "run_at_1": "12:30:00",
+        "priority": "-7",
+        "max_attempts": "9",
+        "user_id": "uid_ann",
+        "params-raw": '{"a": 1}',
+    }
+    admin_client.post(ADD, filled(admin_client, ADD, "key", **typed))
+    job = Job.objects.get()
+    assert job.run_at.isoformat() == "2026-03-02T12:30:00+00:00"
+    assert (job.priority, job.max_attempts, job.user_id) == (-7, 9, "uid_ann")
+    assert (job.status, job.context) == (t.SCHEDULED, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"), [({"priority": "101"}, "priority"), ({"is_unique": "on"}, "key")]
+)
+def test_what_the_service_refuses_stands_beside_the_field_with_what_was_typed(
+    admin_client: Client, typed: dict[str, str], field: str
+) -> None:
+    job_type("mail", params_schema=MAIL)
+    typed = {**typed, "params-value/to": "ann@example.com"}
+    page = admin_client.post(ADD, filled(admin_client, f"{ADD}?type=mail", "key", **typed))
+    assert page.status_code == 200
+    assert set(page.context["adminform"].form.errors) == {field}
+    assert "ann@example.com" in page.content.decode()
+    assert not Job.objects.exists()
+
+
+def test_context_that_does_not_fit_is_told_beside_its_field(admin_client: Client) -> None:
+    job_type("mail", params_schema=MAIL)
+    typed = {"params-uses_raw": "on", "params-raw": '{"to": 5, "nope": 1}'}
+    page = admin_client.post(ADD, filled(admin_client, f"{ADD}?type=mail", "key", **typed))
+    assert "The context is not right yet" in text_of(page)
+    assert not Job.objects.exists()
+
+
+def test_unique_twin_that_is_open_is_shown_in_place_of_a_second(admin_client: Client) -> None:
+    """I35: both callers get the one row."""
+    job_type()
+    typed = {"key": "order-17", "is_unique": "on", "params-raw": "{}"}
+    form = filled(admin_client, ADD, "key", **typed)
+    first = admin_client.post(ADD, form)
+    second = admin_client.post(ADD, form)
+    assert first["Location"] == second["Location"]
+    assert Job.objects.count() == 1
+    assert "is open already" in text_of(admin_client.get(second["Location"]))
+
+
+def test_other_type_draws_its_fields_from_what_was_typed(admin_client: Client) -> None:
+    job_type("mail", params_schema=MAIL)
+    job_type("plain")
+    form = filled(admin_client, f"{ADD}?type=plain", "key", key="k-1")
+    page = admin_client.post(ADD, {**form, "type": "mail", "_draft": "1"})
+    assert "Recipient" in text_of(page)
+    assert form_of(page, "key")["key"] == "k-1"
+    assert not Job.objects.exists()
+
+
+def test_without_a_type_there_is_nothing_to_submit(admin_client: Client) -> None:
+    answer = admin_client.get(ADD, follow=True)
+    assert "There is no job type yet" in text_of(answer)
+
+
+def test_viewer_submits_nothing(role_client: Any) -> None:
+    job_type()
+    assert role_client("viewer").get(ADD).status_code == 403
+    assert role_client("viewer").post(ADD, {"type": "mail"}).status_code == 403
+
+
+# --- the edit of a waiting one --------------------------------------------------------------------
+def scheduled(**columns: Any) -> int:
+    job_type(params_schema=columns.pop("schema", {}))
+    return jobs(run_at=clock.now() + timedelta(hours=1), **columns)[0]
+
+
+def test_edit_changes_what_was_typed_and_tells_before_and_after(
+    role_client: Any, frozen_clock: FrozenClock
+) -> None:
+    """S1.21: change time, priority and most attempts; I55: with before, after and why."""
+    client = role_client("operator")
+    number = scheduled(context={"to": "ann"})
+    Worker.objects.create(
+        name="host-b:1", host="host-b", started_at=clock.now(), last_heartbeat_at=clock.now()
+    )
+    typed = {
+        "run_at_0": "2026-03-02",
+        "run_at_1": "18:00:00",
+        "priority": "8",
+        "max_attempts": "6",
+        "affinity_host": "host-b",
+        "reason": "Customer called",
+    }
+    url = edit_url(number)
+    answer = client.post(url, filled(client, url, "priority", **typed))
+    assert answer["Location"] == f"{LIST}{number}/change/"
+    job = row(number)
+    assert (job.priority, job.max_attempts, job.affinity_host) == (8, 6, "host-b")
+    assert job.run_at.isoformat() == "2026-03-02T18:00:00+00:00"
+    assert job.context == {"to": "ann"}
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.actor, entry.reason) == ("admin:operator", "Customer called")
+    assert set(entry.data["after"]) == {"run_at", "priority", "max_attempts", "affinity_host"}
+    text = text_of(client.get(answer["Location"]))
+    assert "priority 0 → 8" in text
+    assert "only on host" in text
+
+
+def test_untouched_edit_changes_nothing(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    number = scheduled(context={"password": "hunter2", "n": 1.0})
+    before = row(number)
+    url = edit_url(number)
+    admin_client.post(url, filled(admin_client, url, "priority", reason="Nothing"))
+    after = row(number)
+    assert (after.version, after.context, after.run_at) == (
+        before.version,
+        before.context,
+        before.run_at,
+    )
+
+
+def test_context_is_edited_behind_its_mask_and_judged_by_the_schema(
+    admin_client: Client,
+) -> None:
+    number = scheduled(context={"to": "ann", "api_key": "hunter2"}, schema=MAIL)
+    url = edit_url(number)
+    form = filled(admin_client, url, "priority", reason="Wrong address")
+    wrong = admin_client.post(url, {**form, "context": '{"api_key": "x"}'})
+    assert wrong.status_code == 200
+    assert "context" in wrong.context["adminform"].form.errors
+    edited = json.loads(form["context"]) | {"to": "bob"}
+    admin_client.post(url, {**form, "context": json.dumps(edited)})
+    assert row(number).context == {"to": "bob", "api_key": "hunter2"}
+
+
+def test_operator_without_the_right_to_see_contexts_edits_all_else(role_client: Any) -> None:
+    client = role_client("operator")
+    number = scheduled(context={"to": "Main Street 5"})
+    url = edit_url(number)
+    form = filled(client, url, "priority", priority="2", reason="Hurry")
+    assert "context" not in form
+    client.post(url, {**form, "context": "{}"})
+    assert (row(number).priority, row(number).context) == (2, {"to": "Main Street 5"})
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [("priority", "101"), ("max_attempts", "0"), ("affinity_host", "nowhere"), ("reason", "")],
+)
+def test_wrong_values_stand_beside_their_fields(
+    admin_client: Client, name: str, typed: str
+) -> None:
+    number = scheduled()
+    url = edit_url(number)
+    form = filled(admin_client, url, "priority", reason="Why not")
+    page = admin_client.post(url, {**form, name: typed})
+    assert page.status_code == 200
+    assert name in page.context["adminform"].form.errors
+    assert row(number).version == 1
+
+
+def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -> None:
+    """I57: somebody else was faster; both values are shown, and nothing is saved."""
+    number = scheduled()
+    url = edit_url(number)
+    stale = filled(admin_client, url, "priority", priority="9", reason="Mine")
+    fresh = filled(admin_client, url, "priority", max_attempts="7", reason="Theirs")
+    admin_client.post(url, fresh)
+    page = admin_client.post(url, stale)
+    assert page.status_code == 409
+    assert "admin:admin" in text_of(page)
+    assert (row(number).priority, row(number).max_attempts) == (0, 7)
+
+
+def test_job_that_began_to_run_meanwhile_is_a_conflict(admin_client: Client) -> None:
+    """I57: a hold is a change, too."""
+    job_type()
+    (number,) = jobs()
+    url = edit_url(number)
+    form = filled(admin_client, url, "priority", priority="9", reason="Mine")
+    take(1)
+    page = admin_client.post(url, form)
+    assert page.status_code == 409
+    assert "host-a:1" in text_of(page)
+    assert row(number).priority == 0
+    assert row(number).status == t.RUNNING
+
+
+def test_fewer_attempts_than_used_end_the_job(admin_client: Client) -> None:
+    """S1.11: no job waits for ever with its attempts used up."""
+    number = scheduled(attempts=2)
+    url = edit_url(number)
+    form = filled(admin_client, url, "priority", max_attempts="2", reason="Enough")
+    admin_client.post(url, form)
+    assert row(number).status == t.FAILED
+
+
+def test_only_waiting_jobs_have_the_form(admin_client: Client) -> None:
+    job_type()
+    (number,) = jobs()
+    take(1)
+    answer = admin_client.get(edit_url(number), follow=True)
+    assert "only waiting jobs can be edited" in text_of(answer)

@@ -1,0 +1,286 @@
+"""The list of jobs: S1.21, S4.3 and reads that no number of rows makes longer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.jobs.admin.jobs import JobAdmin
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import LIST, shown
+from tests.jobs import end, job_type, jobs, take
+from tests.pages import inline_code_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_list_shows_the_newest_first_with_what_an_operator_asks_for(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type("mail", max_attempts=4)
+    older = jobs(key="order-1")
+    newer = jobs(
+        key="order-2",
+        user_id="uid_ann",
+        priority=5,
+        attempts=2,
+        progress=40,
+        run_at=frozen_clock() + timedelta(minutes=3, seconds=20),
+    )
+    page = admin_client.get(LIST)
+    text = text_of(page)
+
+    assert shown(page) == [*newer, *older]
+    for told in ("order-2", "uid_ann", "40 %", "2 / 4", "in 3 min 20 s", "Scheduled", "Ready"):
+        assert told in text, told
+    # Five minutes by priority, less the thirty seconds that two failures cost.
+    assert "4 min 30 s ahead" in text
+
+
+def test_job_that_succeeded_is_done_wholly_whatever_it_told_last(admin_client: Client) -> None:
+    job_type("mail")
+    jobs(1, status="succeeded", progress=66)
+    jobs(1, progress=40)
+    assert "100 %" in text_of(admin_client.get(LIST, {"status": "succeeded"}))
+    assert "40 %" in text_of(admin_client.get(LIST, {"status": "ready"}))
+
+
+def test_pages_go_on_below_the_last_row_without_count_or_offset(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.3: rows that come meanwhile shift no page; none is left out or shown twice."""
+    monkeypatch.setattr(JobAdmin, "list_per_page", 2)
+    job_type()
+    numbers = jobs(5)
+    with CaptureQueriesContext(connection) as queries:
+        first = admin_client.get(LIST)
+    jobs(3)
+    assert first.context["cl"].older_url == f"?before={numbers[3]}"
+    second = admin_client.get(LIST + first.context["cl"].older_url)
+    third = admin_client.get(LIST + second.context["cl"].older_url)
+
+    assert shown(first) + shown(second) + shown(third) == numbers[::-1]
+    assert third.context["cl"].older is None
+    told = [query["sql"] for query in queries.captured_queries if "jobs_job" in query["sql"]]
+    assert not [sql for sql in told if "COUNT(" in sql or "OFFSET" in sql]
+
+
+def test_fifty_rows_take_as_many_queries_as_two_and_leave_heavy_columns_behind(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    for name in ("mail", "web", "crm"):
+        job_type(name)
+        jobs(20, name, key="order-1")
+    admin_client.get(LIST)
+    with django_assert_max_num_queries(9) as few:
+        admin_client.get(LIST, {"type": "mail", "q": "order-1"})
+    with django_assert_max_num_queries(len(few)):
+        page = admin_client.get(LIST)
+    assert len(shown(page)) == 50
+    heavy = [connection.ops.quote_name(name) for name in ("context", "result", "checkpoint")]
+    told = [query["sql"].split("WHERE")[0] for query in few.captured_queries]
+    assert not [sql for sql in told if any(name in sql for name in heavy)]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"type": "mail"}, [0, 1, 2, 3]),
+        ({"type": "web"}, [4]),
+        ({"type": "web", "status": "ready"}, [4]),
+        ({"type": "mail", "status": "ready"}, [0]),
+        ({"status": "ready"}, [0, 4]),
+        ({"status": "scheduled"}, [1]),
+        ({"status": "running"}, [2]),
+        ({"status": "succeeded"}, [3]),
+        ({"status": "cancelled"}, []),
+        ({"lane": "slow"}, [4]),
+        ({"key": "order-1"}, [1, 4]),
+        ({"key": "order-1", "type": "mail"}, [1]),
+        ({"user": "uid_ann"}, [0]),
+        ({"host": "host-a"}, [2, 3]),
+        ({"from_day": "2026-03-02", "to_day": "2026-03-02"}, [0, 1, 2, 3, 4]),
+        ({"to_day": "2026-03-01"}, []),
+        ({"from_day": "2026-03-03", "status": "succeeded"}, []),
+        ({"q": "order-1"}, [1, 4]),
+        ({"q": "uid_ann"}, [0]),
+        ({"q": "Mailbox BUSY"}, [3]),
+        ({"q": "busy"}, [3]),
+        ({"q": "order"}, []),
+        ({"q": "17"}, []),
+        ({"q": "order-1", "type": "web"}, [4]),
+    ],
+)
+def test_filters_and_search_find_the_rows(
+    admin_client: Client, frozen_clock: FrozenClock, query: dict[str, str], found: list[int]
+) -> None:
+    job_type("mail")
+    job_type("web", lane="slow")
+    (done,) = jobs()
+    end(take(1)[0], "succeeded", memo="mailbox busy at first")
+    (held,) = jobs()
+    take(1)
+    (ready,) = jobs(user_id="uid_ann")
+    (later,) = jobs(key="order-1", run_at=frozen_clock() + timedelta(hours=1))
+    (other,) = jobs(type="web", key="order-1")
+    numbers = [ready, later, held, done, other]
+    page = admin_client.get(LIST, query)
+    assert set(shown(page)) == {numbers[position] for position in found}
+
+
+def test_search_by_number_finds_that_job_however_old(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 2)
+    job_type()
+    numbers = jobs(9)
+    assert shown(admin_client.get(LIST, {"q": str(numbers[0])})) == [numbers[0]]
+
+
+def test_rare_row_is_found_a_bounded_stretch_at_a_time(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rows there are, a page reads so many of them, and says so."""
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 4)
+    job_type()
+    numbers = jobs(10)
+    Job.objects.filter(pk=numbers[1]).update(host="host-z")
+    page = admin_client.get(LIST, {"host": "host-z"})
+    pages = 1
+    while not shown(page):
+        assert "These were found among 4 rows" in text_of(page)
+        page = admin_client.get(LIST + page.context["cl"].older_url)
+        pages += 1
+    assert (shown(page), pages) == ([numbers[1]], 3)
+    assert page.context["cl"].older is None
+    assert "Look further back" not in text_of(page)
+
+
+def test_days_bound_the_stretch(
+    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 3)
+    job_type()
+    old = jobs(2, user_id="uid_ann")
+    frozen_clock.advance(days=2)
+    jobs(9)
+    page = admin_client.get(LIST, {"user": "uid_ann", "to_day": "2026-03-03"})
+    assert shown(page) == old[::-1]
+    assert page.context["cl"].stretch is None
+
+
+def test_few_open_jobs_are_found_by_index_however_old(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 2)
+    job_type()
+    (old,) = jobs(key="order-1")
+    Job.objects.filter(pk__in=jobs(9)).update(status=t.SUCCEEDED)
+    job_type("web")
+    (other,) = jobs(1, "web")
+    Job.objects.filter(pk__in=jobs(9)).update(status=t.SUCCEEDED)
+    assert shown(admin_client.get(LIST, {"type": "web"})) == [other]
+    Job.objects.filter(pk=other).update(status=t.RUNNING)
+    for query in ({"status": "ready"}, {"status": "ready", "type": "mail"}, {"key": "order-1"}):
+        assert shown(admin_client.get(LIST, query)) == [old], query
+
+
+def test_many_open_jobs_are_looked_through_like_others(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 3)
+    monkeypatch.setattr(JobAdmin, "most_indexed", 4)
+    job_type()
+    numbers = jobs(5)
+    page = admin_client.get(LIST, {"status": "ready"})
+    assert shown(page) == numbers[:1:-1]
+    assert page.context["cl"].older == numbers[2]
+
+
+@pytest.mark.mariadb
+def test_few_finished_jobs_are_found_by_index_on_mariadb(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 2)
+    job_type()
+    (old,) = jobs(status=t.FAILED)
+    jobs(9)
+    assert shown(admin_client.get(LIST, {"status": "failed"})) == [old]
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"type": "mail"},
+        {"type": "web"},
+        {"status": "failed"},
+        {"q": "busy"},
+        {"user": "uid_ann"},
+        {"host": "h"},
+        {},
+    ],
+)
+def test_list_reads_as_many_rows_of_a_large_table_as_of_a_small_one(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    monkeypatch.setattr(JobAdmin, "most_looked_through", 200)
+    monkeypatch.setattr(JobAdmin, "most_indexed", 200)
+    job_type()
+    job_type("web")
+
+    def rows_read() -> int:
+        before = _index_reads()
+        admin_client.get(LIST, query)
+        return _index_reads() - before
+
+    jobs(600, "web")
+    admin_client.get(LIST, query)
+    few = rows_read()
+    jobs(6_000, "web")
+    assert rows_read() <= few + 100
+
+
+def _index_reads() -> int:
+    """How many entries of an index this connection has read."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        # Reads without an index count this statement itself.
+        return sum(int(value) for name, value in cursor.fetchall() if "_rnd" not in name)
+
+
+@pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "", "²", "1e3"])
+def test_address_that_names_no_row_shows_the_newest(admin_client: Client, before: str) -> None:
+    job_type()
+    numbers = jobs(2)
+    page = admin_client.get(LIST, {"before": before})
+    assert shown(page) == numbers[::-1]
+
+
+def test_wrong_filter_is_told_and_finds_nothing(admin_client: Client) -> None:
+    job_type()
+    jobs(2)
+    page = admin_client.get(LIST, {"type": "mai l"})
+    assert "There is no job type" in text_of(page)
+    assert shown(page) == []
+
+
+@pytest.mark.parametrize("evil", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'])
+def test_foreign_text_is_shown_as_text(admin_client: Client, evil: str) -> None:
+    job_type(title=evil, pause_reason=evil, paused=True)
+    (number,) = jobs(memo=evil, context={evil: evil}, submitted_by=evil, checkpoint=[evil])
+    for url in (LIST, f"{LIST}{number}/change/", f"{LIST}{number}/edit/", f"{LIST}add/"):
+        page = admin_client.get(url)
+        assert page.status_code == 200, url
+        assert inline_code_of(page) == [], url
+
+
+def test_empty_list_has_its_page(admin_client: Client) -> None:
+    assert admin_client.get(LIST).status_code == 200

@@ -1,0 +1,205 @@
+"""The page of a job: its picture, facts, order and every attempt: S1.13, S1.21, S4.6, I28."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.common import clock
+from apps.jobs.admin.why_not import WORDS
+from apps.jobs.models import Job
+from apps.jobs.rules.explain import CODES
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import LIST, page_of
+from tests.job_scenes import TRACEBACK, fill_yard
+from tests.jobs import end, job_type, jobs, row, take
+from tests.pages import inline_code_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_page_tells_every_attempt_with_host_wait_run_time_and_error(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    yard = fill_yard(frozen_clock, many=2)
+    page = page_of(admin_client, yard.failed.pk)
+    text = text_of(page)
+
+    story = ["Submitted", "Failed", "Worker lost", "Stale result", "Failed"]
+    position = text.index("History")
+    for event in story:
+        position = text.index(event, position) + 1
+    for told in ("attempt 1", "attempt 4", "host host-a", "host host-b", "took 2 min 0 s"):
+        assert told in text, told
+    assert "sent after all" in text
+    assert "attempt 4 of 4 was the last" in text
+    assert "4 of 4; held 4 times in all" in text
+    # The traceback is there, folded up.
+    assert page.content.decode().count("<details") == 3
+    assert 'File "/srv/shop/handlers.py", line 41, in send' in text
+
+
+def test_picture_marks_the_state_and_the_arrows_taken(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    yard = fill_yard(frozen_clock, many=2)
+    html = page_of(admin_client, yard.failed.pk).content.decode()
+    taken = re.findall(r'<g class="arrow arrow-taken"><title>([^:]*):', html)
+    assert set(taken) == {
+        "ready → running",
+        "running → ready",
+        "running → scheduled",
+        "running → failed",
+    }
+    assert re.search(r'<g class="state state-here"[^>]*><rect[^>]*></rect><text[^>]*>Failed', html)
+
+
+def test_order_is_shown_as_a_formula_with_its_numbers(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S4.6: the effective priority of a row, and how it comes about."""
+    job_type()
+    jobs(3)
+    (number,) = jobs(priority=-2, attempts=2)
+    job = row(number)
+    text = text_of(page_of(admin_client, number))
+    base = job.order_key - 2 * 60_000 - 30_000
+    assert f"waits since {base} 2026-03-02 08:59:59" in text
+    assert "− priority -2 × 60000 ms + 120000" in text
+    assert "+ demotion after 2 attempts + 30000" in text
+    assert f"order {job.order_key}" in text
+    assert "3 ready jobs of mail are ahead of it" in text
+
+
+def test_strict_priority_says_that_age_does_not_count(admin_client: Client, settings: Any) -> None:
+    settings.JOB_PRIORITY_WEIGHT_MS = 10**12
+    job_type()
+    (number,) = jobs(priority=3)
+    assert "Priority alone decides" in text_of(page_of(admin_client, number))
+    assert "priority 3" in text_of(admin_client.get(LIST))
+
+
+def test_checkpoint_and_progress_of_a_running_job_are_shown(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    yard = fill_yard(frozen_clock, many=2)
+    text = text_of(page_of(admin_client, yard.running.pk))
+    assert '"shop": 117' in text
+    assert "Checkpoint number 9" in text
+    assert "42 %" in text
+    assert "Lease until" in text
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "configurer"])
+def test_contexts_checkpoints_and_results_are_for_those_who_may_see_them(
+    role_client: Any, role: str
+) -> None:
+    job_type()
+    jobs(context={"to": "Main Street 5"}, checkpoint={"at": "line 88"})
+    held = take(1)[0]
+    end(held, "succeeded", result={"sent": "to Ann"})
+    text = text_of(page_of(role_client(role), held.id))
+    for payload in ("Main Street 5", "line 88", "to Ann"):
+        assert (payload in text) is (role == "configurer"), payload
+
+
+def test_secrets_are_masked(admin_client: Client) -> None:
+    job_type()
+    (number,) = jobs(context={"password": "hunter2", "list": [{"api_key": "hunter3"}]})
+    for url in (f"{LIST}{number}/change/", f"{LIST}{number}/edit/"):
+        page = admin_client.get(url)
+        assert b"hunter" not in page.content
+        assert "••••••" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    "evil", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{7*7}}"]
+)
+def test_foreign_text_of_workers_is_shown_as_text(admin_client: Client, evil: str) -> None:
+    job_type(max_attempts=2)
+    jobs(context={evil: evil}, submitted_by=evil)
+    held = take(1)[0]
+    end(held, "failed", error=f"{evil}\n{evil}", memo=evil)
+    page = page_of(admin_client, held.id)
+    assert inline_code_of(page) == []
+    assert evil in text_of(page).replace('\\"', '"')
+
+
+def test_huge_error_is_cut(admin_client: Client) -> None:
+    job_type()
+    jobs()
+    held = take(1)[0]
+    end(held, "failed", error="line\n" * 200_000 + TRACEBACK)
+    assert len(page_of(admin_client, held.id).content) < 120_000
+
+
+def test_page_with_two_hundred_entries_asks_as_often_as_one_with_none(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    job_type(max_attempts=10_000, retry_delay_seconds=0)
+    (number,) = jobs()
+    page_of(admin_client, number)
+    with django_assert_max_num_queries(20) as few:
+        page_of(admin_client, number)
+    for _ in range(12):
+        end(take(1)[0], "failed", error="x")
+    with django_assert_max_num_queries(len(few)):
+        page_of(admin_client, number)
+
+
+def test_type_that_is_gone_does_not_break_the_page(admin_client: Client) -> None:
+    made = job_type()
+    (number,) = jobs(run_at=clock.now() + timedelta(hours=1))
+    made.delete()
+    assert "there is no such type any more" in text_of(page_of(admin_client, number))
+    assert admin_client.get(LIST).status_code == 200
+
+
+def test_job_that_is_not_there_leads_to_the_list(admin_client: Client) -> None:
+    for url in (f"{LIST}17/change/", f"{LIST}17/edit/", f"{LIST}17/history/"):
+        assert admin_client.get(url).status_code == 302
+
+
+def test_nobody_deletes_jobs(admin_client: Client) -> None:
+    job_type()
+    (number,) = jobs()
+    assert admin_client.post(f"{LIST}{number}/delete/", {"post": "yes"}).status_code == 403
+    assert Job.objects.count() == 1
+
+
+# --- why it is not running ------------------------------------------------------------------------
+def test_waiting_job_tells_all_that_stands_in_its_way(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S1.2, S4.19: and when each could change."""
+    job_type(
+        paused=True, pause_reason="CRM <b>down</b>", paused_until=clock.now() + timedelta(days=1)
+    )
+    (number,) = jobs(run_at=clock.now() + timedelta(hours=2))
+    text = text_of(page_of(admin_client, number))
+    shown = text[text.index("Why is it not running?") :]
+    for told in (
+        "Not due It waits for its time, 2026-03-02 11:00",
+        "in 2 h 0 min",
+        "Paused The type mail is paused: CRM <b>down</b>",
+        "No worker No live worker takes jobs of type mail",
+    ):
+        assert told.lower() in shown.lower(), told
+
+
+def test_job_that_is_next_says_so_and_a_running_one_asks_nothing(admin_client: Client) -> None:
+    job_type()
+    factories.worker(types=["mail"])
+    (number,) = jobs()
+    assert "Nothing stands in its way" in text_of(page_of(admin_client, number))
+    take(1)
+    assert "Why is it not running?" not in text_of(page_of(admin_client, number))
+
+
+def test_every_reason_has_a_word() -> None:
+    assert set(WORDS) == set(CODES)

@@ -1,0 +1,303 @@
+"""Job types in the admin: settings, curve of waits, pause, breaker, and who serves them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import clock
+from apps.jobs.admin import counts
+from apps.jobs.models import JobType, TypeState, Worker
+from apps.jobs.rules import breaker
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import TYPES, buttons
+from tests.jobs import job_type, jobs, take
+from tests.pages import form_of, inline_code_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+ADD = f"{TYPES}add/"
+
+
+def page_url(made: JobType) -> str:
+    return reverse("admin:jobs_jobtype_change", args=[made.pk])
+
+
+def act(client: Client, name: str, made: JobType, **data: str) -> Any:
+    data = {"ids": str(made.pk), "reason": "CRM is down", **data}
+    return client.post(f"{TYPES}act/{name}/", data)
+
+
+def worker(*types: str, host: str = "host-a", silent: int = 0, **columns: Any) -> Worker:
+    return Worker.objects.create(
+        name=f"{host}:{Worker.objects.count()}",
+        host=host,
+        types=list(types),
+        started_at=clock.now(),
+        last_heartbeat_at=clock.now() - timedelta(seconds=silent),
+        **columns,
+    )
+
+
+# --- settings -----------------------------------------------------------------------------------
+def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
+    client = role_client("configurer")
+    form = {**form_of(client.get(ADD), "name"), "name": "mail", "stages": "pack\r\nsend"}
+    assert client.post(ADD, {**form, "allowed_hosts": "host-a"}).status_code == 302
+    made = JobType.objects.get()
+    assert (made.name, made.stages, made.allowed_hosts) == ("mail", ["pack", "send"], ["host-a"])
+    form = form_of(client.get(page_url(made)), "max_attempts")
+    client.post(page_url(made), {**form, "max_attempts": "7", "max_running": "2"})
+    made.refresh_from_db()
+    assert (made.max_attempts, made.max_running, made.stages) == (7, 2, ["pack", "send"])
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.event, entry.actor) == ("type_changed", "admin:configurer")
+    text = text_of(client.get(page_url(made)))
+    assert "most attempts 3 → 7" in text
+    assert "Job type created" in text
+
+
+def test_untouched_form_changes_nothing(admin_client: Client) -> None:
+    made = job_type(params_schema={"type": "object"}, stages=["a"], retry_delay_seconds=0.5)
+    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    admin_client.post(page_url(made), form)
+    again = JobType.objects.get()
+    assert again.version == made.version
+    assert not JournalEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("max_attempts", "0"),
+        ("retry_jitter", "1.5"),
+        ("weight", "1001"),
+        ("params_schema", "{"),
+        ("params_schema", '{"type": 5}'),
+        ("default_priority", "101"),
+        ("max_processing_seconds", "0"),
+        ("lane", "lightning"),
+    ],
+)
+def test_wrong_setting_is_told_beside_its_field(
+    admin_client: Client, name: str, typed: str
+) -> None:
+    made = job_type()
+    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    page = admin_client.post(page_url(made), {**form, name: typed})
+    assert page.status_code == 200
+    assert name in page.context["adminform"].form.errors
+    assert JobType.objects.get().version == made.version
+
+
+def test_all_mistakes_are_told_at_once(admin_client: Client) -> None:
+    made = job_type()
+    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    page = admin_client.post(page_url(made), {**form, "max_attempts": "0", "weight": "0"})
+    assert {"max_attempts", "weight"} <= set(page.context["adminform"].form.errors)
+
+
+def test_name_is_fixed_once_made(admin_client: Client) -> None:
+    made = job_type()
+    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    assert "name" not in form
+    admin_client.post(page_url(made), {**form, "name": "other"})
+    assert JobType.objects.get().name == "mail"
+
+
+def test_stale_form_is_a_conflict_and_overwrites_nothing(admin_client: Client) -> None:
+    """I57."""
+    made = job_type()
+    form = form_of(admin_client.get(page_url(made)), "max_attempts")
+    admin_client.post(page_url(made), {**form, "weight": "5"})
+    page = admin_client.post(page_url(made), {**form, "max_attempts": "9"})
+    assert page.status_code == 409
+    assert (JobType.objects.get().weight, JobType.objects.get().max_attempts) == (5, 3)
+
+
+def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
+    made = job_type()
+    jobs()
+    url = f"{TYPES}{made.pk}/delete/"
+    admin_client.post(url, {"post": "yes"})
+    assert JobType.objects.exists()
+    spare = job_type("spare")
+    admin_client.post(f"{TYPES}{spare.pk}/delete/", {"post": "yes"})
+    assert not JobType.objects.filter(name="spare").exists()
+    assert JournalEntry.objects.latest("id").event == "type_deleted"
+
+
+# --- pause and breaker --------------------------------------------------------------------------
+def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> None:
+    """S4.19: with a reason, and by itself over again."""
+    client = role_client("operator")
+    made = job_type()
+    assert "Resume" not in buttons(client.get(page_url(made)))
+    past = act(client, "pause", made, until="2026-03-02T08:00")
+    assert "is past" in text_of(client.get(past["Location"]))
+    act(client, "pause", made, until="2026-03-02T12:00")
+    made.refresh_from_db()
+    assert made.paused
+    assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
+    page = client.get(page_url(made))
+    assert "Paused until 2026-03-02 12:00:00 in 3 h 0 min : CRM is down" in text_of(page)
+    assert buttons(page) == {"Resume"}
+    assert "Paused" in text_of(client.get(TYPES))
+    jobs()
+    assert take() == []
+    act(client, "resume", made)
+    assert len(take()) == 1
+    assert "Nothing was left to do" in text_of(client.get(act(client, "resume", made)["Location"]))
+
+
+def test_breaker_is_shown_and_closed_by_hand(role_client: Any, frozen_clock: FrozenClock) -> None:
+    """S4.19: visible, and overridable."""
+    client = role_client("operator")
+    made = job_type(breaker_enabled=True, breaker_open_seconds=30)
+    TypeState.objects.create(
+        type="mail", breaker=breaker.OPEN, breaker_since=clock.now() - timedelta(seconds=10)
+    )
+    page = client.get(page_url(made))
+    assert "Breaker Open first probe 2026-03-02 09:00:20 in 20 s" in text_of(page)
+    assert "Breaker open" in text_of(client.get(TYPES))
+    act(client, "reset_breaker", made)
+    assert TypeState.objects.get().breaker == breaker.CLOSED
+    assert JournalEntry.objects.latest("id").event == "breaker_reset"
+    assert "Breaker Closed" in text_of(client.get(page_url(made)))
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "reset_breaker"])
+def test_viewer_changes_nothing(role_client: Any, name: str) -> None:
+    made = job_type(breaker_enabled=True)
+    client = role_client("viewer")
+    assert act(client, name, made).status_code == 403
+    assert client.get(ADD).status_code == 403
+    page = client.get(page_url(made))
+    assert page.status_code == 200
+    assert buttons(page) == set()
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_settings_are_for_configurers_alone(role_client: Any, role: str) -> None:
+    made = job_type()
+    client = role_client(role)
+    assert client.post(page_url(made), {"max_attempts": "9"}).status_code == 403
+    assert JobType.objects.get().max_attempts == 3
+
+
+# --- how it stands ------------------------------------------------------------------------------
+def test_waiting_jobs_are_counted_so_far_and_no_further(
+    admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "MOST_COUNTED", 4)
+    for module in ("job_types", "job_type_page"):
+        monkeypatch.setattr(f"apps.jobs.admin.{module}.MOST_COUNTED", 4)
+    made = job_type()
+    jobs(6)
+    take(1)
+    jobs(2, run_at=clock.now() + timedelta(hours=1))
+    job_type("other")
+    for url in (TYPES, page_url(made)):
+        text = text_of(admin_client.get(url))
+        assert "4+" in text, url
+        assert "6" not in text.split("mail")[-1][:40]
+    assert "4+ ready · 2 scheduled 1" in text_of(admin_client.get(TYPES))
+    assert counts.counts_of(["mail"])["mail"].ready == 4
+
+
+def test_counts_use_an_index_and_read_no_more_than_they_show() -> None:
+    job_type()
+    if connection.vendor != "sqlite":
+        return
+    sql_of: list[str] = []
+    with connection.execute_wrapper(
+        lambda execute, sql, params, many, context: (
+            sql_of.append(sql),
+            execute(sql, params, many, context),
+        )[1]
+    ):
+        counts.counts_of(["mail"])
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {sql_of[0]}", ["mail"] * 3)
+        plan = " ".join(str(step[-1]) for step in cursor.fetchall())
+    assert "SCAN jobs_job " not in plan
+    assert "job_claim_ready" in plan
+
+
+def test_type_that_no_live_worker_serves_is_named(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S1.5, S1.19: silent, gone and foreign hosts serve nobody."""
+    for name in ("mail", "web", "crm", "scan"):
+        job_type(name)
+    job_type("bound", allowed_hosts=["host-x"])
+    worker("mail")
+    worker("web", silent=600)
+    worker("crm", state=Worker.State.GONE)
+    worker("bound", host="host-a")
+    for url in (TYPES, reverse("admin:jobs_worker_changelist")):
+        page = admin_client.get(url)
+        assert [made.name for made in page.context["unserved"]] == ["bound", "crm", "scan", "web"]
+        assert "No live worker serves these types" in text_of(page)
+    page = admin_client.get(page_url(JobType.objects.get(name="web")))
+    assert "No live worker serves type web" in text_of(page)
+    served = text_of(admin_client.get(page_url(JobType.objects.get(name="mail"))))
+    assert "Served by host-a:0" in served
+
+
+def test_list_of_many_types_asks_as_often_as_one_of_two(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(2):
+        job_type(f"type-{n}", breaker_enabled=True)
+    admin_client.get(TYPES)
+    with django_assert_max_num_queries(12) as few:
+        admin_client.get(TYPES)
+    for n in range(2, 40):
+        job_type(f"type-{n}", breaker_enabled=True)
+    with django_assert_max_num_queries(len(few)):
+        admin_client.get(TYPES)
+
+
+def test_curve_and_table_of_waits_follow_the_settings(admin_client: Client) -> None:
+    made = job_type(max_attempts=4, retry_delay_seconds=10, retry_multiplier=3)
+    page = admin_client.get(page_url(made))
+    assert page.content.decode().count('class="dot"') == 3
+    assert "1 10.0 s 10.0 s … 10.0 s 10.0 s" in text_of(page)
+    assert "3 1 min 30 s" in text_of(page)
+    assert inline_code_of(page) == []
+
+
+# --- workers ------------------------------------------------------------------------------------
+def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    live = worker("mail", "web", running=17, capacity=4, drains={"fast": 2}, lanes=["fast"])
+    worker("mail", host="host-b", silent=90, version="0.9.2")
+    worker("mail", host="host-c", state=Worker.State.DRAINING, silent=3)
+    text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
+    for told in (
+        "Active 0 s ago",
+        "Silent 1 min 30 s ago",
+        "Stopping 3 s ago",
+        "17 jobs, 2 of 4 drains",
+        "mail, web",
+        "0.9.2",
+    ):
+        assert told in text, told
+    page = admin_client.get(reverse("admin:jobs_worker_change", args=[live.pk]))
+    assert "fast: 2" in text_of(page)
+
+
+def test_workers_are_read_only(admin_client: Client) -> None:
+    made = worker("mail")
+    url = reverse("admin:jobs_worker_change", args=[made.pk])
+    assert admin_client.post(url, {"host": "x"}).status_code == 403
+    assert admin_client.get("/admin/jobs/worker/add/").status_code == 403
+    assert admin_client.get(f"/admin/jobs/worker/{made.pk}/delete/").status_code == 403

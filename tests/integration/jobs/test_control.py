@@ -1,0 +1,382 @@
+"""What operators do to a job: every arrow from every state, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import order_key
+from apps.jobs.services import control, types
+from apps.jobs.services.submit import submit
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+WHO: Any = {"actor": "admin:olga", "reason": "The customer called"}
+
+
+@pytest.fixture(autouse=True)
+def at_nine(frozen_clock: Any) -> Any:
+    return frozen_clock
+
+
+def job_in(status: str, **fields: Any) -> Job:
+    """A job in this state, as submitting, holding and settling leave it."""
+    if status == t.RUNNING:
+        return factories.running_job(**fields)
+    if status == t.SCHEDULED:
+        return factories.job(delay=timedelta(hours=1), **fields)
+    if status == t.READY:
+        return factories.job(**fields)
+    ended = {"status": status, "attempts": 3, "holds": 3, "finished_at": NOW, "unique_key": None}
+    return factories.job(into={**ended, "lease_token": "t" * 32, "version": 7}, **fields)
+
+
+def told(job: Job) -> list[JournalEntry]:
+    return list(JournalEntry.objects.timeline("job", job.pk))
+
+
+def row(job: Job) -> Job:
+    return Job.objects.get(pk=job.pk)
+
+
+def edit(*, job: Job, **who: Any) -> Job:
+    return control.edit(job=job, version=job.version, changes={"priority": 5}, **who)
+
+
+def force(**arguments: Any) -> Job:
+    return control.cancel(force=True, **arguments)
+
+
+ACTIONS: Mapping[str, Callable[..., Job]] = {
+    "cancel": control.cancel,
+    "force": force,
+    "retry": control.retry,
+    "run_now": control.run_now,
+    "mark_done": control.mark_done,
+    "edit": edit,
+}
+# What each action makes of each state; elsewhere it is a conflict.
+BECOMES = {
+    ("cancel", "scheduled"): "cancelled",
+    ("cancel", "ready"): "cancelled",
+    ("cancel", "running"): "running",
+    ("force", "scheduled"): "cancelled",
+    ("force", "ready"): "cancelled",
+    ("force", "running"): "cancelled",
+    ("retry", "failed"): "ready",
+    ("retry", "cancelled"): "ready",
+    ("retry", "succeeded"): "ready",
+    ("run_now", "scheduled"): "ready",
+    ("run_now", "ready"): "ready",
+    ("mark_done", "scheduled"): "succeeded",
+    ("mark_done", "ready"): "succeeded",
+    ("mark_done", "failed"): "succeeded",
+    ("edit", "scheduled"): "scheduled",
+    ("edit", "ready"): "ready",
+}
+EVERY_PAIR = [(action, status) for action in ACTIONS for status in t.STATUSES]
+
+
+@pytest.mark.parametrize(("action", "status"), EVERY_PAIR)
+def test_every_arrow_from_every_state(action: str, status: str) -> None:
+    """I26, I39, I55, S1.12, S2.9: one version and one entry more, or a conflict and nothing."""
+    job = job_in(status)
+    before = Job.objects.values().get(pk=job.pk)
+
+    if (action, status) not in BECOMES:
+        with pytest.raises(Conflict, match=f"is {status}"):
+            ACTIONS[action](job=job, **WHO)
+        assert Job.objects.values().get(pk=job.pk) == before
+        assert told(job) == []
+        return
+    moved = ACTIONS[action](job=job, **WHO)
+
+    assert moved.status == row(job).status == BECOMES[action, status]
+    assert moved.version == row(job).version == job.version + 1
+    [entry] = told(job)
+    assert (entry.from_state, entry.to_state) == (status, moved.status)
+    assert (entry.actor, entry.reason) == (WHO["actor"], WHO["reason"])
+    assert (entry.at, entry.type_or_task) == (NOW, "mail")
+
+
+def test_the_table_of_rules_says_the_same() -> None:
+    """I26: nothing is possible here that rules/transitions does not know."""
+    names = {"force": ("cancel", "force_cancel"), "cancel": ("cancel", "request_cancel")}
+    for action, status in EVERY_PAIR:
+        legal = any(t.is_legal(name, status) for name in names.get(action, (action,)))
+        assert legal == ((action, status) in BECOMES), (action, status)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_reason_is_demanded(action: str) -> None:
+    """I55"""
+    status = next(status for name, status in BECOMES if name == action)
+    job = job_in(status)
+    with pytest.raises(Invalid, match="Say why"):
+        ACTIONS[action](job=job, actor="admin:olga", reason=" ")
+    assert row(job).version == job.version
+    assert told(job) == []
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_job_seen_in_an_older_state_is_judged_by_its_present_one(action: str) -> None:
+    """I26, I31: the object in hand may be stale."""
+    status = next(status for name, status in BECOMES if name == action)
+    job = job_in(status)
+    gone_on = "succeeded" if action != "retry" else "running"
+    Job.objects.filter(pk=job.pk).update(status=gone_on, version=job.version + 1)
+    with pytest.raises(Conflict):
+        ACTIONS[action](job=job, **WHO)
+    assert row(job).status == gone_on
+
+
+# --- cancel -------------------------------------------------------------------------------------
+def test_cancel_frees_the_key_at_once(at_nine: Any) -> None:
+    """S1.12, I35"""
+    job = job_in("ready", key="order-1", unique=True)
+    at_nine.advance(seconds=5)
+    control.cancel(job=job, **WHO)
+    cancelled = row(job)
+    assert (cancelled.finished_at, cancelled.unique_key) == (NOW + timedelta(seconds=5), None)
+    assert submit("mail", key="order-1", unique=True).created
+
+
+def test_asking_a_running_job_twice_changes_nothing() -> None:
+    """S1.12: the worker is told once, and keeps its right to report."""
+    job = job_in("running")
+    control.cancel(job=job, **WHO)
+    control.cancel(job=job, **WHO)
+    asked = row(job)
+    assert (asked.cancel_requested, asked.lease_token) == (True, job.lease_token)
+    assert asked.version == job.version + 1
+    assert [entry.event for entry in told(job)] == ["cancel_requested"]
+
+
+def test_forced_cancel_fences_the_worker(at_nine: Any) -> None:
+    """S1.12, I30, I56: its token opens nothing any more, and the attempt is told of."""
+    job = job_in("running", key="order-1", unique=True)
+    at_nine.advance(seconds=2)
+    force(job=job, **WHO)
+    cancelled = row(job)
+    assert (cancelled.lease_token, cancelled.lease_until, cancelled.hard_end_at) == ("", None, None)
+    assert (cancelled.last_end, cancelled.unique_key) == ("cancelled", None)
+    [entry] = told(job)
+    assert (entry.event, entry.attempt, entry.worker) == ("cancelled", 1, "host-a:1")
+    assert (entry.wait_ms, entry.run_ms) == (0, 2000)
+    assert entry.data is not None
+    assert entry.data["forced"] is True
+
+
+# --- retry --------------------------------------------------------------------------------------
+def test_retry_begins_anew_at_the_last_checkpoint(at_nine: Any) -> None:
+    """S1.21, I28: attempts from 0, holds go on, and it is due now."""
+    job = job_in("failed", priority=2)
+    Job.objects.filter(pk=job.pk).update(
+        checkpoint={"row": 7}, sequence=4, progress=70, result={"n": 1}, cancel_requested=True
+    )
+    later = at_nine.advance(days=400)
+    control.retry(job=job, **WHO)
+    again = row(job)
+    assert (again.attempts, again.holds, again.max_attempts) == (0, 3, 3)
+    assert (again.run_at, again.expected_at, again.finished_at) == (later, later, None)
+    assert again.order_key == order_key(later, priority=2, attempts=0, weight_ms=60_000)
+    assert (again.checkpoint, again.sequence) == ({"row": 7}, 4)
+    assert (again.progress, again.result, again.cancel_requested) == (None, None, False)
+
+
+def test_retry_waits_for_an_open_twin_to_end() -> None:
+    """S1.4, I35"""
+    job = job_in("failed", key="order-1", unique=True)
+    twin = submit("mail", key="order-1", unique=True)
+    with pytest.raises(Conflict, match=f"Job {twin.id}, of type mail"):
+        control.retry(job=job, **WHO)
+    assert (row(job).status, row(job).version, told(job)) == ("failed", 7, [])
+    control.cancel(job=Job.objects.get(pk=twin.id), **WHO)
+    control.retry(job=job, **WHO)
+    assert not submit("mail", key="order-1", unique=True).created
+
+
+def test_retry_on_a_host() -> None:
+    """S1.8: of a registered worker, and of those that the type allows."""
+    job = job_in("failed")
+    for name in ("host-a:1", "host-b:1"):
+        factories.worker(name)
+    factories.worker("host-c:1", state="gone")
+    for host in ("host-c", "127.0.0.1", "host-a "):
+        with pytest.raises(Invalid, match="choose one of: host-a, host-b"):
+            control.retry(job=job, host=host, **WHO)
+    types.update_type(
+        job_type=types.find("mail"), changes={"allowed_hosts": ["host-b"]}, actor="admin:olga"
+    )
+    with pytest.raises(Invalid, match="these hosts only: host-b"):
+        control.retry(job=job, host="host-a", **WHO)
+    control.retry(job=job, host="host-b", **WHO)
+    assert (row(job).affinity_host, row(job).affinity_until) == ("host-b", None)
+
+
+def test_retry_twice_is_one_retry() -> None:
+    """I56: the second finds it ready."""
+    job = job_in("failed")
+    control.retry(job=job, **WHO)
+    with pytest.raises(Conflict):
+        control.retry(job=job, **WHO)
+    assert len(told(job)) == 1
+
+
+# --- run now ------------------------------------------------------------------------------------
+def test_run_now_makes_it_due(at_nine: Any) -> None:
+    """S1.21"""
+    job = job_in("scheduled", priority=1)
+    later = at_nine.advance(minutes=5)
+    control.run_now(job=job, **WHO)
+    due = row(job)
+    assert (due.status, due.run_at, due.expected_at) == ("ready", later, later)
+    assert due.order_key == order_key(later, priority=1, attempts=0, weight_ms=60_000)
+
+
+def test_run_now_costs_a_ready_job_no_place(at_nine: Any) -> None:
+    job = job_in("ready")
+    later = at_nine.advance(minutes=5)
+    control.run_now(job=job, **WHO)
+    assert (row(job).order_key, row(job).run_at) == (job.order_key, NOW)
+    # S1.14: wanted now, it is not too old.
+    assert row(job).expected_at == later
+
+
+def test_run_now_lifts_the_demotion_of_earlier_failures() -> None:
+    """S4.5"""
+    job = job_in("ready")
+    demoted = order_key(NOW, priority=0, attempts=2, weight_ms=60_000)
+    Job.objects.filter(pk=job.pk).update(attempts=2, order_key=demoted)
+    control.run_now(job=job, **WHO)
+    assert (row(job).order_key, row(job).attempts) == (job.order_key, 2)
+
+
+# --- mark done ----------------------------------------------------------------------------------
+def test_marked_done_is_over() -> None:
+    """S1.21, I35"""
+    job = job_in("ready", key="order-1", unique=True)
+    control.mark_done(job=job, **WHO)
+    assert (row(job).finished_at, row(job).unique_key) == (NOW, None)
+    assert [entry.event for entry in told(job)] == ["marked_done"]
+
+
+# --- edit ---------------------------------------------------------------------------------------
+def changed(job: Job, **changes: Any) -> Job:
+    control.edit(job=job, version=row(job).version, changes=changes, **WHO)
+    return row(job)
+
+
+def test_edit_writes_what_it_names_and_nothing_else() -> None:
+    """I57, S1.2, S1.21"""
+    job = job_in("scheduled", context={"to": "a"}, key="order-1", user_id="uid_a")
+    before = Job.objects.values().get(pk=job.pk)
+    changed(job, context={"to": "b"})
+    after = Job.objects.values().get(pk=job.pk)
+    assert {name for name in after if after[name] != before[name]} == {"context", "version"}
+    [entry] = told(job)
+    assert entry.data == {"before": {"context": {"to": "a"}}, "after": {"context": {"to": "b"}}}
+
+
+def test_new_time_decides_between_scheduled_and_ready() -> None:
+    """S1.2, S1.14: and counts as the time at which it was expected."""
+    job = job_in("ready")
+    later = NOW + timedelta(days=3)
+    put_off = changed(job, run_at=later)
+    assert (put_off.status, put_off.run_at, put_off.expected_at) == ("scheduled", later, later)
+    assert put_off.order_key == order_key(later, priority=0, attempts=0, weight_ms=60_000)
+    back = changed(job, run_at=NOW - timedelta(days=3))
+    assert (back.status, back.run_at, back.order_key) == ("ready", NOW, job.order_key)
+
+
+def test_new_priority_moves_it_in_the_order() -> None:
+    """S1.20"""
+    job = job_in("ready")
+    Job.objects.filter(pk=job.pk).update(attempts=1)
+    expected = order_key(NOW, priority=3, attempts=1, weight_ms=60_000)
+    assert changed(job, priority=3).order_key == expected
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_no_attempt_left_ends_it(most: int) -> None:
+    """S1.11, I59: by lowering the maximum to what is used, or below."""
+    job = job_in("ready", key="order-1", unique=True)
+    Job.objects.filter(pk=job.pk).update(attempts=2)
+    ended = changed(job, max_attempts=most)
+    assert (ended.status, ended.finished_at, ended.unique_key) == ("failed", NOW, None)
+    assert ended.memo == f"2 of {most} attempts are used"
+    [entry] = told(job)
+    assert (entry.from_state, entry.to_state) == ("ready", "failed")
+
+
+def test_an_attempt_left_keeps_it_waiting() -> None:
+    job = job_in("ready")
+    Job.objects.filter(pk=job.pk).update(attempts=2)
+    assert changed(job, max_attempts=10).status == "ready"
+
+
+def test_another_host_or_any() -> None:
+    """S1.8"""
+    job = job_in("ready")
+    factories.worker("host-a:1")
+    assert changed(job, affinity_host="host-a").affinity_host == "host-a"
+    Job.objects.filter(pk=job.pk).update(affinity_until=NOW)
+    freed = changed(job, affinity_host="")
+    assert (freed.affinity_host, freed.affinity_until) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"priority": 101}, "priority"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"run_at": NOW.replace(year=9999)}, "run_at"),
+        ({"run_at": NOW.replace(tzinfo=None)}, "run_at"),
+        ({"context": []}, "context"),
+        ({"context": {"n": "x"}}, "context.n"),
+        ({"affinity_host": "host-z"}, "affinity_host"),
+        ({"status": "succeeded"}, "status"),
+    ],
+)
+def test_wrong_edit_is_refused(changes: dict[str, Any], field: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    factories.job_type("mail", params_schema=schema)
+    job = job_in("ready")
+    with pytest.raises(Invalid) as caught:
+        changed(job, **changes)
+    assert [error.field for error in caught.value.errors] == [field]
+    assert row(job).version == 1
+
+
+def test_stale_edit_saves_nothing() -> None:
+    """I57"""
+    job = job_in("ready")
+    changed(job, priority=1)
+    with pytest.raises(Conflict, match="version 1, now 2"):
+        control.edit(job=job, version=1, changes={"priority": 9}, **WHO)
+    assert row(job).priority == 1
+
+
+def test_equal_values_change_nothing() -> None:
+    job = job_in("ready", priority=4)
+    assert changed(job, priority=4).version == 1
+    assert told(job) == []
+
+
+# --- finding ------------------------------------------------------------------------------------
+def test_job_is_found_by_number_within_the_binding() -> None:
+    job = job_in("ready")
+    assert control.find_job(job.pk).pk == job.pk
+    assert control.find_job(job.pk, bound={"mail"}).pk == job.pk
+    for number, bound in ((job.pk, {"sms"}), (job.pk, set()), (7, None), (2**63, None)):
+        with pytest.raises(NotFound):
+            control.find_job(number, bound=bound)

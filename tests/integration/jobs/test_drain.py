@@ -1,0 +1,391 @@
+"""S1.5, S1.9, S4.8, I36: a drain in this process, from hold to settle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from apps.jobs.handlers import Cancelled, Fail, NextStage, Retry
+from apps.jobs.models import Job, Worker
+from apps.jobs.runner import drain as drain_module
+from apps.jobs.runner import outbox
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.process import Node, Process
+from apps.jobs.services.submit import submit
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.jobs import job_type, jobs, row, told
+
+pytestmark = pytest.mark.django_db
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process(Node("worker@test", ("fast", "slow"), 2))
+
+
+def drained(process: Process, lane: str = "fast") -> int:
+    return Drain(process, lane).run(linger=False)
+
+
+def test_jobs_run_in_order_and_keep_what_their_handler_returns(
+    handle: Make, process: Process
+) -> None:
+    seen: list[int] = []
+
+    def mail(context: Any) -> Any:
+        seen.append(context["position"])
+        return {"sent": context["position"]}
+
+    handle("mail", mail)
+    numbers = jobs(30)
+
+    assert drained(process) == 30
+
+    assert seen == list(range(30))
+    assert [row(number).result for number in numbers] == [{"sent": n} for n in range(30)]
+    assert {job.status for job in Job.objects.all()} == {"succeeded"}
+    assert told(numbers[0]) == ["succeeded"]
+    assert row(numbers[0]).worker == process.name
+
+
+def test_long_handler_sees_its_job_and_goes_on_from_its_checkpoint(
+    handle: Make, process: Process, frozen_clock: FrozenClock
+) -> None:
+    seen: list[Any] = []
+
+    def import_rows(context: Any, ctx: Any) -> Any:
+        seen.append((ctx.job_id, ctx.key, ctx.attempt, ctx.stage, ctx.saved, ctx.cancelled))
+        if ctx.saved is None:
+            ctx.checkpoint({"line": 7}, progress=40)
+            raise Retry(60)
+        return ctx.saved["line"]
+
+    handle("import", import_rows)
+    number = submit("import", {"file": "a.csv"}, key="a").id
+
+    drained(process)
+    waiting = row(number)
+    frozen_clock.advance(seconds=60)
+    drained(process)
+
+    assert (waiting.status, waiting.progress) == ("scheduled", 40)
+    assert waiting.run_at == frozen_clock.instant
+    assert seen == [(number, "a", 1, "", None, False), (number, "a", 2, "", {"line": 7}, False)]
+    assert row(number).result == 7
+    assert told(number) == ["failed", "succeeded"]
+
+
+def _raise(error: BaseException) -> Callable[[Any], Any]:
+    def fails(context: Any) -> Any:
+        raise error
+
+    return fails
+
+
+class Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("not to be pickled")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ValueError("no such address"), "scheduled", "ValueError: no such address"),
+        (Retry(5, "busy"), "scheduled", "busy"),
+        (Retry(), "scheduled", "the handler asked for another try"),
+        (Fail("unknown customer"), "failed", "unknown customer"),
+        (Cancelled(), "cancelled", "cancelled as asked for"),
+        (SystemExit(3), "scheduled", "SystemExit: 3"),
+        (KeyboardInterrupt(), "scheduled", "KeyboardInterrupt"),
+        (Untellable(), "scheduled", f"{__name__}.Untellable: <exception str() failed>"),
+        (ValueError("half \ud800 and \x00"), "scheduled", "ValueError: half ? and \ufffd"),
+    ],
+    ids=repr,
+)
+def test_every_end_of_a_handler_becomes_an_outcome(
+    handle: Make, process: Process, error: BaseException, status: str, said: str
+) -> None:
+    handle("mail", _raise(error))
+    handle("other", lambda context: None)
+    numbers = [*jobs(1), *jobs(2, "other")]
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == [status, "succeeded", "succeeded"]
+    assert row(numbers[0]).memo == said
+
+
+def test_error_of_ten_megabytes_is_kept_within_bounds(handle: Make, process: Process) -> None:
+    handle("mail", _raise(ValueError("x" * 10_000_000)), max_attempts=1)
+    [number] = jobs()
+
+    drained(process)
+
+    error = JournalEntry.objects.timeline("job", number).last().error
+    assert len(error) < 16_000
+    assert "ValueError: xxx" in error.splitlines()[-1]
+    assert "Traceback" in error
+    assert row(number).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (object(), "object is not a JSON value."),
+        ("x" * 300_000, "at most 262144 are kept"),
+        (float("nan"), "NaN and Infinity are not JSON."),
+        (NextStage("b"), "'b' is no stage"),
+    ],
+    ids=["object", "large", "nan", "stage"],
+)
+def test_result_that_cannot_be_kept_fails_its_job_alone(
+    handle: Make, process: Process, result: Any, said: str
+) -> None:
+    handle("mail", lambda context: result if context["position"] == 1 else None)
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
+    assert said in row(numbers[1]).memo
+    assert told(numbers[1]) == ["failed"]
+
+
+def test_stage_that_is_done_hands_over_to_the_next(handle: Make, process: Process) -> None:
+    seen: list[Any] = []
+
+    def film(context: Any, ctx: Any) -> Any:
+        seen.append((ctx.stage, context))
+        return NextStage("cut", context={"raw": 1}) if ctx.stage == "shoot" else "film"
+
+    handle("film", film, stages=["shoot", "cut"])
+    number = submit("film", {}, stage="shoot").id
+
+    drained(process)
+
+    assert seen == [("shoot", {}), ("cut", {"raw": 1})]
+    assert row(number).result == "film"
+
+
+def test_types_of_another_lane_and_without_handler_are_left(handle: Make, process: Process) -> None:
+    handle("mail", lambda context: None)
+    handle("film", lambda context: None, lane="slow")
+    job_type("outside")
+    job_type("unwritten", handler="unwritten")
+    numbers = [jobs(1, name)[0] for name in ("mail", "film", "outside", "unwritten")]
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "ready", "ready", "ready"]
+
+
+def test_slow_drain_helps_with_fast_jobs_after_its_own(handle: Make, process: Process) -> None:
+    order: list[str] = []
+    handle("mail", lambda context: order.append("mail"))
+    handle("film", lambda context: order.append("film"), lane="slow")
+    jobs(2, "mail")
+    jobs(2, "film")
+
+    drained(process, "slow")
+
+    assert order == ["film", "film", "mail", "mail"]
+
+
+def test_worker_serves_every_type_that_names_one_of_its_handlers(
+    handle: Make, process: Process
+) -> None:
+    handle("mail", lambda context: None)
+    job_type("newsletter", handler="mail")
+    job_type("elsewhere", handler="")
+    process.beat()
+    assert Worker.objects.get().types == ["mail", "newsletter"]
+
+
+def test_drain_tells_the_register_while_it_runs(handle: Make, process: Process) -> None:
+    seen: list[Any] = []
+    handle("mail", lambda context: seen.append(Worker.objects.get().drains))
+    jobs(1)
+
+    drained(process)
+
+    process.beat()
+    worker = Worker.objects.get()
+    assert seen == [{"fast": 1}]
+    assert (worker.name, worker.drains, worker.state) == (process.name, {}, "active")
+    assert "mail" in worker.types
+
+
+def test_more_drains_of_a_lane_than_its_worker_may_run_leave_at_once(
+    handle: Make, process: Process
+) -> None:
+    """S4.17: two places serve both lanes, so that one is left for the other."""
+    handle("film", lambda context: None, lane="slow")
+    jobs(1, "film")
+    busy = Drain(process, "slow")
+    process.join(busy)
+
+    assert drained(process, "slow") == 0
+    process.part(busy)
+    assert drained(process, "slow") == 1
+
+
+def test_stopped_process_holds_nothing(handle: Make, process: Process) -> None:
+    process.stop()
+    handle("mail", lambda context: None)
+    jobs(1)
+
+    assert drained(process) == 0
+    assert Job.objects.get().status == "ready"
+
+
+def test_stop_releases_what_has_not_started(handle: Make, process: Process) -> None:
+    """F5: what ran is settled, the rest goes back without an attempt."""
+    handle("mail", lambda context: process.stop())
+    numbers = jobs(4)
+
+    drained(process)
+
+    assert [(row(n).status, row(n).attempts) for n in numbers] == [
+        ("succeeded", 1),
+        ("ready", 0),
+        ("ready", 0),
+        ("ready", 0),
+    ]
+
+
+def test_jobs_are_given_back_that_wait_too_long_behind_another(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1.15, S4.14: only what can start now is held."""
+    monkeypatch.setattr(drain_module, "OVERDUE_SECONDS", 0.0)
+    runs: list[int] = []
+
+    def slow(context: Any) -> None:
+        runs.append(context["position"])
+        if len(runs) == 1:
+            [busy] = process.drains
+            busy.look_after()
+
+    handle("mail", slow)
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert runs == [0, 1, 2]
+    assert [row(number).holds for number in numbers] == [1, 2, 2]
+    assert [row(number).attempts for number in numbers] == [1, 1, 1]
+
+
+def test_finished_results_do_not_wait_for_a_long_handler(handle: Make, process: Process) -> None:
+    seen: list[Any] = []
+
+    def mail(context: Any) -> None:
+        if context["position"] == 1:
+            time.sleep(outbox.LONGEST_WAIT)
+            process.drains[0].look_after()
+            seen.append([job.status for job in Job.objects.order_by("id")])
+
+    handle("mail", mail)
+    jobs(2)
+
+    drained(process)
+
+    assert seen == [["succeeded", "running"]]
+
+
+def test_type_that_settles_each_has_its_results_at_once(handle: Make, process: Process) -> None:
+    seen: list[Any] = []
+
+    def mail(context: Any) -> None:
+        seen.append([job.status for job in Job.objects.order_by("id")])
+
+    handle("mail", mail, settle="each")
+    jobs(2)
+
+    drained(process)
+
+    assert seen == [["running", "running"], ["succeeded", "running"]]
+
+
+def test_database_that_is_away_for_a_moment_costs_only_time(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F6: what was done while it was away is settled once when it is back."""
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    settle, failures = outbox.settle, iter([OperationalError("gone away")] * 2)
+
+    def flaky(**arguments: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return settle(**arguments)
+
+    monkeypatch.setattr(outbox, "settle", flaky)
+    runs: list[int] = []
+    handle("mail", lambda context: runs.append(context["position"]))
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert runs == [0, 1, 2]
+    assert [told(number) for number in numbers] == [["succeeded"]] * 3
+
+
+def test_wish_to_cancel_reaches_the_handler(handle: Make, process: Process) -> None:
+    from apps.jobs.runner.heartbeat import renew_all
+
+    def mail(context: Any, ctx: Any) -> None:
+        before = ctx.cancelled
+        Job.objects.update(cancel_requested=True)
+        renew_all(process)
+        if not before and ctx.cancelled:
+            raise Cancelled
+
+    handle("mail", mail)
+    [number] = jobs(1)
+
+    drained(process)
+
+    assert row(number).status == "cancelled"
+
+
+def test_late_result_of_a_lost_lease_changes_nothing_and_is_told(
+    handle: Make, process: Process
+) -> None:
+    """I30."""
+    handle("mail", lambda context: Job.objects.update(lease_token="another"))
+    [number] = jobs(1)
+
+    drained(process)
+
+    assert row(number).status == "running"
+    assert told(number) == ["stale"]
+
+
+def test_leases_are_renewed_while_a_handler_runs(handle: Make, process: Process) -> None:
+    from apps.jobs.runner.heartbeat import renew_all
+
+    until: list[Any] = []
+
+    def mail(context: Any) -> None:
+        until.append(Job.objects.get().lease_until)
+        time.sleep(0.01)
+        renew_all(process)
+        until.append(Job.objects.get().lease_until)
+
+    handle("mail", mail)
+    jobs(1)
+
+    drained(process)
+
+    assert until[1] - until[0] >= timedelta(milliseconds=10)

@@ -1,0 +1,98 @@
+"""Why a waiting job does not run, told from the rows. S1.2, S4.19."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.common import clock
+from apps.jobs.models import Job, TypeState
+from apps.jobs.rules.explain import MOST_AHEAD
+from apps.jobs.services import types
+from apps.jobs.services.explain import explain
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def served(frozen_clock: Any) -> None:
+    """Host-a has a worker for the type mail."""
+    factories.job_type("mail")
+    factories.worker("host-a:1", types=["mail"])
+
+
+def codes(job: Job) -> list[str]:
+    return [reason.code for reason in explain(job)]
+
+
+def test_a_job_in_turn_learns_how_many_come_first() -> None:
+    """In the order of the claim: by order key, then number."""
+    low = factories.job(priority=-1)
+    first, second = factories.job(), factories.job()
+    factories.job("sms")
+    factories.job(delay=timedelta(hours=1), priority=100)
+    urgent = factories.job(priority=1)
+
+    told = {job.pk: explain(job)[0] for job in (low, first, second, urgent)}
+
+    assert told[urgent.pk].code == "next"
+    counts = [told[job.pk].values["count"] for job in (first, second, low)]
+    assert counts == [1, 2, 3]
+
+
+def test_no_more_are_counted_than_anybody_reads() -> None:
+    for _ in range(MOST_AHEAD + 20):
+        factories.job()
+    last = factories.job()
+
+    with CaptureQueriesContext(connection) as queries:
+        [reason] = explain(last)
+
+    assert reason.values["count"] == MOST_AHEAD
+    assert not any("COUNT(" in query["sql"] for query in queries.captured_queries)
+
+
+def test_limits_are_read_from_the_rows() -> None:
+    mail = types.find("mail")
+    job = factories.job()
+    changes = {"max_running": 1, "rate_per_minute": 60, "breaker_enabled": True}
+    types.update_type(job_type=mail, changes=changes, actor="admin:olga")
+    types.pause_type(job_type=mail, reason="Mail server is down", actor="admin:olga")
+    factories.running_job()
+    now = clock.now()
+    TypeState.objects.create(
+        type="mail", tokens=0, filled_at=now, breaker="open", breaker_since=now
+    )
+
+    told = explain(job)
+
+    assert [r.code for r in told] == ["paused", "breaker_open", "max_running", "rate"]
+    assert "Mail server is down" in told[0].detail()
+    assert told[1].until == now + timedelta(seconds=30)
+
+
+def test_workers_are_those_that_live() -> None:
+    job = factories.job("sms")
+    factories.worker("host-b:1", types=["sms"], state="gone")
+    assert codes(job) == ["no_worker"]
+    factories.worker("host-b:2", types=["sms"])
+    assert codes(job) == ["next"]
+
+
+def test_a_type_that_is_gone() -> None:
+    job = factories.job("mail")
+    types.find("mail").delete()
+    assert codes(job) == ["no_type"]
+
+
+@pytest.mark.parametrize("status", ["running", "failed"])
+def test_a_job_that_does_not_wait_costs_little(status: str) -> None:
+    job = factories.job(into={"status": status})
+    with CaptureQueriesContext(connection) as queries:
+        assert codes(job) == [{"running": "running"}.get(status, "finished")]
+    assert len(queries) == 2

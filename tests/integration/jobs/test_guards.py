@@ -1,0 +1,169 @@
+"""I26, I27, I30, I58: what changed between the look and the write is not written over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from apps.common import clock
+from apps.common.errors import LeaseLost
+from apps.jobs.models import Job
+from apps.jobs.services import settle as settling
+from apps.jobs.services.giving_up import give_up
+from apps.jobs.services.leases import checkpoint
+from apps.jobs.services.policies import policies_of
+from apps.jobs.services.rescue import rescue_due
+from tests.frozen import FrozenClock
+from tests.jobs import end, job_type, jobs, row, take, told
+
+pytestmark = pytest.mark.django_db
+
+
+@contextmanager
+def before_update(change: Callable[[], Any]) -> Iterator[None]:
+    """Let something happen just before the first UPDATE of jobs in the block."""
+    pending = [change]
+
+    def intercept(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        if pending and sql.startswith("UPDATE") and "jobs_job" in sql:
+            pending.pop()()
+        return execute(sql, parameters, many, context)
+
+    with connection.execute_wrapper(intercept):
+        yield
+    assert not pending
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "cancelled"},
+        {"status": "scheduled"},
+        {"max_attempts": 0},
+        {"affinity_host": "host-b"},
+    ],
+)
+def test_job_changed_after_the_peek_is_not_held(change: dict[str, Any]) -> None:
+    job_type()
+    changed, other = jobs(2)
+
+    with before_update(lambda: Job.objects.filter(pk=changed).update(**change)):
+        held = take()
+
+    assert [job.id for job in held] == [other]
+    assert row(changed).holds == 0
+
+
+def test_job_edited_after_the_peek_is_held_as_it_is_now() -> None:
+    """I40: the new context, not the one that was there a moment ago."""
+    job_type()
+    [number] = jobs(1)
+
+    with before_update(lambda: Job.objects.filter(pk=number).update(context={"new": 1})):
+        [held] = take()
+
+    assert held.context == {"new": 1}
+
+
+def test_job_put_off_after_the_scan_saw_it_is_not_promoted(frozen_clock: FrozenClock) -> None:
+    job_type()
+    [number] = jobs(1, run_at=frozen_clock.instant + timedelta(seconds=1))
+    frozen_clock.advance(seconds=2)
+    later = frozen_clock.instant + timedelta(hours=1)
+
+    with before_update(lambda: Job.objects.filter(pk=number).update(run_at=later)):
+        assert take() == []
+
+    assert row(number).status == "scheduled"
+
+
+def test_checkpoint_overtaken_by_a_later_one_is_refused() -> None:
+    """I37."""
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    overtake = {"sequence": 5, "checkpoint": "later"}
+
+    with (
+        before_update(lambda: Job.objects.filter(pk=number).update(**overtake)),
+        pytest.raises(LeaseLost),
+    ):
+        checkpoint(job=number, token=held.token, data="earlier", sequence=2)
+
+    assert row(number).checkpoint != "earlier"
+
+
+def test_rescued_attempt_is_nobodys_before_it_is_held_again(frozen_clock: FrozenClock) -> None:
+    """I30: neither its token nor none is a right to report."""
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=31)
+    rescue_due(until=frozen_clock.instant + timedelta(seconds=1))
+
+    assert end(held).code == "lease_lost"
+    assert end(held._replace(token="")).code == "lease_lost"
+    assert row(number).status == "ready"
+    assert told(number) == ["lost", "stale", "stale"]
+
+
+def test_running_or_ended_job_is_not_given_up() -> None:
+    job_type()
+    [running, done] = jobs(2)
+    take(1)
+    Job.objects.filter(pk=running).update(max_attempts=1)
+    Job.objects.filter(pk=done).update(status="succeeded", attempts=3)
+
+    given_up = give_up(ids=[running, done], policies=policies_of(), now=clock.now())
+
+    assert given_up == 0
+    assert [row(running).status, row(done).status] == ["running", "succeeded"]
+
+
+def test_key_of_a_unique_job_is_free_when_it_is_final_and_not_before() -> None:
+    """I35."""
+    job_type(retry_delay_seconds=0)
+    [number] = jobs(1, key="a", is_unique=True, unique_key="mail:a")
+    end(take()[0], "failed")
+    assert row(number).unique_key == "mail:a"
+
+    end(take()[0])
+
+    assert row(number).unique_key is None
+
+
+def test_first_start_is_kept_and_the_wish_to_cancel_ends_with_the_job(
+    frozen_clock: FrozenClock,
+) -> None:
+    job_type(retry_delay_seconds=0)
+    [number] = jobs(1)
+    began = frozen_clock.instant
+    end(take()[0], "failed")
+    frozen_clock.advance(seconds=60)
+    [held] = take()
+    Job.objects.filter(pk=number).update(cancel_requested=True)
+    end(held)
+
+    job = row(number)
+    assert (job.started_at, job.held_at) == (began, frozen_clock.instant)
+    assert (job.status, job.cancel_requested) == ("succeeded", False)
+
+
+@pytest.mark.parametrize(("how", "calls"), [("released", 1), ("failed", 1), ("succeeded", 0)])
+def test_drains_are_woken_for_what_waits_again(
+    monkeypatch: pytest.MonkeyPatch, how: str, calls: int
+) -> None:
+    job_type(retry_delay_seconds=0)
+    jobs(1)
+    [held] = take()
+    woken: list[None] = []
+    monkeypatch.setattr(settling.wakeup, "announce", lambda: woken.append(None))
+
+    end(held, how)
+
+    assert len(woken) == calls

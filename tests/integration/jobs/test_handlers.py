@@ -1,0 +1,117 @@
+"""S1.5, I36: handlers are found, told apart, and checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from apps.jobs.handlers import handler
+from apps.jobs.handlers.registry import Registry, find, known
+from apps.jobs.models import JobType
+from apps.jobs.runner import worker
+from taskplatform import startup
+from taskplatform.startup import CannotStart
+from tests.jobs import job_type
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    monkeypatch.setattr(known, "handlers", dict(known.handlers))
+    monkeypatch.setattr(known, "problems", [])
+    yield known
+
+
+def one(context: Any) -> None: ...
+def one_with_default(context: Any, retries: int = 3) -> None: ...
+def two(context: Any, ctx: Any) -> None: ...
+def two_by_name(context: Any, ctx: Any = None) -> None: ...
+def none() -> None: ...
+def three(context: Any, ctx: Any, more: Any) -> None: ...
+def by_name(context: Any, *, ctx: Any) -> None: ...
+async def later(context: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "is_long"),
+    [(one, False), (one_with_default, False), (two, True), (two_by_name, True)],
+)
+def test_form_of_a_handler_is_seen_by_its_arguments(
+    function: Callable[..., Any], is_long: bool
+) -> None:
+    assert handler("mail")(function) is function
+
+    found = find("mail")
+
+    assert found is not None
+    assert (found.function, found.is_long) == (function, is_long)
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "settings", "said"),
+    [
+        (none, "mail", {}, "must take (context) or (context, ctx)"),
+        (three, "mail", {}, "must take (context) or (context, ctx)"),
+        (by_name, "mail", {}, "must take (context) or (context, ctx)"),
+        (later, "mail", {}, "is async"),
+        (one, "two words", {}, "a name has 1 to 64 letters"),
+        (one, "", {}, "a name has 1 to 64 letters"),
+        (one, "x" * 65, {}, "a name has 1 to 64 letters"),
+        (one, "mail", {"lanes": "slow"}, "settings that a job type does not have: lanes"),
+        (one, "mail", {"version": 2}, "settings that a job type does not have: version"),
+    ],
+)
+def test_handler_that_cannot_be_called_is_told_of(
+    function: Callable[..., Any], name: str, settings: dict[str, Any], said: str
+) -> None:
+    handler(name, **settings)(function)
+
+    [error] = [each for each in run_checks() if each.id == "jobs.E001"]
+    assert said in error.msg
+    assert find(name) is None
+
+
+def test_second_handler_of_a_name_is_told_of_and_stops_workers() -> None:
+    handler("mail")(one)
+    handler("mail")(one)
+    assert known.problems == []
+    handler("mail")(two)
+
+    [problem] = known.problems
+    assert "Two handlers are named 'mail'" in problem
+    assert ".one and " in problem
+    with pytest.raises(SystemExit):
+        worker.verify()
+
+
+def test_type_of_a_handler_that_nobody_wrote_is_told_of_and_stops_workers(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    job_type("mail", handler="mial")
+    job_type("outside", handler="")
+
+    [error] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.E002"]
+    assert error.msg == "The job type mail names the handler mial, which does not exist."
+    assert "@handler('mial')" in str(error.hint)
+    with pytest.raises(SystemExit):
+        worker.verify()
+    assert "The job type mail names the handler 'mial'" in capfd.readouterr().err
+    with pytest.raises(CannotStart, match="The job type mail names the handler 'mial'"):
+        startup.ensure_handlers()
+
+
+def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:
+    handler("mail", lane="slow", max_attempts=7, title="Mail")(one)
+
+    worker.verify()
+    JobType.objects.filter(name="mail").update(max_attempts=9)
+    worker.verify()
+
+    made = JobType.objects.get(name="mail")
+    assert (made.handler, made.lane, made.max_attempts, made.title) == ("mail", "slow", 9, "Mail")
+    ready = {"echo", "sleep", "management_command", "http_request"}
+    assert ready <= set(JobType.objects.values_list("name", flat=True))

@@ -1,0 +1,345 @@
+"""S1.6, S1.15, S1.19, S4.2-S4.8: who holds what, in which order, under which limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from apps.common import clock
+from apps.jobs.models import Job, TypeState
+from apps.jobs.services.giving_up import give_up_worn
+from apps.jobs.services.hold import due_types
+from tests.frozen import FrozenClock
+from tests.jobs import HERE, THERE, end, job_type, jobs, row, take, told
+
+pytestmark = pytest.mark.django_db
+
+
+def test_held_jobs_are_running_under_one_new_token() -> None:
+    """I40: what comes back is the rows as they are now."""
+    job_type(lease_seconds=30, max_processing_seconds=900)
+    [number] = jobs(1, key="order-1", trace_id="t1")
+
+    [held] = take()
+
+    job = row(number)
+    assert (held.id, held.key, held.attempt, held.context) == (
+        number,
+        "order-1",
+        1,
+        {"position": 0},
+    )
+    assert (job.status, job.attempts, job.holds, job.version) == ("running", 1, 1, 2)
+    assert job.lease_token == held.token
+    assert len(held.token) == 32
+    assert (job.worker, job.host) == HERE
+    assert job.lease_until - job.held_at == timedelta(seconds=30)
+    assert job.hard_end_at - job.held_at == timedelta(seconds=900)
+    assert job.started_at == job.held_at == held.held_at
+    assert held.trace_id == "t1"
+
+
+def test_lease_never_outlasts_the_hard_end() -> None:
+    job_type(lease_seconds=30, max_processing_seconds=10)
+    jobs(1)
+
+    [held] = take()
+
+    assert held.lease_until == held.hard_end_at
+
+
+def test_jobs_come_by_priority_and_age() -> None:
+    job_type()
+    [old] = jobs(1)
+    [urgent] = jobs(1, priority=1)
+    [low] = jobs(1, priority=-1)
+
+    assert [held.id for held in take()] == [urgent, old, low]
+
+
+def test_two_holds_never_share_a_job() -> None:
+    """S4.9, S4.18: what one holds, the other does not see."""
+    job_type()
+    numbers = jobs(5)
+
+    first, second = take(3), take(3)
+
+    assert [held.id for held in first + second] == numbers
+    assert first[0].token != second[0].token
+    assert take() == []
+
+
+def test_hold_takes_no_more_than_asked_for_nor_than_the_type_allows() -> None:
+    job_type(batch_limit=4)
+    jobs(10)
+
+    assert len(take(3)) == 3
+    assert len(take(100)) == 4
+
+
+def test_scheduled_jobs_are_promoted_by_the_hold_that_finds_them_due(
+    frozen_clock: FrozenClock,
+) -> None:
+    """I33: never before their time."""
+    job_type()
+    [number] = jobs(1, run_at=frozen_clock.instant + timedelta(seconds=60))
+
+    assert take() == []
+    assert row(number).status == "scheduled"
+    frozen_clock.advance(seconds=60)
+    assert [held.id for held in take()] == [number]
+
+
+def test_types_share_the_places_by_weight() -> None:
+    job_type("mail", weight=3)
+    job_type("bill", weight=1)
+    jobs(100, "mail")
+    jobs(100, "bill")
+
+    held = take(40, types=("mail", "bill"))
+
+    assert Counter(job.type for job in held) == {"mail": 30, "bill": 10}
+
+
+def test_crowd_of_one_type_leaves_the_other_its_turn() -> None:
+    """S4.2, S4.14: a single place goes round."""
+    job_type("mail")
+    job_type("bill")
+    jobs(50, "mail")
+    [other] = jobs(1, "bill")
+
+    held = [take(1, types=("mail", "bill"), turn=turn)[0].id for turn in range(2)]
+
+    assert other in held
+
+
+def test_type_that_has_the_turn_is_first_in_the_batch() -> None:
+    """S4.2, S4.14, S4.15: so not always the same type is given back behind a long job."""
+    job_type("mail")
+    job_type("bill")
+    jobs(10, "mail")
+    jobs(10, "bill")
+
+    batches = [[job.type for job in take(4, types=("mail", "bill"), turn=n)] for n in range(2)]
+
+    assert batches == [["bill", "bill", "mail", "mail"], ["mail", "mail", "bill", "bill"]]
+
+
+def test_unknown_types_and_no_places_hold_nothing() -> None:
+    job_type()
+    jobs(1)
+
+    assert take(types=("other",)) == []
+    assert take(types=()) == []
+    assert take(0) == []
+
+
+def test_paused_type_is_left_alone_until_its_pause_is_over(frozen_clock: FrozenClock) -> None:
+    job_type(paused=True, paused_until=frozen_clock.instant + timedelta(minutes=5))
+    jobs(1)
+
+    assert take() == []
+    assert due_types(["mail"]) == set()
+    frozen_clock.advance(minutes=5)
+    assert due_types(["mail"]) == {"mail"}
+    assert len(take()) == 1
+
+
+def test_only_allowed_hosts_hold_a_type() -> None:
+    """S1.19."""
+    job_type(allowed_hosts=["host-b"])
+    jobs(1)
+
+    assert take(by=HERE) == []
+    assert len(take(by=THERE)) == 1
+
+
+def test_job_meant_for_a_host_is_held_there_alone() -> None:
+    """S1.8."""
+    job_type()
+    [number] = jobs(1, affinity_host="host-b")
+
+    assert take(by=HERE) == []
+    [held] = take(by=THERE)
+    assert held.id == number
+    assert row(number).affinity_host == ""
+
+
+def test_own_and_open_jobs_are_merged_in_order() -> None:
+    job_type()
+    [first] = jobs(1)
+    [own] = jobs(1, affinity_host="host-a")
+    [last] = jobs(1)
+
+    assert [held.id for held in take(2)] == [first, own]
+    assert [held.id for held in take(2)] == [last]
+
+
+def test_no_more_run_than_the_type_allows() -> None:
+    """S4.8."""
+    job_type(max_running=3)
+    jobs(10)
+
+    held = take()
+    assert len(held) == 3
+    assert take() == []
+    end(held[0])
+    assert len(take()) == 1
+
+
+@pytest.mark.parametrize("limits", [{"max_running": 0}, {"rate_per_minute": 0}])
+def test_limit_of_zero_lets_nothing_run(limits: dict[str, int]) -> None:
+    """I59."""
+    job_type(**limits)
+    jobs(1)
+
+    assert take() == []
+
+
+def test_rate_spreads_the_holds_over_the_minute(frozen_clock: FrozenClock) -> None:
+    job_type(rate_per_minute=60)
+    jobs(100)
+
+    assert len(take()) == 6
+    assert take() == []
+    frozen_clock.advance(seconds=3)
+    assert len(take()) == 3
+
+
+def test_limit_of_one_type_leaves_the_others_alone() -> None:
+    job_type("mail", max_running=1)
+    job_type("bill")
+    jobs(5, "mail")
+    jobs(5, "bill")
+
+    held = take(10, types=("mail", "bill"))
+
+    assert Counter(job.type for job in held) == {"mail": 1, "bill": 5}
+
+
+def test_open_breaker_stops_the_type_and_one_probe_closes_it(frozen_clock: FrozenClock) -> None:
+    """S4.19, I50: a dependency that is down is asked at the rate of probes only."""
+    job_type(breaker_enabled=True, breaker_min_calls=4, breaker_open_seconds=30, max_attempts=9)
+    jobs(20)
+    for held in take(4):
+        end(held, "failed", retry="never")
+
+    assert TypeState.objects.get(type="mail").breaker == "open"
+    assert take() == []
+    frozen_clock.advance(seconds=30)
+    [probe] = take()
+    assert take() == []
+    end(probe)
+    assert TypeState.objects.get(type="mail").breaker == "closed"
+    assert len(take()) == 15
+
+
+def test_bad_probe_opens_the_breaker_anew(frozen_clock: FrozenClock) -> None:
+    job_type(breaker_enabled=True, breaker_min_calls=1, breaker_open_seconds=30)
+    jobs(3)
+    end(take(1)[0], "failed", retry="never")
+    frozen_clock.advance(seconds=30)
+    end(take()[0], "failed", retry="never")
+
+    assert take() == []
+    frozen_clock.advance(seconds=30)
+    assert len(take()) == 1
+
+
+def test_suspect_is_held_alone_and_the_others_without_it() -> None:
+    """S1.10: what may have killed a worker burns no neighbours."""
+    job_type()
+    began = clock.now()
+    before = jobs(2, run_at=began - timedelta(seconds=3))
+    [suspect] = jobs(1, last_end="lost", run_at=began - timedelta(seconds=2))
+    after = jobs(2, run_at=began - timedelta(seconds=1))
+
+    first, second, third = take(), take(), take()
+
+    assert [held.id for held in first] == before
+    assert [(held.id, held.alone) for held in second] == [(suspect, True)]
+    assert [held.id for held in third] == after
+    assert not any(held.alone for held in first + third)
+
+
+def test_type_with_one_attempt_is_held_one_at_a_time() -> None:
+    job_type(max_attempts=1)
+    jobs(3)
+
+    held = take()
+
+    assert len(held) == 1
+    assert held[0].alone
+
+
+def test_type_of_suspects_does_not_hold_up_another_type() -> None:
+    job_type("mail")
+    job_type("bill")
+    jobs(5, "mail", last_end="lost")
+    jobs(5, "bill")
+
+    turns = [take(10, types=("mail", "bill"), turn=turn) for turn in range(2)]
+
+    assert sorted(len(held) for held in turns) == [1, 5]
+
+
+def test_waiting_job_without_attempts_left_is_given_up_when_its_turn_comes() -> None:
+    """S1.11."""
+    job_type()
+    [number] = jobs(1, attempts=3, max_attempts=3)
+
+    assert take() == []
+    job = row(number)
+    assert (job.status, job.memo) == ("failed", "3 of 3 attempts are used")
+    assert told(number) == ["gave_up"]
+
+
+def test_expired_job_is_failed_instead_of_run(frozen_clock: FrozenClock) -> None:
+    """S1.14."""
+    job_type(expires_after_seconds=60)
+    [old] = jobs(1, run_at=frozen_clock.instant - timedelta(seconds=60))
+    [fresh] = jobs(1, run_at=frozen_clock.instant - timedelta(seconds=59))
+
+    assert [held.id for held in take()] == [fresh]
+    assert row(old).status == "failed"
+    assert "expired" in row(old).memo
+
+
+def test_worn_jobs_of_a_paused_type_are_given_up_by_the_sweep(frozen_clock: FrozenClock) -> None:
+    job_type(expires_after_seconds=60, paused=True)
+    old = jobs(3, run_at=frozen_clock.instant - timedelta(seconds=61))
+    [spent] = jobs(1, attempts=3, max_attempts=3)
+    [fresh] = jobs(1)
+    job_type("bill", paused=True)
+    [other] = jobs(1, "bill", attempts=3, max_attempts=3)
+
+    assert give_up_worn(until=frozen_clock.instant + timedelta(seconds=1)) == 5
+
+    assert {row(number).status for number in [*old, spent, other]} == {"failed"}
+    assert row(fresh).status == "ready"
+    assert give_up_worn(until=frozen_clock.instant + timedelta(seconds=1)) == 0
+
+
+def test_edit_of_a_type_applies_at_the_next_hold_and_spares_live_leases() -> None:
+    """I59."""
+    job_type(lease_seconds=30)
+    jobs(2)
+    [before] = take(1)
+    job_type(lease_seconds=60)
+
+    [after] = take(1)
+
+    assert after.lease_until - after.held_at == timedelta(seconds=60)
+    assert row(before.id).lease_until == before.lease_until
+
+
+def test_promotion_is_bounded_by_blocks(frozen_clock: FrozenClock, settings: object) -> None:
+    settings.JOB_PROMOTION_BATCH = 10  # type: ignore[attr-defined]
+    job_type()
+    jobs(25, run_at=clock.now() + timedelta(seconds=1))
+    frozen_clock.advance(seconds=10)
+
+    assert len(take(100)) == 10
+    assert Job.objects.filter(status="scheduled").count() == 15

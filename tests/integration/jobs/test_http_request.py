@@ -1,0 +1,200 @@
+"""The handler http_request: what it calls, what it makes of answers, and what it never reaches."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from apps.jobs.handlers import Fail, Retry
+from apps.jobs.handlers import http as http_handler
+from apps.jobs.handlers.http import http_request
+
+CTX = SimpleNamespace(job_id=42)
+
+
+class _Site(BaseHTTPRequestHandler):
+    seen: list[tuple[str, str, dict[str, str], bytes]]
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.seen.append((self.command, self.path, headers, body))
+        if self.path == "/drip":
+            self._drip()
+            return
+        status = int(self.path.strip("/").partition("?")[0] or 200)
+        text = b"x" * 200_000 if status == 299 else b"fine \x00"
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        if status == 302:
+            self.send_header("Location", "/200")
+        if status == 429:
+            self.send_header("Retry-After", "7")
+        self.end_headers()
+        self.wfile.write(text)
+
+    def _drip(self) -> None:
+        """Never ends, and never is silent for long."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        try:
+            for _ in range(200):
+                self.wfile.write(b"X-More: 1\r\n"[:1])
+                self.wfile.flush()
+                time.sleep(0.05)
+        except OSError:
+            pass
+
+    do_GET = do_POST = _answer  # noqa: N815
+
+
+@pytest.fixture
+def site() -> Iterator[Any]:
+    handler = type("Site", (_Site,), {"seen": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=[0.05])
+    thread.start()
+    port = server.server_port
+    with override_settings(
+        JOB_HTTP_HOSTS=(f"localhost:{port}", f"127.0.0.1:{port}"), JOB_HTTP_NETWORKS=("127.0.0.1",)
+    ):
+        yield SimpleNamespace(url=f"http://127.0.0.1:{port}", port=port, seen=handler.seen)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def call(url: str, **context: Any) -> Any:
+    return http_request({"url": url, **context}, CTX)
+
+
+def test_request_is_sent_with_its_body_and_the_number_of_the_job(site: Any) -> None:
+    answer = call(f"{site.url}/201?a=1", method="POST", json={"a": "é"}, headers={"X-Trace": "t1"})
+
+    [(method, path, headers, body)] = site.seen
+    assert (method, path, json.loads(body)) == ("POST", "/201?a=1", {"a": "é"})
+    assert headers["idempotency-key"] == "42"
+    assert headers["content-type"] == "application/json"
+    assert headers["x-trace"] == "t1"
+    assert headers["host"] == f"127.0.0.1:{site.port}"
+    assert answer == {"status": 201, "body": "fine \ufffd"}
+
+
+def test_long_answer_is_cut(site: Any) -> None:
+    assert len(call(f"{site.url}/299")["body"]) == 65_536
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+def test_answer_that_may_pass_is_tried_again(site: Any, status: int) -> None:
+    with pytest.raises(Retry, match=f"answered {status}") as caught:
+        call(f"{site.url}/{status}")
+    assert (caught.value.after is not None) is (status == 429)
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 410])
+def test_other_answers_fail_and_redirects_are_not_followed(site: Any, status: int) -> None:
+    with pytest.raises(Fail, match=f"answered {status}"):
+        call(f"{site.url}/{status}")
+    assert len(site.seen) == 1
+
+
+def test_server_that_drips_is_cut_off_in_time(site: Any) -> None:
+    began = time.monotonic()
+    with pytest.raises(Retry, match=r"did not answer within 0\.4 s"):
+        call(f"{site.url}/drip", timeout=0.4)
+    assert time.monotonic() - began < 3
+
+
+def test_name_is_looked_up_once_and_its_address_dialled(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that points elsewhere at the second look-up gains nothing."""
+    looked_up = []
+
+    def look_up(host: str, port: int, *_: Any, **__: Any) -> Any:
+        looked_up.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(http_handler.socket, "getaddrinfo", look_up)
+
+    with override_settings(JOB_HTTP_HOSTS=(f"shop.example:{site.port}",)):
+        assert call(f"http://shop.example:{site.port}/200")["status"] == 200
+
+    assert looked_up[0] == "shop.example"
+    assert set(looked_up[1:]) <= {"127.0.0.1"}
+    assert site.seen[0][2]["host"] == f"shop.example:{site.port}"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1"])
+def test_listed_name_at_a_private_address_is_refused(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    def look_up(host: str, port: int, *_: Any, **__: Any) -> Any:
+        return [(0, 0, 6, "", ("93.184.216.34", port)), (0, 0, 6, "", (address, port))]
+
+    monkeypatch.setattr(http_handler.socket, "getaddrinfo", look_up)
+
+    with (
+        override_settings(JOB_HTTP_HOSTS=("shop.example",)),
+        pytest.raises(Fail, match="is not public; name its network in JOB_HTTP_NETWORKS"),
+    ):
+        call("http://shop.example/")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://other.example/", "other.example port 80 is not allowed"),
+        ("http://shop.example:81/", "shop.example port 81 is not allowed"),
+        ("http://shop.example@other.example/", "user or password"),
+        ("http://u:p@shop.example/", "user or password"),
+        ("ftp://shop.example/", "is no address of the web"),
+        ("file:///etc/passwd", "is no address of the web"),
+        ("//shop.example/", "is no address of the web"),
+        ("http://[::1/", "is no address"),
+        ("http://shop.example:99999/", "is no address"),
+        ("http://shop.example/a b", "quote the rest"),
+        ("http://shop.example/é", "quote the rest"),
+    ],
+)
+def test_address_that_is_not_listed_is_not_called(url: str, said: str) -> None:
+    with override_settings(JOB_HTTP_HOSTS=("shop.example",)), pytest.raises(Fail, match=said):
+        call(url)
+
+
+@pytest.mark.parametrize("name", ["Host", "content-length", "Proxy-Authorization", "Connection"])
+def test_headers_of_the_connection_are_not_for_jobs(site: Any, name: str) -> None:
+    with pytest.raises(Fail, match="is not for jobs to set"):
+        call(site.url, headers={name: "x"})
+
+
+def test_header_of_two_lines_is_refused(site: Any) -> None:
+    with pytest.raises(Fail, match="cannot be sent"):
+        call(site.url, headers={"X-A": "1\r\nX-B: 2"})
+    assert site.seen == []
+
+
+def test_nobody_at_the_address_is_tried_again(site: Any) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with override_settings(JOB_HTTP_HOSTS=(f"127.0.0.1:{port}",)), pytest.raises(Retry):
+        call(f"http://127.0.0.1:{port}/")
+
+
+def test_proxies_of_the_environment_are_not_used(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert call(f"{site.url}/200")["status"] == 200

@@ -1,0 +1,129 @@
+"""I27, I30, I31, I40, I58: of those who come at the same instant one wins, and all learn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.common.errors import Conflict
+from apps.jobs.models import Job
+from apps.jobs.services import control
+from apps.jobs.services.hold import HeldJob, Holder
+from apps.jobs.services.rescue import rescue_due
+from tests.jobs import end, job_type, jobs, row, take, told
+from tests.races import Race
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+Racers = Callable[[Sequence[Callable[[], Any]]], Race]
+
+
+def drained(by: Holder) -> list[HeldJob]:
+    """Everything that one worker gets, until a hold finds nothing."""
+    mine: list[HeldJob] = []
+    while held := take(7, by=by):
+        mine += held
+    return mine
+
+
+def test_many_workers_never_hold_a_job_twice(racers: Racers) -> None:
+    """S4.9, S4.18: the claim stays right when many do."""
+    job_type()
+    numbers = jobs(300)
+
+    shares = racers([lambda n=n: drained(Holder(f"host:{n}", "host")) for n in range(8)]).results
+
+    held = [job.id for share in shares for job in share]
+    assert sorted(held) == numbers
+    assert {job.attempts for job in Job.objects.all()} == {1}
+
+
+def test_limits_hold_under_many_workers(racers: Racers) -> None:
+    """S4.8: cluster-wide."""
+    job_type(max_running=5)
+    jobs(100)
+
+    shares = racers([lambda n=n: take(3, by=Holder(f"host:{n}", "host")) for n in range(8)]).results
+
+    assert sum(len(share) for share in shares) == 5
+    assert Job.objects.filter(status="running").count() == 5
+
+
+def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers) -> None:
+    """I31: losers change nothing, and a yes is never undone."""
+    job_type(lease_seconds=1, max_processing_seconds=60)
+    [number] = jobs(1)
+    [held] = take()
+    Job.objects.filter(pk=number).update(lease_until=clock.now() - timedelta(seconds=1))
+
+    def cancel() -> bool:
+        try:
+            control.cancel(job=row(number), actor="admin:olga", reason="stop", force=True)
+        except Conflict:
+            return False
+        return True
+
+    reported, rescued, cancelled = racers(
+        [
+            lambda: end(held).ok,
+            lambda: rescue_due(until=clock.now() + timedelta(seconds=5)),
+            cancel,
+        ]
+    ).results
+
+    job = row(number)
+    # A rescued job waits again, and whoever comes then may still cancel it.
+    assert (reported, bool(rescued), cancelled).count(True) == (2 if rescued and cancelled else 1)
+    assert job.status == ("succeeded" if reported else "cancelled" if cancelled else "ready")
+    assert [event for event in told(number) if event != "stale"] == [
+        event
+        for event, won in (("succeeded", reported), ("lost", rescued), ("cancelled", cancelled))
+        if won
+    ]
+
+
+def test_same_report_from_many_connections_is_one_end(racers: Racers) -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+
+    answers = racers([lambda: end(held, result={"n": 1})] * 6).results
+
+    assert {(answer.ok, answer.status) for answer in answers} == {(True, "succeeded")}
+    assert told(number) == ["succeeded"]
+    assert row(number).version == 3
+
+
+def test_settling_and_holding_a_type_with_a_breaker_never_deadlocks(racers: Racers) -> None:
+    job_type(breaker_enabled=True, breaker_min_calls=10_000)
+    jobs(400)
+
+    def work(name: str) -> int:
+        done = 0
+        while held := take(5, by=Holder(name, "host")):
+            for job in held:
+                done += end(job, "succeeded" if job.id % 3 else "failed", retry="never").ok
+        return done
+
+    done = racers([lambda n=n: work(f"host:{n}") for n in range(6)]).results
+
+    assert sum(done) == 400
+    assert not Job.objects.filter(status__in=["ready", "running"]).exists()
+
+
+def test_two_operators_retry_a_job_and_it_runs_once(racers: Racers) -> None:
+    """I56: pressed twice it is one run more."""
+    job_type()
+    [number] = jobs(1, status="failed", attempts=3)
+
+    def retry() -> str:
+        try:
+            return control.retry(job=row(number), actor="admin:olga", reason="again").status
+        except Conflict:
+            return "refused"
+
+    assert sorted(racers([retry, retry]).results) == ["ready", "refused"]
+    assert len(take()) == 1

@@ -1,0 +1,309 @@
+"""What goes on around drains: scan, wake-ups, suspects, and the end of stuck processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+from kombu.exceptions import OperationalError
+
+from apps.jobs import wakeup
+from apps.jobs.models import Job, Worker
+from apps.jobs.runner import scan as scan_module
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.listener import Listener
+from apps.jobs.runner.process import Node, Process
+from apps.jobs.runner.scan import scan
+from apps.jobs.runner.watchdog import STUCK, Watchdog
+from apps.jobs.services.rescue import rescue_due
+from tests.frozen import FrozenClock
+from tests.jobs import job_type, jobs, row, take, told
+
+Make = Callable[..., Any]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def process() -> Process:
+    return Process(Node("worker@test", ("fast", "slow"), 4))
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lanes that drains were started for."""
+    lanes: list[str] = []
+
+    def send(name: str, args: list[str], queue: str, **_: Any) -> None:
+        assert (name, args) == ("jobs.drain", [queue])
+        lanes.append(queue)
+
+    monkeypatch.setattr(scan_module.current_app, "send_task", send)
+    return lanes
+
+
+def nothing(context: Any) -> None: ...
+
+
+# --- Scan ---------------------------------------------------------------------------------------
+
+
+def test_scan_starts_nothing_where_no_worker_is(handle: Make, sent: list[str]) -> None:
+    handle("mail", nothing)
+    jobs(1)
+    scan()
+    assert sent == []
+
+
+def test_scan_keeps_one_drain_of_each_lane_waiting(process: Process, sent: list[str]) -> None:
+    """S4.17: a message names a lane and no job."""
+    process.beat()
+    scan()
+    assert sorted(sent) == ["fast", "slow"]
+
+    Worker.objects.update(drains={"fast": 1, "slow": 1})
+    sent.clear()
+    scan()
+    assert sent == []
+
+
+def test_scan_fills_the_places_where_jobs_are_due(
+    handle: Make, process: Process, sent: list[str], frozen_clock: FrozenClock
+) -> None:
+    process.beat()
+    Worker.objects.update(drains={"fast": 1, "slow": 1})
+    handle("film", nothing, lane="slow")
+    jobs(1, "film", run_at=frozen_clock.instant)
+
+    scan()
+
+    assert sent == ["slow", "slow"]
+
+
+def test_scan_makes_ready_what_has_fallen_due(
+    handle: Make, process: Process, sent: list[str], frozen_clock: FrozenClock
+) -> None:
+    process.beat()
+    Worker.objects.update(drains={"fast": 1, "slow": 1})
+    handle("mail", nothing)
+    later = frozen_clock.instant.replace(minute=5)
+    [number] = jobs(1, run_at=later)
+    scan()
+    assert sent == []
+
+    frozen_clock.move_to(later)
+    Worker.objects.update(last_heartbeat_at=later)
+    scan()
+
+    assert row(number).status == "ready"
+    assert sent == ["fast", "fast"]
+
+
+def test_broker_that_is_away_stops_no_scan(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.17: what is not sent now is sent by the next scan."""
+
+    def away(*_: Any, **__: Any) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(scan_module.current_app, "send_task", away)
+    process.beat()
+    assert scan() == {}
+
+
+def test_worker_that_stops_is_given_nothing(process: Process, sent: list[str]) -> None:
+    process.beat()
+    process.stop()
+    process.beat()
+    scan()
+    assert sent == []
+
+
+# --- Wake-ups -----------------------------------------------------------------------------------
+
+
+def committed() -> None:
+    """A change by somebody else."""
+
+    def change() -> None:
+        job_type("elsewhere")
+        connections.close_all()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waiting_drain_is_woken_by_a_commit(process: Process) -> None:
+    """S4.13: by Redis, or by the version of the SQLite file."""
+    listener = Listener(lambda: False, lambda: False)
+    while listener.wait(0.3):
+        pass
+    told_at: list[float] = []
+
+    def tell() -> None:
+        time.sleep(0.2)
+        told_at.append(time.monotonic())
+        committed()
+        wakeup.announce()
+        connections.close_all()
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    woken = listener.wait(10)
+    woken_at = time.monotonic()
+    thread.join()
+    listener.close()
+
+    if settings.REDIS_URL or connection.vendor == "sqlite":
+        assert woken
+        assert woken_at - told_at[0] < 1
+    else:
+        assert not woken
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize("redis", ["", "redis://127.0.0.1:1/0"], ids=["none", "away"])
+def test_without_redis_the_table_is_probed(redis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4.13: the table is the queue, whatever wakes."""
+    monkeypatch.setattr(settings, "REDIS_URL", redis)
+    asked: list[float] = []
+    listener = Listener(lambda: len(asked) > 2 or bool(asked.append(0.0)), lambda: False)
+    began = time.monotonic()
+
+    while not listener.wait(5) or len(asked) <= 2:
+        assert time.monotonic() - began < 5
+
+    assert time.monotonic() - began < 2
+
+
+def test_process_that_stops_waits_no_longer(process: Process) -> None:
+    process.stop()
+    began = time.monotonic()
+    assert not Listener(lambda: False, lambda: process.stopping).wait(60)
+    assert time.monotonic() - began < 1
+
+
+# --- Suspects -----------------------------------------------------------------------------------
+
+
+def test_suspect_runs_with_nothing_beside_it(
+    handle: Make, process: Process, frozen_clock: FrozenClock
+) -> None:
+    """S4.18."""
+    beside: list[bool] = []
+
+    def mail(context: Any) -> None:
+        with process.gate.shared(0) as entered:
+            beside.append(entered)
+
+    handle("mail", mail)
+    [suspect] = jobs(1)
+    take()
+    frozen_clock.advance(seconds=31)
+    rescue_due(until=frozen_clock.instant.replace(hour=23))
+    jobs(2)
+
+    Drain(process, "fast").run(linger=False)
+
+    assert sorted(beside) == [False, True, True]
+    assert row(suspect).status == "succeeded"
+
+
+def test_suspect_that_cannot_be_alone_is_given_back(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.jobs.runner import drain as drain_module
+
+    monkeypatch.setattr(drain_module, "_GATE_SECONDS", 0.0)
+    runs: list[int] = []
+    handle("mail", lambda context: runs.append(1), max_attempts=1)
+    [number] = jobs(1)
+    drain = Drain(process, "fast")
+    process.join(drain)
+
+    with process.gate.shared(0):
+        assert drain._round() == 1
+
+    assert not runs
+    assert (row(number).status, row(number).attempts) == ("ready", 0)
+    assert told(number) == ["released"]
+    assert drain._round() == 0
+    process.barred.clear()
+    assert drain._round() == 1
+    assert row(number).status == "succeeded"
+
+
+# --- The end of a process -----------------------------------------------------------------------
+
+
+def test_handler_past_its_hard_end_ends_the_process_and_frees_its_neighbours(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F23: what is done is settled, what has not started is released; the stuck one is rescued."""
+    monkeypatch.setattr(settings, "JOB_STOP_SECONDS", 0, raising=False)
+    codes: list[int] = []
+    watchdog = Watchdog(process, leave=codes.append)
+    # The connection of a test belongs to its thread.
+    monkeypatch.setattr(threading.Thread, "start", lambda self: self.run())
+    monkeypatch.setattr(threading.Thread, "join", lambda self, timeout=None: None)
+
+    def mail(context: Any) -> None:
+        if context["position"] == 1:
+            [drain] = process.drains
+            assert drain.current is not None
+            watchdog.look()
+            assert codes == []
+            drain.current.hard_end = time.monotonic() - 1
+            watchdog.look()
+
+    handle("mail", mail)
+    numbers = jobs(3)
+    seen: list[list[str]] = []
+    monkeypatch.setattr(
+        watchdog, "_exit", lambda code: (codes.append(code), seen.append(statuses()))
+    )
+
+    def statuses() -> list[str]:
+        return [row(number).status for number in numbers]
+
+    Drain(process, "fast").run(linger=False)
+
+    assert codes == [STUCK]
+    assert seen == [["succeeded", "running", "ready"]]
+    assert Worker.objects.get().state == "gone"
+
+
+def test_handler_that_outlasts_a_stop_counts_and_is_ready_again(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "JOB_STOP_SECONDS", 0, raising=False)
+    monkeypatch.setattr(threading.Thread, "start", lambda self: self.run())
+    monkeypatch.setattr(threading.Thread, "join", lambda self, timeout=None: None)
+    seen: list[Any] = []
+
+    def mail(context: Any) -> None:
+        process.stop()
+        assert process.stopping
+        time.sleep(0.01)
+        watchdog.look()
+
+    def leave(code: int) -> None:
+        job = Job.objects.get()
+        seen.append((code, job.status, job.attempts, job.memo))
+
+    watchdog = Watchdog(process, leave=leave)
+    handle("mail", mail)
+    jobs(1)
+
+    Drain(process, "fast").run(linger=False)
+
+    [(code, status, attempts, memo)] = seen
+    assert (code, status, attempts) == (0, "ready", 1)
+    assert memo == "The worker ended before the handler did; it is tried again at once."

@@ -1,0 +1,369 @@
+"""S1.9-S1.14, I28-I31: reports of workers, repeated, late, and from the wrong one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common.errors import LeaseLost, PlatformError
+from apps.jobs.models import Job
+from apps.jobs.services import settle as settling
+from apps.jobs.services.leases import checkpoint, progress, renew
+from apps.jobs.services.rescue import free_hosts, rescue_due
+from apps.jobs.services.settle import Outcome, settle
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.jobs import THERE, end, job_type, jobs, row, take, told
+
+pytestmark = pytest.mark.django_db
+
+
+def rescue(clock: FrozenClock, **who: Any) -> int:
+    return rescue_due(until=clock.instant + timedelta(seconds=1), **who)
+
+
+def last_entry(number: int) -> JournalEntry:
+    return JournalEntry.objects.timeline("job", number).last()
+
+
+def test_success_keeps_the_result_and_tells_wait_and_run(frozen_clock: FrozenClock) -> None:
+    job_type()
+    [number] = jobs(1, run_at=frozen_clock.instant - timedelta(seconds=2))
+    [held] = take()
+    frozen_clock.advance(seconds=3)
+
+    answer = end(held, result={"sent": 1}, memo="sent")
+
+    job = row(number)
+    assert (answer.ok, answer.status) == (True, "succeeded")
+    assert (job.status, job.result, job.memo, job.last_end) == (
+        "succeeded",
+        {"sent": 1},
+        "sent",
+        "succeeded",
+    )
+    assert (job.lease_until, job.hard_end_at, job.finished_at) == (None, None, frozen_clock.instant)
+    entry = last_entry(number)
+    assert (entry.event, entry.attempt, entry.wait_ms, entry.run_ms) == ("succeeded", 1, 2000, 3000)
+    assert (entry.worker, entry.host) == ("host-a:1", "host-a")
+
+
+def test_failure_waits_by_the_policy_of_its_type(frozen_clock: FrozenClock) -> None:
+    job_type(retry_delay_seconds=10, retry_multiplier=2)
+    [number] = jobs(1)
+    waits = []
+    for _ in range(2):
+        [held] = take()
+        end(held, "failed", error="Traceback …\nValueError: no such address")
+        waits.append((row(number).run_at - frozen_clock.instant).total_seconds())
+        frozen_clock.move_to(row(number).run_at)
+    [held] = take()
+    end(held, "failed", error="ValueError: no such address")
+
+    job = row(number)
+    assert waits == [10, 20]
+    assert (job.status, job.attempts, job.memo) == ("failed", 3, "ValueError: no such address")
+    assert last_entry(number).reason == "attempt 3 of 3 was the last"
+    assert told(number) == ["failed", "failed", "failed"]
+
+
+def test_failed_job_lets_fresh_ones_pass(frozen_clock: FrozenClock) -> None:
+    """S4.3, S4.5."""
+    job_type(retry_delay_seconds=0)
+    [failing] = jobs(1)
+    end(take()[0], "failed")
+    fresh = jobs(3)
+
+    assert [held.id for held in take()] == [*fresh, failing]
+
+
+def test_same_report_again_gets_the_first_answer() -> None:
+    """I13's like for jobs."""
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    first = end(held, result=1)
+
+    assert end(held, result=1) == first
+    assert told(number) == ["succeeded"]
+
+
+def test_another_report_with_the_same_token_is_a_conflict() -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    end(held)
+
+    answer = end(held, "failed")
+
+    assert (answer.ok, answer.code) == (False, "conflict")
+    assert row(number).status == "succeeded"
+
+
+def test_report_after_rescue_is_refused_and_kept_as_stale(frozen_clock: FrozenClock) -> None:
+    """I30: also when the same worker holds the job again."""
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=31)
+    assert rescue(frozen_clock) == 1
+    [again] = take()
+
+    answer = end(held)
+
+    assert (answer.ok, answer.code) == (False, "lease_lost")
+    assert row(number).status == "running"
+    assert row(number).lease_token == again.token
+    assert told(number) == ["lost", "stale"]
+    assert end(again).ok
+
+
+def test_report_of_an_unknown_job_or_without_token_changes_nothing() -> None:
+    job_type()
+    [number] = jobs(1)
+    take()
+
+    answers = settle(
+        outcomes=[
+            Outcome(id=1, token="x", end="succeeded"),
+            Outcome(id=number, token="", end="succeeded"),
+        ]
+    )
+
+    assert [answer.code for answer in answers] == ["not_found", "lease_lost"]
+    assert row(number).status == "running"
+
+
+def test_unfit_result_is_refused_and_the_job_goes_on_running() -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+
+    answer = end(held, result={"x": "\x00"})
+
+    assert (answer.code, row(number).status) == ("invalid", "running")
+    assert end(held, "nonsense").code == "invalid"
+
+
+def test_batch_is_settled_each_on_its_own_merits() -> None:
+    job_type()
+    numbers = jobs(4)
+    held = take()
+    outcomes = [
+        Outcome(id=held[0].id, token=held[0].token, end="succeeded", result={"n": 0}),
+        Outcome(id=held[1].id, token=held[1].token, end="succeeded", result={"n": 1}),
+        Outcome(id=held[2].id, token="other", end="succeeded"),
+        Outcome(id=held[3].id, token=held[3].token, end="failed", error="boom"),
+    ]
+
+    answers = settle(outcomes=outcomes)
+
+    assert [answer.ok for answer in answers] == [True, True, False, True]
+    assert [row(number).status for number in numbers] == [
+        "succeeded",
+        "succeeded",
+        "running",
+        "scheduled",
+    ]
+    assert [row(number).result for number in numbers[:2]] == [{"n": 0}, {"n": 1}]
+    assert [row(number).version for number in numbers] == [3, 3, 2, 3]
+
+
+def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process knows of types may be a second old."""
+    job_type()
+    jobs(1)
+    [held] = take()
+    monkeypatch.setattr(settling, "near_policies_of", lambda: {})
+
+    assert end(held).ok
+
+
+def test_released_job_has_its_attempt_back() -> None:
+    """I28: holds - releases = attempts."""
+    job_type()
+    [number] = jobs(1)
+
+    end(take()[0], "released")
+
+    job = row(number)
+    assert (job.status, job.attempts, job.holds) == ("ready", 0, 1)
+
+
+def test_stage_after_stage_with_attempts_of_its_own() -> None:
+    """I43: a stage never goes back, and only declared ones exist."""
+    job_type(stages=["fetch", "parse", "store"])
+    [number] = jobs(1, stage="fetch")
+    [held] = take()
+
+    assert end(held, "stage_done", stage="ship").code == "invalid"
+    assert end(held, "stage_done", stage="fetch").code == "invalid"
+    assert end(held, "stage_done", stage="parse", context={"page": 1}, priority=5).ok
+    job = row(number)
+    assert (job.stage, job.context, job.priority, job.attempts) == ("parse", {"page": 1}, 5, 0)
+    [held] = take()
+    assert end(held, "stage_done", stage="fetch").code == "invalid"
+    assert end(held).ok
+
+
+def test_silent_attempt_is_rescued_when_its_lease_is_over(frozen_clock: FrozenClock) -> None:
+    """S1.7, S1.10: and it has used up an attempt."""
+    job_type(lease_seconds=30)
+    [number] = jobs(1)
+    take()
+    frozen_clock.advance(seconds=29.9)
+    assert rescue(frozen_clock) == 0
+    frozen_clock.advance(seconds=0.1)
+
+    assert rescue(frozen_clock) == 1
+
+    job = row(number)
+    assert (job.status, job.attempts, job.last_end) == ("ready", 1, "lost")
+    assert last_entry(number).reason == "its worker fell silent"
+
+
+def test_attempt_past_its_hard_end_is_a_timeout(frozen_clock: FrozenClock) -> None:
+    job_type(lease_seconds=30, max_processing_seconds=40)
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=20)
+    assert renew(leases=[(held.id, held.token)])[held.id].lease_until == held.hard_end_at
+    frozen_clock.advance(seconds=20)
+
+    assert not renew(leases=[(held.id, held.token)])[held.id].ok
+    assert rescue(frozen_clock) == 1
+    assert row(number).last_end == "timed_out"
+
+
+def test_job_that_always_times_out_ends_as_failed(frozen_clock: FrozenClock) -> None:
+    """S1.10: the endless rerun of the original."""
+    job_type(max_processing_seconds=10, retry_delay_seconds=0)
+    [number] = jobs(1)
+    for _ in range(3):
+        assert len(take()) == 1
+        frozen_clock.advance(seconds=11)
+        rescue(frozen_clock)
+
+    assert row(number).status == "failed"
+    assert take() == []
+    assert told(number) == ["timed_out"] * 3
+
+
+def test_jobs_of_a_silent_worker_are_rescued_before_their_leases_end(
+    frozen_clock: FrozenClock,
+) -> None:
+    job_type()
+    jobs(2)
+    [mine] = take(1)
+    [other] = take(1, by=THERE)
+
+    assert rescue(frozen_clock, silent=["host-a:1"]) == 1
+    assert row(mine.id).status == "ready"
+    assert row(other.id).status == "running"
+
+
+def test_rescued_job_asked_to_stop_is_cancelled(frozen_clock: FrozenClock) -> None:
+    job_type()
+    [number] = jobs(1)
+    take()
+    Job.objects.filter(pk=number).update(cancel_requested=True)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+
+    assert row(number).status == "cancelled"
+
+
+def test_renewing_tells_of_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=10)
+    Job.objects.filter(pk=number).update(cancel_requested=True)
+
+    renewed = renew(leases=[(number, held.token)])[number]
+
+    assert renewed == (True, frozen_clock.instant + timedelta(seconds=30), True)
+    assert row(number).version == 2
+
+
+def test_checkpoint_is_kept_and_moves_the_hard_end(frozen_clock: FrozenClock) -> None:
+    """S1.13, I37."""
+    job_type(max_processing_seconds=60)
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=50)
+
+    checkpoint(job=number, token=held.token, data={"page": 7}, sequence=1, progress=40)
+
+    job = row(number)
+    assert (job.checkpoint, job.sequence, job.progress) == ({"page": 7}, 1, 40)
+    assert job.hard_end_at == frozen_clock.instant + timedelta(seconds=60)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+    [again] = take()
+    assert (again.checkpoint, again.sequence) == ({"page": 7}, 1)
+
+
+def test_checkpoint_of_the_earlier_holder_cannot_replace_it(frozen_clock: FrozenClock) -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+    [again] = take()
+    checkpoint(job=number, token=again.token, data=2, sequence=2)
+
+    with pytest.raises(LeaseLost, match="taken away"):
+        checkpoint(job=number, token=held.token, data=9, sequence=9)
+    with pytest.raises(PlatformError, match="comes too late"):
+        checkpoint(job=number, token=again.token, data=1, sequence=1)
+    assert row(number).checkpoint == 2
+
+
+def test_progress_is_a_percentage() -> None:
+    job_type()
+    [number] = jobs(1)
+    [held] = take()
+    progress(job=number, token=held.token, percent=100)
+
+    assert row(number).progress == 100
+    with pytest.raises(PlatformError, match="0 to 100"):
+        progress(job=number, token=held.token, percent=101)
+
+
+def test_retry_waits_for_its_host_while_that_lives_and_the_grace_lasts(
+    frozen_clock: FrozenClock,
+) -> None:
+    """S1.8, I38."""
+    job_type(origin="prefer", origin_grace_seconds=60, retry_delay_seconds=0, max_attempts=9)
+    [number] = jobs(1)
+    end(take()[0], "failed")
+
+    assert take(by=THERE) == []
+    assert free_hosts(alive=["host-a"], now=frozen_clock.advance(seconds=59)) == 0
+    assert free_hosts(alive=["host-a"], now=frozen_clock.advance(seconds=1)) == 1
+    [held] = take(by=THERE)
+    assert held.id == number
+    end(held, "failed")
+    assert free_hosts(alive=["host-a"], now=frozen_clock.instant) == 1
+    assert len(take()) == 1
+
+
+def test_suspect_that_is_given_back_stays_a_suspect(frozen_clock: FrozenClock) -> None:
+    """S4.18: it did not run, so nothing is known of it that was not before."""
+    job_type()
+    [number] = jobs()
+    take()
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+    [held] = take()
+    assert held.alone
+
+    answers = [end(held, "released") for _ in range(2)]
+
+    [again] = take()
+    assert again.alone
+    assert [(answer.ok, answer.status) for answer in answers] == [(True, "ready")] * 2
+    assert (row(number).attempts, told(number)) == (2, ["lost", "released"])

@@ -1,0 +1,115 @@
+"""S4.19: who lets ready jobs wait too long is told, in the log and in admin."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.jobs.models import JobType, Worker
+from apps.jobs.services import types
+from apps.jobs.services.starvation import Starving, starving, warn_of_starving
+from apps.jobs.sweeps import warn_of_starving as sweep
+from taskplatform.beat import schedule
+from tests.factories import worker
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import LIST, TYPES, WORKERS
+from tests.jobs import job_type, jobs, take
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+TEN_MINUTES = timedelta(minutes=10)
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock) -> None:
+    job_type("mail")
+    job_type("film")
+
+
+def test_job_that_has_been_ready_too_long_starves_its_type(frozen_clock: FrozenClock) -> None:
+    since = frozen_clock.instant - TEN_MINUTES
+    jobs(1, run_at=since)
+    jobs(1, "film", run_at=frozen_clock.instant)
+    assert starving(frozen_clock.instant) == []
+    frozen_clock.advance(seconds=1)
+    assert starving(frozen_clock.instant) == [Starving("mail", since)]
+
+
+def test_limit_is_that_of_the_settings(frozen_clock: FrozenClock, settings: Any) -> None:
+    jobs(1, run_at=frozen_clock.instant - timedelta(seconds=31))
+    settings.JOB_STARVATION_SECONDS = 31
+    assert starving(frozen_clock.instant) == []
+    settings.JOB_STARVATION_SECONDS = 30
+    assert [each.type for each in starving(frozen_clock.instant)] == ["mail"]
+
+
+def test_who_is_paused_running_or_not_due_does_not_starve(frozen_clock: FrozenClock) -> None:
+    jobs(1, run_at=frozen_clock.instant + timedelta(hours=1))
+    jobs(1, "film", run_at=frozen_clock.instant - 2 * TEN_MINUTES)
+    types.pause_type(job_type=types.find("film"), reason="tonight", actor="olga")
+    job_type("news")
+    jobs(1, "news", run_at=frozen_clock.instant - 2 * TEN_MINUTES)
+    assert len(take(types=("news",))) == 1
+    assert starving(frozen_clock.instant) == []
+
+
+def test_log_has_one_line_a_minute_for_each_type(
+    frozen_clock: FrozenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs(3, run_at=frozen_clock.instant - 2 * TEN_MINUTES)
+    with caplog.at_level(logging.WARNING, "apps.jobs"):
+        assert (warn_of_starving(), warn_of_starving()) == (1, 0)
+        frozen_clock.advance(seconds=59)
+        jobs(1, "film", run_at=frozen_clock.instant - 2 * TEN_MINUTES)
+        assert (warn_of_starving(), warn_of_starving()) == (1, 0)
+        frozen_clock.advance(seconds=1)
+        assert sweep() == 1
+    assert caplog.messages == [
+        "jobs of type mail wait too long: the next one has been ready for 1200 s",
+        "jobs of type film wait too long: the next one has been ready for 1200 s",
+        "jobs of type mail wait too long: the next one has been ready for 1260 s",
+    ]
+
+
+def test_sweep_has_its_place_in_the_beat() -> None:
+    assert schedule()["jobs.starving"]["task"] == sweep.name
+
+
+# --- in admin -----------------------------------------------------------------------------------
+def test_lists_and_page_warn_of_what_waits_too_long(
+    frozen_clock: FrozenClock, admin_client: Client
+) -> None:
+    worker(types=["mail", "film"])
+    page = reverse("admin:jobs_jobtype_change", args=[JobType.objects.get(name="mail").pk])
+    quiet = "wait too long"
+    for url in (LIST, TYPES, page):
+        assert quiet not in text_of(admin_client.get(url))
+    jobs(1, run_at=frozen_clock.instant - timedelta(minutes=14))
+    for url in (LIST, TYPES, page):
+        shown = text_of(admin_client.get(url))
+        assert "Ready jobs wait too long to start: mail: the next one for 14 min" in shown
+    other = reverse("admin:jobs_jobtype_change", args=[JobType.objects.get(name="film").pk])
+    assert quiet not in text_of(admin_client.get(other))
+
+
+def test_workers_page_tells_places_period_and_the_longest_wait(
+    frozen_clock: FrozenClock, admin_client: Client, settings: Any
+) -> None:
+    """S1.17: the figures follow from workers and period, and operators see them."""
+    shown = text_of(admin_client.get(WORKERS))
+    assert "No worker of ours is alive: no job starts until one is." in shown
+    worker("host-a:1", capacity=4, running=3)
+    worker("host-b:1", capacity=2, running=5)
+    worker("host-c:1", capacity=9, kind=Worker.Kind.HTTP)
+    shown = text_of(admin_client.get(WORKERS))
+    assert "Places: 6, free: 1. The table is looked through every 1 s" in shown
+    settings.JOB_SCAN_SECONDS = 4
+    shown = text_of(admin_client.get(WORKERS))
+    assert "every 4 s, which is 0.25 looks a second" in shown
+    assert "a job starts at the latest 4 s after it is due" in shown

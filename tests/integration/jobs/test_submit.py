@@ -1,0 +1,357 @@
+"""Submitting: what becomes of a job to be, alone, in batches and beside a twin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from apps.common import clock
+from apps.common.errors import Invalid, LimitReached, PlatformError, TooDeep, TooLarge
+from apps.jobs import wakeup
+from apps.jobs.models import Job
+from apps.jobs.rules.order import order_key
+from apps.jobs.rules.submission import slot_of
+from apps.jobs.services import control
+from apps.jobs.services.submit import Submission, submit, submit_many
+from apps.journal.models import JournalEntry
+from tests import factories
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def mail(db: None, frozen_clock: Any) -> Any:
+    return factories.job_type("mail")
+
+
+@pytest.fixture
+def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One word per wake-up that was published."""
+    published: list[str] = []
+    monkeypatch.setattr("django.conf.settings.REDIS_URL", "redis://somewhere")
+    monkeypatch.setattr(wakeup, "_tell", lambda lane: published.append("woken"))
+    return published
+
+
+def _refusal(*jobs: Submission, **options: Any) -> PlatformError:
+    before = Job.objects.count()
+    with pytest.raises(PlatformError) as caught:
+        submit_many(jobs, **options)
+    assert Job.objects.count() == before
+    return caught.value
+
+
+# --- one job ------------------------------------------------------------------------------------
+def test_a_job_takes_what_its_type_decides(mail: Any) -> None:
+    """S1.1, S1.3: nothing but the type is needed, and no journal entry tells of it."""
+    submitted = submit("mail")
+    job = Job.objects.get()
+    assert submitted == (job.pk, True, "ready")
+    assert (job.status, job.attempts, job.max_attempts, job.holds) == ("ready", 0, 3, 0)
+    assert (job.priority, job.stage, job.context, job.version) == (0, "", {}, 1)
+    assert (job.run_at, job.expected_at, job.created_at) == (NOW, NOW, NOW)
+    assert job.order_key == order_key(NOW, priority=0, attempts=0, weight_ms=60_000)
+    assert (job.slot, job.unique_key, job.last_end) == (slot_of(str(job.pk)), None, "")
+    assert not JournalEntry.objects.filter(source="job").exists()
+
+
+def test_everything_that_is_said_is_kept(frozen_clock: Any, db: None) -> None:
+    """S1.3, S1.4: no part of a submission is lost."""
+    factories.job_type("mail", stages=["draw", "send"], default_priority=7, max_attempts=9)
+    context = {"to": "ä@example.com", "parts": [1, 2.5, None, True, {"deep": "✓"}]}
+    submit(
+        "mail",
+        context,
+        key="order-1",
+        priority=-3,
+        max_attempts=2,
+        user_id="uid_alice",
+        stage="send",
+        route_key="shop-7",
+        trace_id="trace-1",
+        by="key:shop",
+    )
+    job = Job.objects.get()
+    assert (job.context, job.key, job.priority) == (context, "order-1", -3)
+    assert (job.max_attempts, job.user_id, job.stage) == (2, "uid_alice", "send")
+    assert (job.slot, job.trace_id, job.submitted_by) == (slot_of("shop-7"), "trace-1", "key:shop")
+
+
+def test_stage_and_priority_default_to_the_types(frozen_clock: Any, db: None) -> None:
+    factories.job_type("mail", stages=["draw", "send"], default_priority=7, max_attempts=9)
+    submit("mail", key="order-1")
+    job = Job.objects.get()
+    assert (job.stage, job.priority, job.max_attempts) == ("draw", 7, 9)
+    assert job.slot == slot_of("order-1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "run_at", "status"),
+    [
+        ({"delay": timedelta(0)}, NOW, "ready"),
+        ({"delay": timedelta(seconds=1)}, NOW + timedelta(seconds=1), "scheduled"),
+        ({"run_at": NOW}, NOW, "ready"),
+        ({"run_at": NOW - timedelta(days=900)}, NOW, "ready"),
+        ({"run_at": NOW + timedelta(days=36_525)}, NOW + timedelta(days=36_525), "scheduled"),
+    ],
+)
+def test_a_job_waits_for_its_time(
+    mail: Any, asked: dict[str, Any], run_at: datetime, status: str
+) -> None:
+    """S1.2, I33: for any length of time, and a past instant buys no better place."""
+    assert submit("mail", priority=2, **asked).status == status
+    job = Job.objects.get()
+    assert (job.status, job.run_at, job.expected_at) == (status, run_at, run_at)
+    assert job.order_key == order_key(run_at, priority=2, attempts=0, weight_ms=60_000)
+
+
+def test_order_follows_the_configured_weight(mail: Any, settings: Any) -> None:
+    """S1.20"""
+    settings.JOB_PRIORITY_WEIGHT_MS = 5
+    submit("mail", priority=2)
+    assert Job.objects.get().order_key == order_key(NOW, priority=2, attempts=0, weight_ms=5)
+
+
+# --- what is refused ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"key": "with blank"}, "key"),
+        ({"key": "k" * 51}, "key"),
+        ({"key": 5}, "key"),
+        ({"user_id": "ü"}, "user_id"),
+        ({"trace_id": "t" * 65}, "trace_id"),
+        ({"route_key": "r" * 256}, "route_key"),
+        ({"priority": 101}, "priority"),
+        ({"priority": -101}, "priority"),
+        ({"priority": True}, "priority"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"max_attempts": 10_001}, "max_attempts"),
+        ({"delay": timedelta(seconds=-1)}, "delay"),
+        ({"delay": timedelta(days=36_526)}, "delay"),
+        ({"run_at": NOW, "delay": timedelta(0)}, "delay"),
+        ({"run_at": NOW.replace(tzinfo=None)}, "run_at"),
+        ({"run_at": NOW.replace(year=9999)}, "run_at"),
+        ({"stage": "unheard-of"}, "stage"),
+        ({"unique": True}, "key"),
+        ({"context": ["a"]}, "context"),
+        ({"context": {1: "a"}}, "context"),
+        ({"context": {"a": {1, 2}}}, "context"),
+    ],
+)
+def test_a_wrong_field_is_named(mail: Any, wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        submit("mail", **wrong)
+    assert [error.field for error in caught.value.errors] == [field]
+    assert not Job.objects.exists()
+
+
+def test_context_within_the_limits_of_json(mail: Any) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(20):
+        deep = {"a": deep}
+    assert isinstance(_refusal(Submission(type="mail", context=deep)), TooDeep)
+    many = {str(number): 0 for number in range(1001)}
+    assert isinstance(_refusal(Submission(type="mail", context=many)), LimitReached)
+    long = {"text": "x" * 262_144}
+    refusal = _refusal(Submission(type="mail"), Submission(type="mail", context=long))
+    assert isinstance(refusal, TooLarge)
+    assert [error.field for error in refusal.errors] == ["jobs[1].context"]
+    submit("mail", {"text": "x" * 262_000})
+
+
+def test_unknown_type_names_the_known_ones(mail: Any) -> None:
+    """S1.5"""
+    factories.job_type("sms")
+    with pytest.raises(Invalid, match=r"There is no job type 'fax'; known are: mail, sms\."):
+        submit("fax")
+    with pytest.raises(Invalid, match="did you mean mail"):
+        submit("mial")
+
+
+def test_types_outside_the_binding_are_unknown(mail: Any) -> None:
+    factories.job_type("sms")
+    submit_many([Submission(type="mail")], bound={"mail"})
+    refusal = _refusal(Submission(type="sms"), bound={"mail"})
+    assert "known are: mail." in str(refusal)
+
+
+def test_context_must_fit_the_schema_of_the_type(frozen_clock: Any, db: None) -> None:
+    """S1.4: each error with its path, and nothing is made."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["to"]}
+    factories.job_type("mail", params_schema=schema)
+    submit("mail", {"to": "a", "n": 1})
+    refusal = _refusal(
+        Submission(type="mail", context={"to": "a"}), Submission(type="mail", context={"n": "x"})
+    )
+    assert sorted(error.field for error in refusal.errors) == [
+        "jobs[1].context.n",
+        "jobs[1].context.to",
+    ]
+
+
+def test_an_edited_schema_counts_at_once(mail: Any) -> None:
+    """I59"""
+    from apps.jobs.services import types
+
+    submit("mail", {})
+    schema = {"type": "object", "required": ["to"]}
+    types.update_type(job_type=mail, changes={"params_schema": schema}, actor="admin:olga")
+    with pytest.raises(Invalid):
+        submit("mail", {})
+
+
+def test_errors_of_a_batch_have_their_position(mail: Any) -> None:
+    """All or nothing."""
+    refusal = _refusal(
+        Submission(type="mail"), Submission(type="fax", priority=500), Submission(type="mail")
+    )
+    assert [error.field for error in refusal.errors] == ["jobs[1].type", "jobs[1].priority"]
+
+
+# --- many jobs ----------------------------------------------------------------------------------
+def test_a_thousand_jobs_are_one_statement(mail: Any) -> None:
+    """S1.16: and the types are read once."""
+    factories.job_type("sms")
+    jobs = [
+        Submission(type=("mail", "sms")[n % 2], context={"n": n}, key=f"k{n}") for n in range(1000)
+    ]
+    with CaptureQueriesContext(connection) as queries:
+        answers = submit_many(jobs)
+    statements = [q["sql"] for q in queries.captured_queries if "jobs_" in q["sql"]]
+    assert [statement.split()[0] for statement in statements] == ["SELECT", "INSERT"]
+    rows = {job.pk: job for job in Job.objects.all()}
+    assert [rows[answer.id].context for answer in answers] == [job.context for job in jobs]
+    assert [rows[answer.id].key for answer in answers] == [job.key for job in jobs]
+
+
+def test_more_than_a_thousand_go_in_blocks(mail: Any) -> None:
+    answers = submit_many([Submission(type="mail", key=str(n)) for n in range(2001)])
+    assert [job.key for job in Job.objects.order_by("pk")] == [str(n) for n in range(2001)]
+    assert len({answer.id for answer in answers}) == 2001
+
+
+def test_no_jobs_are_no_work(mail: Any) -> None:
+    assert submit_many([]) == []
+
+
+# --- the caller's transaction -------------------------------------------------------------------
+@pytest.mark.django_db(transaction=True)
+def test_a_rollback_leaves_nothing(announced: list[str]) -> None:
+    """S1.4, I25: neither a row nor a wake-up."""
+    factories.job_type("mail")
+    announced.clear()
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        submit("mail", key="a", unique=True)
+        submit_many([Submission(type="mail")] * 3)
+        raise ZeroDivisionError
+    assert not Job.objects.exists()
+    assert announced == []
+    assert submit("mail", key="a", unique=True).created
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_wake_up_follows_the_commit(announced: list[str]) -> None:
+    """S1.6: however many jobs the transaction submits."""
+    factories.job_type("mail")
+    announced.clear()
+    with transaction.atomic():
+        submit("mail")
+        submit_many([Submission(type="mail")] * 3)
+        submit("mail", key="a", unique=True)
+        assert announced == []
+    assert announced == ["woken"]
+    assert Job.objects.count() == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_is_woken_for_what_is_not_due(announced: list[str]) -> None:
+    factories.job_type("mail")
+    announced.clear()
+    submit("mail", delay=timedelta(hours=1))
+    assert announced == []
+    submit("mail")
+    assert announced == ["woken"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_is_woken_for_a_twin(announced: list[str]) -> None:
+    factories.job_type("mail")
+    submit("mail", key="a", unique=True)
+    announced.clear()
+    submit("mail", key="a", unique=True)
+    assert announced == []
+
+
+# --- twins --------------------------------------------------------------------------------------
+def test_the_open_twin_is_returned(mail: Any) -> None:
+    """S1.4, S1.21, I35: with its status, and its context untouched."""
+    first = submit("mail", {"n": 1}, key="order-1", unique=True, delay=timedelta(hours=1))
+    second = submit("mail", {"n": 2}, key="order-1", unique=True)
+    assert (first.created, second) == (True, (first.id, False, "scheduled"))
+    assert Job.objects.get().context == {"n": 1}
+
+
+def test_a_twin_has_the_same_type_and_key(frozen_clock: Any, db: None) -> None:
+    """S1.4: and asked for the same; a key alone makes nobody unique."""
+    for name in ("a", "a:b"):
+        factories.job_type(name)
+    assert submit("a", key="b:c", unique=True).created
+    assert submit("a:b", key="c", unique=True).created
+    assert submit("a", key="b:C", unique=True).created
+    assert submit("a", key="b:c").created
+    assert Job.objects.count() == 4
+
+
+def test_once_a_job_is_final_its_key_is_free(mail: Any) -> None:
+    """I35: one row that is not final."""
+    first = factories.job(key="order-1", unique=True)
+    control.cancel(job=first, actor="admin:olga", reason="not needed")
+    assert submit("mail", key="order-1", unique=True).created
+
+
+def test_twins_in_one_batch(mail: Any) -> None:
+    """S1.4: the first is made, the others are told of it; others of the batch do not mind."""
+    there = submit("mail", key="c", unique=True)
+    keys = ["b", "a", "b", "", "c", "a", "b"]
+    answers = submit_many([Submission(type="mail", key=k, unique=bool(k)) for k in keys])
+    assert [answer.created for answer in answers] == [True, True, False, True, False, False, False]
+    assert answers[2].id == answers[6].id == answers[0].id
+    assert answers[5].id == answers[1].id
+    assert answers[4] == (there.id, False, "ready")
+    assert Job.objects.count() == 4
+
+
+@pytest.mark.parametrize("policy", ["always", "never"])
+def test_a_type_may_decide_on_uniqueness(frozen_clock: Any, db: None, policy: str) -> None:
+    factories.job_type("mail", unique=policy)
+    submit("mail", key="a")
+    if policy == "always":
+        assert not submit("mail", key="a").created
+        with pytest.raises(Invalid, match="needs a key"):
+            submit("mail")
+    else:
+        assert submit("mail", key="a").created
+        with pytest.raises(Invalid, match="never unique"):
+            submit("mail", key="a", unique=True)
+
+
+def test_a_duplicate_leaves_the_callers_transaction_whole(mail: Any) -> None:
+    """I25, I35: no error inside, so everything else of it is committed."""
+    submit("mail", key="a", unique=True)
+    with transaction.atomic():
+        submit("mail", key="before")
+        assert not submit("mail", key="a", unique=True).created
+        submit("mail", key="after")
+    assert set(Job.objects.values_list("key", flat=True)) == {"a", "before", "after"}
+
+
+def test_ids_tell_when_they_were_made(mail: Any, frozen_clock: Any) -> None:
+    early = submit("mail").id
+    frozen_clock.advance(seconds=1)
+    assert submit("mail").id > early
+    assert clock.now() == NOW + timedelta(seconds=1)

@@ -1,0 +1,175 @@
+"""Submitting and operating at the same instant, on a real MariaDB."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.db import connections, transaction
+
+from apps.common.errors import Conflict
+from apps.jobs.models import Job, UniqueSlot
+from apps.jobs.models.unique_slot import UNIQUE_SLOTS
+from apps.jobs.services import control
+from apps.jobs.services.submit import Submission, submit, submit_many
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def mail(transactional_db: None) -> None:
+    factories.job_type("mail")
+    # As the migration leaves them; between these tests all tables are emptied.
+    UniqueSlot.objects.bulk_create(
+        [UniqueSlot(slot=slot) for slot in range(UNIQUE_SLOTS)], ignore_conflicts=True
+    )
+
+
+def test_concurrent_unique_submits_are_one_row(racers: Any) -> None:
+    """S1.4, I35: all callers get its id, one of them made it."""
+    race = racers([lambda: submit("mail", key="order-1", unique=True)] * 40)
+
+    job = Job.objects.get()
+    assert {answer.id for answer in race.results} == {job.pk}
+    assert sum(answer.created for answer in race.results) == 1
+
+
+def test_the_same_inside_callers_transactions(racers: Any) -> None:
+    """I25, I35: a plain atomic block sees no error, and all else it wrote is committed."""
+
+    def business(number: int) -> int:
+        with transaction.atomic():
+            submit("mail", key=f"before-{number}")
+            answer = submit("mail", key="order-1", unique=True)
+            submit("mail", key=f"after-{number}")
+        return answer.id
+
+    race = racers([lambda n=n: business(n) for n in range(24)])
+
+    assert len(set(race.results)) == 1
+    keys = Counter(Job.objects.values_list("key", flat=True))
+    assert keys["order-1"] == 1
+    assert len(keys) == 49
+    assert set(keys.values()) == {1}
+
+
+def test_batches_of_the_same_twins_in_any_order(racers: Any) -> None:
+    """I35: no deadlock comes through, and every batch knows every id."""
+    keys = [f"order-{n:02}" for n in range(50)]
+
+    def batch(turn: int) -> dict[str, int]:
+        turned = keys[turn:] + keys[:turn]
+        if turn % 2:
+            turned.reverse()
+        with transaction.atomic():
+            answers = submit_many([Submission(type="mail", key=k, unique=True) for k in turned])
+        return {key: answer.id for key, answer in zip(turned, answers, strict=True)}
+
+    race = racers([lambda t=t: batch(t) for t in range(12)])
+
+    rows = dict(Job.objects.values_list("key", "pk"))
+    assert len(rows) == Job.objects.count() == 50
+    assert all(result == rows for result in race.results)
+
+
+def test_key_of_one_who_rolls_back_goes_to_one_who_waits() -> None:
+    """I25, I35: three wait for a submission that is taken back; one of them makes the job."""
+    inserted, outcomes = threading.Event(), []
+
+    def first() -> None:
+        try:
+            with transaction.atomic():
+                submit("mail", key="order-1", unique=True)
+                inserted.set()
+                time.sleep(0.5)
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        finally:
+            connections.close_all()
+
+    def other() -> None:
+        try:
+            inserted.wait(10)
+            with transaction.atomic():
+                outcomes.append(submit("mail", key="order-1", unique=True))
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=each) for each in (first, other, other, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    job = Job.objects.get()
+    assert {answer.id for answer in outcomes} == {job.pk}
+    assert sorted(answer.created for answer in outcomes) == [False, False, True]
+
+
+@pytest.mark.parametrize("status", ["ready", "failed"])
+def test_two_operators_move_it_once(racers: Any, status: str) -> None:
+    """I26, I31, I56: one wins, the other reads why not; one entry, one version."""
+    ended = {"status": status, "attempts": 3} if status == "failed" else {}
+    job = factories.job(into={**ended, "version": 5})
+    act = control.retry if status == "failed" else control.cancel
+
+    def operate() -> str:
+        try:
+            return act(job=job, actor="admin:olga", reason="Asked").status
+        except Conflict as error:
+            return error.code
+
+    race = racers([operate] * 8)
+
+    told = Counter(race.results)
+    assert told["conflict"] == 7
+    assert JournalEntry.objects.timeline("job", job.pk).count() == 1
+    assert Job.objects.get().version == 6
+
+
+def test_retry_and_submit_of_one_key_leave_one_open_job(racers: Any) -> None:
+    """I35: whoever comes second learns of the other."""
+    for number in range(10):
+        key = f"order-{number}"
+        job = factories.job(
+            key=key, unique=True, into={"status": "failed", "unique_key": None, "attempts": 3}
+        )
+
+        def retry(job: Job = job) -> Any:
+            try:
+                return control.retry(job=job, actor="admin:olga", reason="Asked").pk
+            except Conflict:
+                return None
+
+        race = racers([retry, lambda key=key: submit("mail", key=key, unique=True)])
+
+        open_ones = Job.objects.filter(key=key, status="ready")
+        assert open_ones.count() == 1
+        retried, submitted = race.results
+        assert (retried is None) == submitted.created
+        assert submitted.id == open_ones.get().pk
+
+
+def test_edits_of_one_version_save_once(racers: Any) -> None:
+    """I57: eight forms of the same version; one is kept whole, the others conflict."""
+    job = factories.job()
+
+    def edit(priority: int) -> int | None:
+        try:
+            changes = {"priority": priority, "context": {"by": priority}}
+            control.edit(job=job, version=1, changes=changes, actor="admin:o", reason="Asked")
+        except Conflict:
+            return None
+        return priority
+
+    race = racers([lambda p=p: edit(p) for p in range(1, 9)])
+
+    [kept] = [each for each in race.results if each is not None]
+    after = Job.objects.get()
+    assert (after.priority, after.context, after.version) == (kept, {"by": kept}, 2)

@@ -1,0 +1,198 @@
+"""Job types: making, changing, pausing, deleting; what each leaves in the journal."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.jobs.models import JobType, TypeState
+from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.type_settings import CHOICES, FRACTIONS, OPEN, SETTINGS
+from apps.jobs.services import types
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+ACTOR = "admin:olga"
+
+
+@pytest.fixture(autouse=True)
+def at_nine(frozen_clock: Any) -> Any:
+    return frozen_clock
+
+
+def events() -> list[str]:
+    entries = JournalEntry.objects.filter(source="plan", type_or_task="mail").order_by("id")
+    return [entry.event for entry in entries]
+
+
+def wrong_fields(**settings: Any) -> list[str]:
+    with pytest.raises(Invalid) as caught:
+        types.create_type(name="mail", actor=ACTOR, **settings)
+    assert not JobType.objects.exists()
+    return [error.field for error in caught.value.errors]
+
+
+def test_every_column_an_operator_decides_is_a_setting() -> None:
+    """S2.2"""
+    machine = {"id", "name", "version", "created_at", "created_by", "updated_at", "updated_by"}
+    assert {field.name for field in JobType._meta.concrete_fields} == machine | set(SETTINGS)
+
+
+def test_the_words_are_those_of_the_columns() -> None:
+    for name, words in CHOICES.items():
+        assert list(words) == [value for value, _ in JobType._meta.get_field(name).choices or []]
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_every_number_has_its_limits(name: str) -> None:
+    """I59: both edges are taken and stored, what lies beyond is refused."""
+    least, most = RANGES[name]
+    for position, value in enumerate((least, most)):
+        job_type = types.create_type(name=f"t{position}", actor=ACTOR, **{name: value})
+        assert getattr(JobType.objects.get(pk=job_type.pk), name) == value
+    JobType.objects.all().delete()
+    step = 0.001 if name in FRACTIONS else 1
+    wrong = [least - step, most + step, 2**63, 10**30, "5", [1], float("nan"), float("inf")]
+    wrong += [] if name in OPEN else [None]
+    wrong += [] if name in FRACTIONS else [least + 0.5]
+    for value in wrong:
+        assert wrong_fields(**{name: value}) == [name], value
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields"),
+    [
+        ({"title": "x" * 201}, ["title"]),
+        ({"title": "\x00"}, ["title"]),
+        ({"handler": "a b"}, ["handler"]),
+        ({"lane": "side"}, ["lane"]),
+        ({"stages": "draw"}, ["stages"]),
+        ({"stages": ["draw", "a b", "draw"]}, ["stages[1]", "stages[2]"]),
+        ({"allowed_hosts": [f"h{n}" for n in range(101)]}, ["allowed_hosts"]),
+        ({"params_schema": {"type": "array"}}, ["params_schema"]),
+        ({"params_schema": {"type": "object", "$ref": "http://x"}}, ["params_schema"]),
+        ({"paused": "yes"}, ["paused"]),
+        ({"batch_limit": True}, ["batch_limit"]),
+        ({"paused_until": clock}, ["paused_until"]),
+        ({"color": "red"}, ["color"]),
+        ({"weight": 0, "lane": "x", "retry_jitter": 2}, ["lane", "weight", "retry_jitter"]),
+    ],
+)
+def test_wrong_settings_are_all_named(settings: dict[str, Any], fields: list[str]) -> None:
+    assert wrong_fields(**settings) == fields
+
+
+def test_names_are_keys_and_differ() -> None:
+    """S1.5, S2.2: case counts, blanks do not."""
+    for name in ("", "a b", "ä", "x" * 65):
+        with pytest.raises(Invalid):
+            factories.job_type(name)
+    factories.job_type("mail")
+    factories.job_type("Mail")
+    with pytest.raises(Invalid, match="mail exists already"):
+        factories.job_type("mail")
+
+
+def test_a_change_is_told_with_before_and_after() -> None:
+    """I39, I55"""
+    mail = factories.job_type("mail", weight=2)
+    changed = types.update_type(
+        job_type=mail, changes={"weight": 3, "title": ""}, actor=ACTOR, version=1, reason="More"
+    )
+    assert (changed.version, changed.updated_by) == (2, ACTOR)
+    entry = JournalEntry.objects.filter(event="type_changed").get()
+    assert entry.data == {"before": {"weight": 2}, "after": {"weight": 3}}
+    assert (entry.subject_id, entry.reason) == (mail.pk, "More")
+
+
+def test_the_same_again_changes_nothing() -> None:
+    mail = factories.job_type("mail", weight=2)
+    assert types.update_type(job_type=mail, changes={"weight": 2}, actor=ACTOR).version == 1
+    assert events() == ["type_created"]
+
+
+def test_stale_change_saves_nothing() -> None:
+    """I57: and one without a version takes what is there."""
+    mail = factories.job_type("mail")
+    types.update_type(job_type=mail, changes={"weight": 2}, actor="admin:otto", version=1)
+    with pytest.raises(Conflict, match="changed by admin:otto"):
+        types.update_type(job_type=mail, changes={"weight": 3}, actor=ACTOR, version=1)
+    assert JobType.objects.get().weight == 2
+    assert types.update_type(job_type=mail, changes={"lane": "slow"}, actor=ACTOR).weight == 2
+
+
+def test_pause_and_resume() -> None:
+    """S4.19: with a reason, perhaps until an instant; resumed, nothing of it is left."""
+    mail = factories.job_type("mail")
+    until = clock.now() + timedelta(hours=1)
+    paused = types.pause_type(job_type=mail, reason="Server down", actor=ACTOR, until=until)
+    assert (paused.paused, paused.pause_reason, paused.paused_until) == (True, "Server down", until)
+    resumed = types.resume_type(job_type=mail, actor=ACTOR)
+    assert (resumed.paused, resumed.pause_reason, resumed.paused_until) == (False, "", None)
+    types.resume_type(job_type=mail, actor=ACTOR)
+    assert events() == ["type_created", "type_paused", "type_resumed"]
+
+
+def test_pause_needs_a_reason_and_a_coming_end() -> None:
+    mail = factories.job_type("mail")
+    with pytest.raises(Invalid, match="Say why"):
+        types.pause_type(job_type=mail, reason="", actor=ACTOR)
+    with pytest.raises(Invalid, match="is past"):
+        types.pause_type(job_type=mail, reason="x", actor=ACTOR, until=clock.now())
+    assert not JobType.objects.get().paused
+
+
+def test_resumed_by_an_edit_forgets_why() -> None:
+    mail = factories.job_type("mail", paused=True, pause_reason="Server down")
+    resumed = types.update_type(job_type=mail, changes={"paused": False}, actor=ACTOR)
+    assert resumed.pause_reason == ""
+
+
+def test_breaker_is_reset_by_hand() -> None:
+    """S4.19"""
+    mail = factories.job_type("mail", breaker_enabled=True)
+    assert not types.reset_breaker(job_type=mail, actor=ACTOR, reason="It is back")
+    TypeState.objects.create(type="mail", breaker="open", breaker_since=clock.now(), tokens=3)
+    assert types.reset_breaker(job_type=mail, actor=ACTOR, reason="It is back")
+    state = TypeState.objects.get()
+    assert (state.breaker, state.breaker_since, state.tokens) == ("closed", None, 3)
+    assert events() == ["type_created", "breaker_reset"]
+
+
+def test_delete_only_without_jobs() -> None:
+    """S2.2: finished ones count."""
+    job = factories.job("mail", into={"status": "succeeded"})
+    mail = types.find("mail")
+    with pytest.raises(Conflict, match="There are jobs of type mail"):
+        types.delete_type(job_type=mail, actor=ACTOR)
+    job.delete()
+    TypeState.objects.create(type="mail")
+    types.delete_type(job_type=mail, actor=ACTOR)
+    assert not JobType.objects.exists()
+    assert not TypeState.objects.exists()
+    assert events()[-1] == "type_deleted"
+
+
+def test_types_are_found_within_the_binding() -> None:
+    factories.job_type("mail")
+    assert types.find("mail").name == types.find("mail", bound={"mail"}).name == "mail"
+    for name, bound in (("mail", {"sms"}), ("Mail", None), ("x" * 99, None), ("ä", None)):
+        with pytest.raises(NotFound):
+            types.find(name, bound)
+
+
+def test_handlers_get_their_types_once() -> None:
+    """S1.5, S2.21: what operators have set stays."""
+    factories.job_type("mail", weight=7)
+    made = types.ensure_types(
+        {"mail", "sms", "fax"}, {"sms": {"lane": "slow"}, "mail": {"weight": 1}}
+    )
+    assert made == ["fax", "sms"]
+    assert types.find("mail").weight == 7
+    assert (types.find("sms").lane, types.find("sms").handler) == ("slow", "sms")
+    assert types.ensure_types({"mail", "sms"}) == []

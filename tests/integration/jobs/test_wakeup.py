@@ -1,0 +1,108 @@
+"""S1.2: submitters wake waiting drains, and never wait for Redis themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import transaction
+
+from apps.jobs import wakeup
+from apps.jobs.runner.listener import Listener
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def listener() -> Iterator[Any]:
+    """Somebody who listens on the channel of the drains."""
+    pubsub = cache.client.get_client().pubsub(ignore_subscribe_messages=True)
+    pubsub.subscribe(wakeup.channel())
+    # The confirmation: from here on nothing is missed.
+    assert pubsub.get_message(timeout=5) is None
+    yield pubsub
+    pubsub.close()
+
+
+def heard(listener: Any, seconds: float = 5) -> bool:
+    return listener.get_message(timeout=seconds) is not None
+
+
+def test_commit_is_heard_and_rollback_is_not(listener: Any) -> None:
+    """S4.13: those who wait hear of it at once."""
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        wakeup.announce()
+        raise ZeroDivisionError
+    assert not heard(listener, 0.2)
+
+    with transaction.atomic():
+        wakeup.announce()
+
+    assert heard(listener)
+
+
+def test_burst_is_told_in_few_messages_and_its_end_is_not_lost(listener: Any) -> None:
+    """S4.17: wake-ups are coalesced."""
+    for _ in range(200):
+        wakeup.announce()
+    assert heard(listener)
+    count = 1
+    while heard(listener, 0.2):
+        count += 1
+    assert count < 100
+
+    wakeup.announce()
+
+    assert heard(listener)
+
+
+def test_threads_share_one_teller(listener: Any) -> None:
+    threads = [threading.Thread(target=wakeup.announce) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert heard(listener)
+    assert [t.name for t in threading.enumerate()].count("wakeup") == 1
+
+
+@pytest.fixture
+def drain() -> Iterator[Listener]:
+    """Waits as the drain of the fast lane does, and has heard all that was told before."""
+    waiting = Listener(lambda: False, lambda: False, ("fast",))
+    # The first wait begins to listen; what a test before told last may come after it.
+    assert waiting.wait(5)
+    while waiting.wait(0.1):
+        pass
+    yield waiting
+    waiting.close()
+
+
+@pytest.mark.parametrize("lane", ["fast", ""])
+def test_drain_wakes_for_its_own_lane_and_for_all(drain: Listener, lane: str) -> None:
+    wakeup.announce(lane)
+
+    assert drain.wait(5)
+
+
+def test_drain_sleeps_on_while_only_others_are_meant(drain: Listener) -> None:
+    wakeup.announce("slow")
+
+    assert not drain.wait(0.3)
+
+    wakeup.announce("fast")
+    assert drain.wait(5)
+
+
+def test_drain_that_helps_wakes_for_the_lane_it_helps() -> None:
+    helper = Listener(lambda: False, lambda: False, ("slow", "fast"))
+    assert helper.wait(5)
+
+    wakeup.announce("fast")
+
+    assert helper.wait(5)
+    helper.close()

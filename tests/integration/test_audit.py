@@ -1,0 +1,386 @@
+"""`manage.py audit`: every promise is broken once by hand, and told of."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from apps.common import clock, ids, invariants
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
+from apps.dispatch.services import callback
+from apps.dispatch.services.pull import take_next
+from apps.jobs.models import Job
+from apps.jobs.services import control
+from apps.jobs.services.hold import Holder, hold
+from apps.jobs.services.settle import Outcome, settle
+from apps.jobs.services.submit import submit
+from apps.journal.models import JournalEntry
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+
+
+def audit(*options: str) -> tuple[int, str]:
+    """The exit code of the command, and what it printed."""
+    out = StringIO()
+    try:
+        call_command("audit", *options, stdout=out)
+    except SystemExit as end:
+        return int(str(end.code)), out.getvalue()
+    return 0, out.getvalue()
+
+
+def breaches() -> list[str]:
+    """The lines of an audit that finds something, without the summary."""
+    code, text = audit()
+    assert code == 1, text
+    return text.splitlines()[:-1]
+
+
+@pytest.fixture
+def work() -> None:
+    """A little of everything: dispatches under way and ended each way, and jobs in each state."""
+    people = [factories.user(f"uid_{n}") for n in range(4)]
+    everybody = factories.group("gid_all", [person.name for person in people])
+    factories.once_task(everybody, mode="multi", dispatch_times=None)
+    factories.rotation(people[0], priority=50, start_at=clock.now() - timedelta(minutes=5))
+    for person, end in zip(people[:3], ("succeeded", "failed", "released"), strict=True):
+        taken: Any = take_next(person)
+        if end == "released":
+            callback.release(executor=person, number=taken.pk)
+        else:
+            callback.call_back(executor=person, number=taken.pk, outcome=end)
+    take_next(people[0])
+    take_next(people[3])
+
+    factories.job_type(max_attempts=3, retry_delay_seconds=60)
+    for name in ("done", "retried", "broken", "running", "again"):
+        submit("mail", key=name, unique=True)
+    held = {job.key: job for job in hold(holder=Holder("w:1", "w"), types=["mail"], limit=10)}
+    ends = {"done": "succeeded", "retried": "failed", "broken": "failed", "again": "released"}
+    settle(
+        outcomes=[
+            Outcome(
+                id=held[key].id,
+                token=held[key].token,
+                end=end,
+                retry="never" if key == "broken" else "policy",
+            )
+            for key, end in ends.items()
+        ]
+    )
+    control.retry(job=job("broken"), actor="admin:olga", reason="again")
+    submit("mail", key="waiting", unique=True)
+    submit("mail", key="later", delay=timedelta(hours=1))
+    cancelled = submit("mail", key="gone").id
+    control.cancel(job=Job.objects.get(pk=cancelled), actor="admin:olga", reason="not needed")
+
+
+def job(key: str) -> Job:
+    return Job.objects.get(key=key)
+
+
+def change(key: str, **columns: Any) -> int:
+    """Write into a job past all services; returns its number."""
+    Job.objects.filter(key=key).update(**columns)
+    return job(key).pk
+
+
+def dispatch_of(state: str) -> Dispatch:
+    found = Dispatch.objects.filter(state=state).order_by("pk").first()
+    assert found is not None
+    return found
+
+
+def tell(key: str, event: str, from_state: str, to_state: str, **fields: Any) -> None:
+    """One more entry about a job, an hour after all others."""
+    later = clock.now() + timedelta(hours=1)
+    JournalEntry.objects.create(
+        id=ids.lowest_id_at(later),
+        at=later,
+        source="job",
+        subject_id=job(key).pk,
+        event=event,
+        from_state=from_state,
+        to_state=to_state,
+        **fields,
+    )
+
+
+def test_clean_system_is_one_line_and_exit_0(work: None) -> None:
+    """S-marked invariants hold on what the services wrote."""
+    code, text = audit()
+    assert code == 0, text
+    [line] = text.splitlines()
+    names = "I1, I5, I17, I19, I26, I27, I28, I29, I35, I39, I53"
+    assert line.startswith(f"ok: {names} checked in ")
+    assert "5 dispatches, " in line
+    assert "8 jobs, the newest 8 jobs in the journal" in line
+
+
+def test_empty_system_is_clean() -> None:
+    assert audit()[0] == 0
+
+
+# --- dispatch -----------------------------------------------------------------------------------
+def test_stock_that_counts_too_many_is_told(work: None) -> None:
+    """I1."""
+    task = OnceTask.objects.get()
+    Stock.objects.filter(source="once").update(handed=4)
+    assert breaches() == [f"I1 stock once:{task.pk}/0: handed 4, but 3 dispatches hold stock"]
+
+
+def test_dispatch_without_a_stock_is_told(work: None) -> None:
+    """I1: also when there is no row that could count."""
+    Stock.objects.filter(source="rotate").delete()
+    [line] = breaches()
+    assert line.startswith(f"I1 stock rotate:{RotateTask.objects.get().pk}/")
+    assert line.endswith(": handed 0, but 1 dispatches hold stock")
+
+
+def test_stocks_wrong_by_as_much_up_and_down_are_told(work: None) -> None:
+    """I1: sums that agree do not hide it."""
+    once, rotate = Stock.objects.get(source="once"), Stock.objects.get(source="rotate")
+    Stock.objects.filter(pk=once.pk).update(handed=F("handed") + 1)
+    Stock.objects.filter(pk=rotate.pk).update(handed=F("handed") - 1)
+    assert [line.split("/")[0] for line in breaches()] == [
+        f"I1 stock once:{once.task}",
+        f"I1 stock rotate:{rotate.task}",
+    ]
+
+
+def test_more_handed_out_than_planned_is_told(work: None) -> None:
+    """I1: only while nobody has changed the plan; an edit may lower it below what is out."""
+    task = OnceTask.objects.get()
+    OnceTask.objects.update(dispatch_times=1)
+    assert breaches() == [f"I1 stock once:{task.pk}/0: handed 3 of 1 dispatch times"]
+    OnceTask.objects.update(version=2)
+    assert audit()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "columns", "line"),
+    [
+        ("succeeded", {"state": "odd"}, "I17 {}: has the state odd, which there is not"),
+        ("open", {"open_for": None}, "I5 {}: is open, but does not keep executor {executor}"),
+        ("released", {"open_for": 999}, "I5 {}: has ended as released, but keeps executor 999"),
+        ("failed", {"finished_at": None}, "I17 {}: is failed, but its end is at None"),
+        ("open", {"holds_stock": False}, "I1 {}: is open, but holds_stock is "),
+        ("released", {"holds_stock": True}, "I1 {}: is released, but holds_stock is "),
+        ("open", {"occurrence": F("occurrence") + 1}, "I19 {}: is occurrence "),
+    ],
+)
+def test_columns_of_a_dispatch_that_disagree_are_told(
+    work: None, state: str, columns: dict[str, Any], line: str
+) -> None:
+    """I1, I5, I17, I19."""
+    broken = dispatch_of(state)
+    Dispatch.objects.filter(pk=broken.pk).update(**columns)
+    wanted = line.format(f"dispatch {broken.pk}", executor=broken.executor_id)
+    assert [told for told in breaches() if told.startswith(wanted)]
+
+
+def test_end_before_the_hand_out_is_told(work: None) -> None:
+    """I17: beyond what two clocks may differ."""
+    broken = dispatch_of("succeeded")
+    ended = Dispatch.objects.filter(pk=broken.pk)
+    ended.update(finished_at=broken.dispatched_at - timedelta(seconds=3))
+    assert audit()[0] == 0
+    ended.update(finished_at=broken.dispatched_at - timedelta(seconds=30))
+    [line] = breaches()
+    assert line.startswith(f"I17 dispatch {broken.pk}: ended at ")
+
+
+def test_two_open_dispatches_of_one_executor_are_told(work: None) -> None:
+    """I5: the unique key does not see a row that has lost its open_for."""
+    one, other = Dispatch.objects.filter(state="open")
+    Dispatch.objects.filter(pk=other.pk).update(executor=one.executor, round=1, open_for=None)
+    assert f"I5 executor {one.executor_id}: has 2 open dispatches" in breaches()
+
+
+def test_hand_out_or_end_missing_in_the_journal_is_told(work: None) -> None:
+    """I17, I53."""
+    told = JournalEntry.objects.filter(source="dispatch")
+    opened, failed, ended = dispatch_of("open"), dispatch_of("failed"), dispatch_of("released")
+    told.filter(subject_id=opened.pk, event="handed_out").delete()
+    told.filter(subject_id=failed.pk, event="failed").delete()
+    told.filter(subject_id=ended.pk, event="released").update(to_state="succeeded")
+    assert sorted(breaches()) == [
+        f"I17 dispatch {opened.pk}: the journal tells of 0 hand-outs",
+        f"I53 dispatch {failed.pk}: is failed, but the journal tells of 0 ends",
+        f"I53 dispatch {ended.pk}: is released, but the journal tells of another end",
+    ]
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+HOUR = timedelta(hours=1)
+NOW = clock.now
+
+
+@pytest.mark.parametrize(
+    ("key", "columns", "line"),
+    [
+        ("done", {"status": "odd"}, "I26 {}: has the status odd, which there is not"),
+        ("done", {"finished_at": None}, "I26 {}: is succeeded, but its end is at None"),
+        ("waiting", {"finished_at": NOW}, "I26 {}: is ready, but its end is at 2"),
+        ("running", {"lease_token": ""}, "I27 {}: is running without all that belongs to it: "),
+        ("running", {"worker": ""}, "I27 {}: is running without all that belongs to it: "),
+        ("running", {"lease_until": None}, "I27 {}: is running without all that belongs to it: "),
+        ("running", {"hard_end_at": None}, "I27 {}: is running without all that belongs to it: "),
+        ("running", {"hard_end_at": NOW}, "I27 {}: has a lease until "),
+        ("waiting", {"lease_until": NOW}, "I27 {}: is ready, but has a lease until 2"),
+        ("running", {"holds": 0}, "I28 {}: has 1 attempts, but was held 0 times"),
+        ("retried", {"max_attempts": 1}, "I28 {}: is scheduled with 1 of 1 attempts used"),
+        ("running", {"attempts": 0}, "I28 {}: is running with 0 of 3 attempts used"),
+        ("running", {"lease_until": lambda: clock.now() - HOUR}, "I29 {}: runs on, though its "),
+        ("done", {"unique_key": "mail|done"}, "I35 {}: is succeeded, but keeps others with its "),
+        ("waiting", {"unique_key": None}, "I35 {}: is ready, unique: "),
+        ("waiting", {"unique_key": "mail|other"}, "I35 {}: is ready, unique: "),
+        ("later", {"unique_key": "mail|later"}, "I35 {}: is scheduled, unique: "),
+        ("done", {"version": 1}, "I39 {}: has version 1 after 1 holds"),
+    ],
+)
+def test_columns_of_a_job_that_disagree_are_told(
+    work: None, key: str, columns: dict[str, Any], line: str
+) -> None:
+    """I26–I29, I35, I39."""
+    values = {name: value() if callable(value) else value for name, value in columns.items()}
+    number = change(key, **values)
+    wanted = line.format(f"job {number}")
+    assert [told for told in breaches() if told.startswith(wanted)]
+
+
+def test_lease_just_over_is_left_to_the_rescue(work: None) -> None:
+    """I29: the rescue needs its second; what is told has been left alone for a minute."""
+    change("running", lease_until=clock.now() - timedelta(seconds=5))
+    assert audit()[0] == 0
+
+
+def test_end_missing_in_the_journal_is_told(work: None) -> None:
+    """I28, I39, I53: of a hold, of the job, and as a hole in its versions."""
+    number = job("done").pk
+    JournalEntry.objects.filter(source="job", subject_id=number).delete()
+    assert breaches() == [
+        f"I28 job {number}: is succeeded and was held 1 times, but 0 ends are told",
+        f"I53 job {number}: is succeeded, but the journal does not tell how",
+    ]
+
+
+def test_change_without_an_entry_is_told(work: None) -> None:
+    """I39."""
+    number = change("waiting", version=9)
+    assert breaches() == [f"I39 job {number}: has version 9; its holds and its journal make 1 to 2"]
+
+
+def test_arrow_that_there_is_not_is_told(work: None) -> None:
+    """I26."""
+    tell("done", "odd", "succeeded", "failed")
+    assert f"I26 job {job('done').pk}: went from succeeded to failed, which no arrow does" in (
+        breaches()
+    )
+
+
+def test_final_job_moved_by_nobody_is_told(work: None) -> None:
+    """I26: terminal states change only by a person."""
+    JournalEntry.objects.filter(event="retried").update(actor="")
+    assert breaches() == [
+        f"I26 job {job('broken').pk}: went from failed to ready, and no person is named"
+    ]
+
+
+def test_status_that_the_journal_does_not_lead_to_is_told(work: None) -> None:
+    """I26: the newest entry says where the job is."""
+    number = change("done", status="cancelled")
+    assert f"I26 job {number}: came to succeeded, and what follows is cancelled" in breaches()
+
+
+def test_hold_that_ended_twice_is_told(work: None) -> None:
+    """I27."""
+    entry = JournalEntry.objects.get(source="job", subject_id=job("done").pk)
+    tell("done", "retried", "succeeded", "ready", actor="admin:olga")
+    JournalEntry.objects.create(
+        id=entry.pk + (1 << 60), at=entry.at, source="job", subject_id=entry.subject_id,
+        event="succeeded", from_state="running", to_state="succeeded", data=entry.data,
+    )  # fmt: skip
+    assert f"I27 job {job('done').pk}: hold 1 has ended twice" in breaches()
+
+
+def test_overlapping_leases_are_told(work: None) -> None:
+    """I27: a hold that began while the one before it was under way."""
+    number = job("done").pk
+    early = clock.now() - HOUR
+    tell("done", "failed", "running", "failed", data={"hold": 2, "held_at": early.isoformat()})
+    assert f"I27 job {number}: hold 2 began before hold 1 had ended" in breaches()
+
+
+# --- how it tells -------------------------------------------------------------------------------
+def test_breach_that_is_gone_at_the_second_look_is_not_told(
+    work: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change("waiting", unique_key=None)
+
+    def mend(_seconds: float) -> None:
+        change("waiting", unique_key="mail|waiting")
+
+    monkeypatch.setattr(invariants.time, "sleep", mend)
+    assert audit()[0] == 0
+
+
+def test_only_the_first_breaches_of_an_invariant_are_told(work: None) -> None:
+    for number in range(23):
+        submit("mail", key=f"more-{number}")
+    Job.objects.filter(key__startswith="more-").update(finished_at=clock.now())
+    *lines, more = breaches()
+    assert len(lines) == 20
+    assert {line[:8] for line in lines} == {"I26 job "}
+    assert more == "I26 jobs: and 3 more"
+
+
+def test_recent_bounds_what_is_compared_with_the_journal(work: None) -> None:
+    JournalEntry.objects.filter(source="dispatch").delete()
+    code, text = audit("--recent", "1")
+    assert code == 1
+    assert len({line.split()[2] for line in text.splitlines()[:-1]}) == 1
+    assert "the newest 1 dispatches in the journal" in text
+
+
+@pytest.mark.parametrize("number", ["0", "x", "1000001"])
+def test_recent_out_of_range_is_refused(number: str) -> None:
+    with pytest.raises(CommandError, match="not a whole number from 1 to 1000000"):
+        call_command("audit", "--recent", number)
+
+
+def test_json_has_every_check_and_the_breaches(work: None) -> None:
+    number = change("done", finished_at=None)
+    code, text = audit("--json")
+    told = json.loads(text)
+    assert (code, told["ok"], told["recent"]) == (1, False, invariants.RECENT)
+    [broken] = [check for check in told["checks"] if check["breaches"]]
+    assert (broken["name"], broken["rows"], broken["found"]) == ("jobs", 8, 1)
+    assert broken["breaches"] == [
+        {
+            "invariant": "I26",
+            "subject": f"job {number}",
+            "text": "is succeeded, but its end is at None",
+        }
+    ]
+
+
+def test_audit_changes_nothing(work: None) -> None:
+    change("done", finished_at=None)
+    with CaptureQueriesContext(connection) as queries:
+        audit()
+    assert {query["sql"].split()[0] for query in queries} == {"SELECT"}

@@ -1,0 +1,81 @@
+"""The audit as a page of the admin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import clock, invariants
+from apps.common.leases import sweep_lease
+from apps.dispatch.models import Executor, OperatorScope
+from apps.jobs.models import Job
+from taskplatform import audit_page
+from tests import factories
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+    return reverse("audit")
+
+
+def test_page_says_what_is_checked_and_runs_nothing(
+    admin_client: Any, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(invariants, "audit", lambda *_: pytest.fail("it ran"))
+    text = text_of(admin_client.get(url))
+    assert "One open dispatch for each executor I5" in text
+    assert "Run the audit" in text
+
+
+def test_clean_system_is_told_as_such(role_client: Any, url: str) -> None:
+    text = text_of(role_client("configurer").post(url))
+    assert "All promises are kept." in text
+    assert "broken" not in text
+
+
+def test_breaches_are_listed(admin_client: Any, url: str) -> None:
+    job = factories.job(into={"finished_at": clock.now()})
+    text = text_of(admin_client.post(url))
+    assert "Some promises are broken." in text
+    assert f"I26 job {job.pk}: is ready, but its end is at " in text
+
+
+def test_breaches_are_told_in_chinese(admin_client: Any, url: str) -> None:
+    job = factories.job()
+    Job.objects.filter(pk=job.pk).update(version=9)
+    page = admin_client.post(url, headers={"accept-language": "zh-hans"})
+    assert f"I39 job {job.pk}: 版本为 9；" in text_of(page)
+
+
+def test_second_audit_waits_for_the_first(admin_client: Any, url: str) -> None:
+    with sweep_lease(audit_page.LEASE, at_most=timedelta(minutes=1)) as mine:
+        assert mine
+        text = text_of(admin_client.post(url))
+    assert "An audit is running already" in text
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_others_may_not_audit(role_client: Any, url: str, role: str) -> None:
+    client = role_client(role)
+    assert client.get(url).status_code == 403
+    assert client.post(url).status_code == 403
+
+
+def test_nobody_audits_whose_view_is_limited(role_client: Any, url: str) -> None:
+    client = role_client("configurer")
+    alice: Executor = factories.user()
+    OperatorScope.objects.create(operator=User.objects.get(username="configurer"), executor=alice)
+    assert client.post(url).status_code == 403
+
+
+def test_audit_needs_a_login(url: str) -> None:
+    assert Client().get(url).status_code == 302

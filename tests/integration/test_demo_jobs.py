@@ -1,0 +1,228 @@
+"""The demo's jobs: made once, drained, and judged by what the rows and the journal say."""
+
+from __future__ import annotations
+
+import os
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.common import clock, ids
+from apps.jobs.handlers import http, ready
+from apps.jobs.models import Job, JobType
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.process import Node, Process
+from apps.jobs.runner.worker import verify
+from apps.jobs.services import types
+from apps.jobs.services.promote import promote_due
+from apps.journal.models import JournalEntry
+from taskplatform import startup
+from taskplatform.demo import job_play
+from taskplatform.demo.job_run import Run, percentile
+from taskplatform.demo.job_types import (
+    CHECKPOINTS,
+    FAILING,
+    HTTP,
+    NAMES,
+    SLOW,
+    counts_of,
+    submit_demo_jobs,
+    submit_first_jobs,
+)
+from tests.factories import worker
+from tests.frozen import FrozenClock
+
+pytestmark = pytest.mark.django_db
+
+COUNTS = {HTTP: 3, FAILING: 2, SLOW: 1, CHECKPOINTS: 1}
+
+
+@pytest.fixture
+def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose jobs have all been done by a worker, retries after their waits."""
+    settings.JOB_HTTP_HOSTS = (f"127.0.0.1:{settings.PORT}",)
+    settings.JOB_HTTP_NETWORKS = ("127.0.0.1/32",)
+    monkeypatch.setattr(http, "send", lambda *_: (200, {}, b"ok"))
+    monkeypatch.setattr(ready.time, "sleep", lambda _: None)
+    verify()
+    made = submit_demo_jobs(COUNTS, trace_id="demo-test")
+    process = Process(Node("worker@test", ("fast", "slow"), 4))
+    for _ in range(3):
+        Drain(process, "slow").run(linger=False)
+        frozen_clock.advance(seconds=30)
+        promote_due()
+    run = Run([each.id for each in made], "demo-test")
+    run.look()
+    return run
+
+
+def breaches(run: Run) -> dict[str, list[str]]:
+    return {check.promise: list(check.breaches) for check in run.checks() if check.breaches}
+
+
+def test_counts_add_up_and_leave_out_no_type() -> None:
+    assert counts_of(10_000) == {HTTP: 9_705, FAILING: 200, SLOW: 80, CHECKPOINTS: 15}
+    assert set(counts_of(4).values()) == {1}
+
+
+def test_every_promise_is_kept_by_a_drained_run(drained: Run) -> None:
+    """S1.9, S4.1: one table serves calls, failures with retries, slow work and checkpoints."""
+    assert breaches(drained) == {}
+    assert (drained.open, drained.ended) == (0, 7)
+    failing = drained.figures[FAILING]
+    assert (failing.statuses, failing.retried) == ({"failed": 2}, 4)
+    assert failing.cells(FAILING)[:6] == [FAILING, "0", "0", "0", "2", "4"]
+    assert drained.figures[HTTP].statuses == {"succeeded": 3}
+
+
+def test_second_look_counts_no_attempt_twice(drained: Run) -> None:
+    before = len(drained.figures[FAILING].runs)
+    drained.look()
+    assert len(drained.figures[FAILING].runs) == before == 6
+
+
+def test_what_is_lost_or_wrong_is_told(drained: Run) -> None:
+    kinds = dict(Job.objects.values_list("pk", "type"))
+    failing = [number for number in drained.numbers if kinds[number] == FAILING]
+    others = [number for number in drained.numbers if kinds[number] != FAILING]
+    lost, open_, wrong = others[:3]
+    tired = failing[0]
+    Job.objects.filter(pk=lost).delete()
+    Job.objects.filter(pk=open_).update(status="ready")
+    Job.objects.filter(pk=wrong).update(status="failed")
+    Job.objects.filter(pk=tired).update(attempts=2)
+    told = breaches(drained)
+    assert told["nothing is lost"] == [f"job {lost} is not in the table any more"]
+    assert told["every job has ended"] == [f"{kinds[open_]} {open_} is ready"]
+    assert told["each failing job failed after exactly its attempts"] == [
+        f"job {tired} is failed after 2 of 3 attempts"
+    ]
+    assert told["every other job succeeded"] == [f"{kinds[wrong]} {wrong} is failed"]
+    assert told["the journal tells of each attempt that was counted"] == [
+        f"job {tired} counts 2 attempts, the journal 3"
+    ]
+
+
+def test_failing_job_under_way_is_open_and_nothing_else(drained: Run) -> None:
+    failing = Job.objects.filter(type=FAILING).latest("pk")
+    Job.objects.filter(pk=failing.pk).update(status="scheduled", attempts=1)
+    assert list(breaches(drained)) == ["every job has ended"]
+
+
+def test_job_that_ran_on_after_its_end_is_told(drained: Run) -> None:
+    entry = JournalEntry.objects.filter(event="succeeded").latest("pk")
+    entry.pk = ids.next_id()
+    entry.save(force_insert=True)
+    assert breaches(drained)["none ran again after it had ended"] == [
+        f"job {entry.subject_id} ended as succeeded, then succeeded"
+    ]
+
+
+def test_percentile_is_of_the_nearest_rank() -> None:
+    assert percentile([], 50) is None
+    assert percentile([3, 1, 2], 50) == 2
+    assert percentile(list(range(1, 101)), 95) == 95
+
+
+# --- the first start ----------------------------------------------------------------------------
+def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
+    assert submit_first_jobs() == 20
+    assert set(JobType.objects.values_list("name", flat=True)) == set(NAMES)
+    # Those that call the platform wait until that is allowed.
+    assert not Job.objects.filter(type=HTTP).exists()
+    assert Job.objects.filter(status="scheduled").count() == 4
+    assert submit_first_jobs() == 0
+
+
+def test_first_jobs_call_the_platform_where_that_is_allowed(settings: Any) -> None:
+    settings.JOB_HTTP_HOSTS = (f"127.0.0.1:{settings.PORT}",)
+    settings.JOB_HTTP_NETWORKS = ("127.0.0.1/32",)
+    assert submit_first_jobs() == 40
+    assert Job.objects.filter(type=HTTP).count() == 24
+
+
+def test_types_that_operators_changed_stay_as_they_are() -> None:
+    submit_first_jobs()
+    changed = types.find(SLOW)
+    types.update_type(job_type=changed, changes={"max_attempts": 9}, actor="olga")
+    submit_demo_jobs({SLOW: 1}, trace_id="demo-test")
+    assert types.find(SLOW).max_attempts == 9
+
+
+@pytest.mark.parametrize(
+    ("host", "said", "allowed"),
+    [
+        ("127.0.0.1", {}, True),
+        ("localhost", {}, True),
+        ("0.0.0.0", {}, False),  # noqa: S104
+        ("10.0.0.2", {}, False),
+        ("127.0.0.1", {"JOB_HTTP_HOSTS": ""}, True),
+        ("127.0.0.1", {"JOB_HTTP_HOSTS": "none"}, False),
+        ("127.0.0.1", {"JOB_HTTP_HOSTS": "api.example.com"}, False),
+        ("127.0.0.1", {"JOB_HTTP_NETWORKS": "10.0.0.0/8"}, False),
+    ],
+)
+def test_only_a_machine_for_one_may_call_itself_and_only_unless_told_otherwise(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, host: str, said: dict[str, str], allowed: bool
+) -> None:
+    for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("taskplatform.startup.connection.vendor", "sqlite", raising=False)
+    settings.HOST, settings.PORT = host, 8123
+    settings.JOB_HTTP_HOSTS = settings.JOB_HTTP_NETWORKS = ()
+    startup.allow_own_http()
+    given = {name: os.environ.get(name) for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS")}
+    if allowed:
+        assert given == {"JOB_HTTP_HOSTS": "127.0.0.1:8123", "JOB_HTTP_NETWORKS": "127.0.0.1/32"}
+        assert settings.JOB_HTTP_HOSTS == ("127.0.0.1:8123",)
+    else:
+        assert given == {name: said.get(name) for name in given}
+        assert settings.JOB_HTTP_HOSTS == ()
+
+
+# --- what keeps it from running -----------------------------------------------------------------
+def test_demo_without_a_worker_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_play, "WORKER_SECONDS", 0.0)
+    with pytest.raises(CommandError, match=r"No worker is alive .* make run"):
+        call_command("demo", "--jobs", "4", stdout=StringIO())
+    assert not Job.objects.exists()
+
+
+def test_paused_type_and_lane_without_worker_are_told() -> None:
+    submit_first_jobs()
+    worker(lanes=["fast"])
+    with pytest.raises(job_play.CannotPlay, match=r"demo-slow: start one with: .* -Q slow"):
+        job_play.demand_workers()
+    types.pause_type(job_type=types.find(HTTP), reason="not now", actor="olga")
+    with pytest.raises(job_play.CannotPlay, match="demo-http: it is paused; resume it"):
+        job_play.demand_workers()
+
+
+def test_failed_trial_says_what_the_workers_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    for lane in ("fast", "slow"):
+        worker(f"host-{lane}:1", lanes=[lane])
+
+    def fail(counts: Any, *, trace_id: str) -> Any:
+        made = submit_demo_jobs(counts, trace_id=trace_id)
+        Job.objects.update(status="failed", memo="not allowed", finished_at=clock.now())
+        return made
+
+    monkeypatch.setattr(job_play, "submit", fail)
+    with pytest.raises(CommandError, match=r"not allowed.* JOB_HTTP_HOSTS=127.0.0.1:\d+ and"):
+        call_command("demo", "--jobs", "4", stdout=StringIO())
+
+
+@pytest.mark.parametrize("jobs", ["3", "100001", "-1"])
+def test_number_of_jobs_has_bounds(jobs: str) -> None:
+    with pytest.raises(CommandError, match="choose from 4 to 100000"):
+        call_command("demo", f"--jobs={jobs}", stdout=StringIO())
+
+
+def test_jobs_and_clients_do_not_go_together() -> None:
+    with pytest.raises(CommandError, match="Choose one of --clients and --jobs"):
+        call_command("demo", "--jobs", "4", "--clients", "2", stdout=StringIO())

@@ -1,0 +1,87 @@
+"""Job types and jobs straight from the table, for tests of what happens to them there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F
+
+from apps.common import clock, ids
+from apps.common.db import insert_rows
+from apps.jobs.models import Job, JobType
+from apps.jobs.rules.order import WEIGHT_MS, order_key
+from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.services.hold import HeldJob, Holder, hold
+from apps.jobs.services.policies import forget_policies
+from apps.jobs.services.settle import Outcome, Settled, settle
+from apps.journal.models import JournalEntry
+
+HERE = Holder("host-a:1", "host-a")
+THERE = Holder("host-b:2", "host-b")
+
+
+def job_type(name: str = "mail", **settings: Any) -> JobType:
+    """A type without jitter, so that waits are exact; an edited one has a new version."""
+    now = clock.now()
+    settings = {"retry_jitter": 0.0, **settings}
+    made, is_new = JobType.objects.update_or_create(
+        name=name, defaults={"created_at": now, "updated_at": now, **settings}
+    )
+    if not is_new:
+        JobType.objects.filter(name=name).update(version=F("version") + 1)
+    forget_policies()
+    return made
+
+
+def jobs(count: int = 1, type: str = "mail", **columns: Any) -> list[int]:  # noqa: A002
+    """So many jobs that are due one after the other, a millisecond apart; their numbers."""
+    now = clock.now()
+    numbers = ids.next_ids(count)
+    first: datetime = columns.pop("run_at", now - timedelta(milliseconds=count))
+    priority = columns.get("priority", 0)
+    max_attempts = JobType.objects.get(name=type).max_attempts
+    rows = []
+    for position, number in enumerate(numbers):
+        run_at = first + timedelta(milliseconds=position)
+        row = {
+            "id": number,
+            "type": type,
+            "context": {"position": position},
+            "status": SCHEDULED if first > now else READY,
+            "run_at": run_at,
+            "expected_at": run_at,
+            "created_at": now,
+            "max_attempts": max_attempts,
+            "order_key": order_key(
+                run_at,
+                priority=priority,
+                attempts=columns.get("attempts", 0),
+                weight_ms=WEIGHT_MS,
+            ),
+        }
+        rows.append({**row, **columns})
+    for start in range(0, count, 1000):
+        insert_rows(Job, rows[start : start + 1000])
+    return numbers
+
+
+def take(
+    limit: int = 100, *, types: tuple[str, ...] = ("mail",), by: Holder = HERE, turn: int = 0
+) -> list[HeldJob]:
+    return hold(holder=by, types=types, limit=limit, turn=turn)
+
+
+def end(held: HeldJob, how: str = "succeeded", **details: Any) -> Settled:
+    """Report one held job."""
+    return settle(outcomes=[Outcome(id=held.id, token=held.token, end=how, **details)])[0]
+
+
+def row(number: int) -> Job:
+    return Job.objects.get(pk=number)
+
+
+def told(number: int) -> list[str]:
+    """The events of the job's journal, oldest first."""
+    entries = JournalEntry.objects.timeline("job", number)
+    return [entry.event for entry in entries]

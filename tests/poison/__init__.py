@@ -1,0 +1,1 @@
+"""A user's app whose handlers do all that handlers should not; EXTRA_APPS=tests.poison."""

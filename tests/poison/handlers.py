@@ -1,0 +1,67 @@
+"""Handlers good and bad. Those that leave a trace append a line to the file of their context."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from apps.jobs.handlers import Context, handler
+
+QUICK = {"retry_delay_seconds": 0, "lease_seconds": 3, "max_attempts": 2, "retry_jitter": 0}
+
+
+@handler("good", **QUICK)
+def good(context: Any) -> Any:
+    return _trace(context)
+
+
+@handler("nap", **{**QUICK, "max_attempts": 5})
+def nap(context: Any, ctx: Context) -> Any:
+    """Sleeps until it is done, or for the second time at once."""
+    _trace(context)
+    if ctx.attempt == 1:
+        time.sleep(context.get("seconds", 60))
+    return os.getpid()
+
+
+@handler("exits", **QUICK)
+def exits(context: Any) -> Any:
+    os._exit(3)
+
+
+@handler("segfaults", **QUICK)
+def segfaults(context: Any) -> Any:
+    if context.get("always", True):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return _trace(context)
+
+
+@handler("loops", **QUICK, max_processing_seconds=1)
+def loops(context: Any) -> Any:
+    while True:
+        pass
+
+
+@handler("rants", **QUICK)
+def rants(context: Any) -> Any:
+    raise ValueError("x" * 10_000_000)
+
+
+class Unpicklable(Exception):
+    def __reduce__(self) -> Any:
+        raise TypeError("not to be pickled")
+
+
+@handler("unpicklable", **QUICK)
+def unpicklable(context: Any) -> Any:
+    raise Unpicklable(lambda: None)
+
+
+def _trace(context: Any) -> int:
+    if "file" in context:
+        with Path(context["file"]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+    return os.getpid()

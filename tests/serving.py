@@ -1,0 +1,131 @@
+"""The whole platform as `manage.py serve` runs it, for tests to start, look at and stop."""
+
+from __future__ import annotations
+
+import http.client
+import http.cookiejar
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.environment import neutral
+from tests.processes import ROOT, eventually, free_port
+from tests.workers import rows
+
+SERVE = [sys.executable, str(ROOT / "manage.py"), "serve"]
+LAST_LINE = "Ctrl-C stops everything."
+WAIT_SECONDS = 90.0
+
+
+class Platform:
+    """One machine's platform: a folder, a port, a database, and what the terminal shows."""
+
+    def __init__(self, var: Path, database_url: str) -> None:
+        self.var = var
+        self.port = free_port()
+        self.environment = {
+            **os.environ,
+            **neutral(var),
+            "PORT": str(self.port),
+            "DATABASE_URL": database_url,
+        }
+        self.shown: list[str] = []
+        self.seconds = 0.0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_up(self) -> bool:
+        return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> list[str]:
+        """Start it and wait until it says that it runs; the lines it has shown."""
+        began = time.monotonic()
+        self.shown = []
+        self._process = subprocess.Popen(
+            SERVE,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=[self._process])
+        self._reader.start()
+        eventually(
+            lambda: LAST_LINE in self.shown or not self._reader.is_alive(), seconds=WAIT_SECONDS
+        )
+        self.seconds = time.monotonic() - began
+        assert LAST_LINE in self.shown, self.shown
+        return list(self.shown)
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.shown.append(line.rstrip("\n"))
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send it a signal and wait for its end; its exit code. Nothing when it is down."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        with self._process as process:
+            process.wait(WAIT_SECONDS)
+            self._reader.join(WAIT_SECONDS)
+        self._process = None
+        return process.returncode
+
+    def processes(self) -> dict[int, str]:
+        """Command lines of all live processes that carry this platform's folder in their
+        environment, by process id: also of those whose parent is gone."""
+        mark = f"VAR_DIR={self.var}".encode()
+        found = {}
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit() and int(folder.name) != os.getpid():
+                try:
+                    environment = (folder / "environ").read_bytes().split(b"\0")
+                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                except (FileNotFoundError, PermissionError, ProcessLookupError):
+                    continue
+                if mark in environment:
+                    found[int(folder.name)] = command
+        return found
+
+    def part(self, mark: str) -> int:
+        """The process id of the supervisor's child whose command line has `mark`, 0 if none."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        commands = self.processes()
+        return next((int(pid) for pid in children if mark in commands.get(int(pid), "")), 0)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The answer of its database."""
+        url = self.environment["DATABASE_URL"]
+        return rows(url or f"sqlite:///{self.var / 'taskplatform.sqlite3'}", sql)
+
+    def log(self, name: str) -> str:
+        path = self.var / "logs" / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def status(self, path: str) -> int:
+        """The status that a GET is answered with, 0 when nobody answers."""
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            client.request("GET", path)
+            return client.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return 0
+        finally:
+            client.close()

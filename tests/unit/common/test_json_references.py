@@ -1,0 +1,105 @@
+"""S0.2, I52: no schema is kept that a check of params would fall over or get lost in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.common.errors import Invalid
+from apps.common.json_references import MOST_STEPS, MOST_SUBSCHEMAS
+from apps.common.json_schema import check_params, check_schema
+
+
+def to(name: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def chain(length: int) -> dict[str, Any]:
+    """A root and `length` - 1 further schemas, each applied to the same value by the one before."""
+    links = {str(n): to(str(n - 1)) for n in range(1, length - 1)}
+    return {"type": "object", "$defs": {"0": {}, **links}, **to(str(length - 2))}
+
+
+def doubling(times: int, **keywords: Any) -> dict[str, Any]:
+    """Each schema applies the one below twice."""
+    links = {
+        str(n): {"allOf": [to(str(n - 1)), to(str(n - 1))], **keywords} for n in range(1, times + 1)
+    }
+    return {"type": "object", "$defs": {"0": {}, **links}, **to(str(times))}
+
+
+@pytest.mark.parametrize(
+    ("schema", "word"),
+    [
+        ({"properties": {"a": to("nothing")}}, "nothing at that place"),
+        ({"properties": {"a": {"$ref": "#nowhere"}}}, "nothing at that place"),
+        ({"not": {"$dynamicRef": "#nowhere"}}, "nothing at that place"),
+        ({"$defs": {"unused": to("nothing")}}, "nothing at that place"),
+        ({"properties": {"minimum": {}, "a": {"$ref": "#/properties"}}}, "no schema itself"),
+        ({"enum": [{"a": 1}], "items": {"$ref": "#/enum/0"}}, "no schema itself"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, "is written for"),
+        ({"items": {"$schema": "http://json-schema.org/draft-03/schema#"}}, "is written for"),
+        ({"$ref": "#"}, "without end"),
+        ({"allOf": [{"anyOf": [{"$ref": "#"}]}]}, "without end"),
+        ({"if": {"not": {"$ref": "#"}}}, "without end"),
+        ({"dependentSchemas": {"a": {"$ref": "#"}}}, "without end"),
+        ({"$dynamicAnchor": "me", "then": {"$dynamicRef": "#me"}, "if": {}}, "without end"),
+        ({"properties": {"a": to("a")}, "$defs": {"a": to("b"), "b": to("a")}}, "without end"),
+    ],
+    ids=str,
+)
+def test_reference_that_leads_astray_is_refused(schema: dict[str, Any], word: str) -> None:
+    with pytest.raises(Invalid, match=word) as caught:
+        check_schema({"type": "object", **schema})
+    assert [error.field for error in caught.value.errors] == ["schema"]
+
+
+def test_longest_chain_works_and_one_step_more_is_refused() -> None:
+    check_schema(chain(MOST_STEPS))
+    check_params(chain(MOST_STEPS), {"a": 1})
+
+    with pytest.raises(Invalid, match=f"more than {MOST_STEPS} steps deep"):
+        check_schema(chain(MOST_STEPS + 1))
+
+
+def test_work_that_doubles_at_each_step_is_refused() -> None:
+    """Ten lines would be a thousand checks, forty a million millions."""
+    check_schema(doubling(7))
+    check_params(doubling(7), {"a": 1})
+
+    with pytest.raises(Invalid, match=f"more than {MOST_SUBSCHEMAS} subschemas"):
+        check_schema(doubling(10))
+
+
+def test_search_for_what_is_unevaluated_weighs_more() -> None:
+    check_schema(doubling(3, unevaluatedProperties=True))
+
+    with pytest.raises(Invalid, match=f"more than {MOST_SUBSCHEMAS} subschemas"):
+        check_schema(doubling(5, unevaluatedProperties=True))
+
+
+TREE = {
+    "$id": "https://example.org/tree",
+    "type": "object",
+    "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "leaves": to("leaves")},
+    "unevaluatedProperties": False,
+    "$defs": {
+        "leaf": {"$anchor": "leaf", "type": "integer"},
+        "leaves": {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "#leaf"}]}},
+    },
+}
+
+
+def test_schema_that_describes_nested_values_by_itself_is_kept() -> None:
+    """Every step leads to an inner value, and values have an end."""
+    deepest: dict[str, Any] = {"leaves": [1, {"leaves": []}]}
+    for _ in range(15):
+        deepest = {"left": deepest}
+
+    check_schema(TREE)
+
+    check_params(TREE, deepest)
+    with pytest.raises(Invalid) as caught:
+        check_params(TREE, {"right": {"leaves": [1, "two"]}})
+    assert [error.field for error in caught.value.errors] == ["params.right.leaves[1]"]

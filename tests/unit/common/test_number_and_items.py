@@ -1,0 +1,62 @@
+"""Strict numbers with decimals, and lists of objects. S0.29, S2.13."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.common.errors import PlatformError
+from apps.common.serializers import Integer, Items, Number, StrictSerializer
+
+
+class Line(StrictSerializer):
+    count = Integer(min_value=1, max_value=9)
+    share = Number(min_value=0, max_value=1, required=False, default=0.5)
+
+
+class Order(StrictSerializer):
+    lines = Items(child=Line(), max_items=3)
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.25, 1.0, 5e-324])
+def test_number_keeps_what_was_written(value: float) -> None:
+    checked = Line.check({"count": 1, "share": value})["share"]
+
+    assert checked == value
+    assert type(checked) is type(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["0.5", True, None, [], {}, -0.001, 1.001, 2, 10**400, float("nan"), float("inf")]
+)
+def test_anything_else_is_no_number_in_range(value: Any) -> None:
+    with pytest.raises(PlatformError) as caught:
+        Line.check({"count": 1, "share": value})
+
+    assert [error.field for error in caught.value.errors] == ["share"]
+
+
+def test_items_are_checked_one_by_one() -> None:
+    assert Order.check({"lines": [{"count": 1}, {"count": 2, "share": 1}]}) == {
+        "lines": [{"count": 1, "share": 0.5}, {"count": 2, "share": 1}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        ([], ["lines"]),
+        ([{"count": 1}] * 4, ["lines"]),
+        ({"count": 1}, ["lines"]),
+        ("[]", ["lines"]),
+        (None, ["lines"]),
+        ([{"count": 1}, {"count": 0, "x": 1}], ["lines[1].x", "lines[1].count"]),
+        ([{"count": 1}, "a", None], ["lines[1]", "lines[2]"]),
+    ],
+)
+def test_wrong_items_have_their_position(lines: Any, fields: list[str]) -> None:
+    with pytest.raises(PlatformError) as caught:
+        Order.check({"lines": lines})
+
+    assert sorted(error.field for error in caught.value.errors) == sorted(fields)

@@ -1,0 +1,161 @@
+"""Why a job is not running: each reason alone, with the instant at which it could change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.jobs.models import JobType
+from apps.jobs.rules import breaker
+from apps.jobs.rules.explain import CODES, MOST_AHEAD, Case, Server, reasons
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+HERE = Server(host="host-a", types=frozenset({"mail"}), lanes=frozenset({"fast"}))
+NEXT = Case(
+    status="ready",
+    type="mail",
+    worker="",
+    attempts=0,
+    max_attempts=3,
+    last_end="",
+    run_at=NOW,
+    expected_at=NOW,
+    affinity_host="",
+    affinity_until=None,
+    policy=JobType(name="mail").policy,
+    pause_reason="",
+    breaker=breaker.BreakerState(),
+    running=0,
+    tokens=None,
+    filled_at=None,
+    workers=[HERE],
+    ahead=0,
+)
+
+
+def policy(**settings: Any) -> Any:
+    return JobType(name="mail", **settings).policy
+
+
+def at(**duration: float) -> datetime:
+    return NOW + timedelta(**duration)
+
+
+GUARDED = policy(breaker_enabled=True, breaker_open_seconds=30)
+CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
+    ("running", {"status": "running", "worker": "host-a:1"}, None),
+    ("finished", {"status": "succeeded"}, None),
+    ("finished", {"status": "failed"}, None),
+    ("finished", {"status": "cancelled"}, None),
+    ("no_type", {"policy": None}, None),
+    ("attempts_used", {"attempts": 3}, None),
+    (
+        "expired",
+        {"policy": policy(expires_after_seconds=60), "expected_at": at(seconds=-60)},
+        None,
+    ),
+    ("scheduled", {"status": "scheduled", "run_at": at(hours=1)}, at(hours=1)),
+    ("scheduled", {"status": "scheduled", "run_at": at(hours=-1)}, NOW),
+    ("paused", {"policy": policy(paused=True)}, None),
+    ("paused", {"policy": policy(paused=True, paused_until=at(hours=2))}, at(hours=2)),
+    (
+        "breaker_open",
+        {
+            "policy": GUARDED,
+            "breaker": breaker.BreakerState(state="open", since=at(seconds=-10)),
+        },
+        at(seconds=20),
+    ),
+    (
+        "breaker_probing",
+        {
+            "policy": GUARDED,
+            "breaker": breaker.BreakerState(state="open", since=at(seconds=-30)),
+            "running": 1,
+        },
+        None,
+    ),
+    ("max_running", {"policy": policy(max_running=2), "running": 2}, None),
+    ("max_running", {"policy": policy(max_running=0)}, None),
+    (
+        "rate",
+        {"policy": policy(rate_per_minute=60), "tokens": 0.5, "filled_at": NOW},
+        at(seconds=0.5),
+    ),
+    ("rate", {"policy": policy(rate_per_minute=0)}, None),
+    ("no_worker", {"workers": []}, None),
+    ("no_worker", {"workers": [replace(HERE, types=frozenset({"sms"}))]}, None),
+    ("no_worker", {"workers": [replace(HERE, lanes=frozenset({"slow"}))]}, None),
+    ("host", {"policy": policy(allowed_hosts=["host-b"])}, None),
+    ("affinity", {"affinity_host": "host-a"}, None),
+    (
+        "affinity",
+        {"affinity_host": "host-a", "affinity_until": at(minutes=1)},
+        at(minutes=1),
+    ),
+    ("ahead", {"ahead": 5}, None),
+    ("ahead", {"ahead": MOST_AHEAD}, None),
+    ("next", {}, None),
+    ("next", {"workers": [replace(HERE, lanes=frozenset())]}, None),
+    ("next", {"policy": policy(max_running=2), "running": 1}, None),
+    ("next", {"policy": policy(rate_per_minute=60), "tokens": 1.0, "filled_at": NOW}, None),
+    ("next", {"policy": policy(paused=True, paused_until=NOW)}, None),
+    ("next", {"policy": policy(allowed_hosts=["host-a"])}, None),
+    (
+        "next",
+        {
+            "policy": policy(expires_after_seconds=60),
+            "expected_at": at(seconds=-60, microseconds=1),
+        },
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "facts", "until"), CASES)
+def test_each_reason_alone(code: str, facts: dict[str, Any], until: datetime | None) -> None:
+    """S1.2, S4.19: what stands in the way, and until when."""
+    [reason] = reasons(replace(NEXT, **facts), NOW)
+
+    assert (reason.code, reason.until) == (code, until)
+    assert "{" not in reason.detail()
+
+
+def test_every_code_has_its_case() -> None:
+    assert {code for code, _, _ in CASES} | {"alone"} == set(CODES)
+
+
+@pytest.mark.parametrize("facts", [{"last_end": "lost"}, {"max_attempts": 1}])
+def test_a_suspect_waits_to_be_alone(facts: dict[str, Any]) -> None:
+    """S1.10"""
+    told = reasons(replace(NEXT, **facts), NOW)
+
+    assert [reason.code for reason in told] == ["alone", "next"]
+
+
+def test_all_reasons_are_told() -> None:
+    """The most final first."""
+    case = replace(
+        NEXT,
+        status="scheduled",
+        run_at=at(hours=1),
+        policy=policy(paused=True, max_running=1),
+        running=1,
+        workers=[],
+        ahead=3,
+    )
+
+    codes = [reason.code for reason in reasons(case, NOW)]
+
+    assert codes == ["scheduled", "paused", "max_running", "no_worker"]
+
+
+def test_sentences_are_translated_and_instants_shown_by_the_caller() -> None:
+    [reason] = reasons(replace(NEXT, status="scheduled", run_at=at(hours=1)), NOW)
+
+    assert reason.detail() == "It waits for its time, 2026-03-02T10:00:00Z."
+    german = {reason.sentence: "Sie wartet auf {at}."}
+    assert reason.detail(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."

@@ -1,0 +1,114 @@
+"""S1.9-S1.14, I28: what becomes of a job when its attempt ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apps.jobs.rules.backoff import Backoff
+from apps.jobs.rules.breaker import BreakerPolicy
+from apps.jobs.rules.outcome import Ending, Next, Running, next_of
+from apps.jobs.rules.policy import PREFER_ORIGIN, TypePolicy
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POLICY = TypePolicy(
+    name="mail",
+    version=1,
+    lane="fast",
+    stages=(),
+    weight=1,
+    batch_limit=100,
+    lease=timedelta(seconds=30),
+    max_processing=timedelta(seconds=900),
+    max_attempts=3,
+    backoff=Backoff(delay=10, multiplier=2, cap=3600),
+    expires_after=None,
+    max_running=None,
+    rate_per_minute=None,
+    origin="none",
+    origin_grace=timedelta(seconds=60),
+    allowed_hosts=(),
+    paused=False,
+    paused_until=None,
+    breaker=BreakerPolicy(
+        enabled=False, failure_rate=0.5, window_seconds=60, min_calls=20, open_seconds=30
+    ),
+)
+JOB = Running(
+    attempts=1,
+    max_attempts=3,
+    run_at=NOON - timedelta(minutes=1),
+    expected_at=NOON - timedelta(minutes=1),
+    host="host-a",
+    cancel_requested=False,
+)
+
+
+def after(end: str, job: Running = JOB, policy: TypePolicy = POLICY, **wishes: object) -> Next:
+    return next_of(job, Ending(end=end, **wishes), policy, NOON, chance=0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "attempts", "seconds"),
+    [
+        ("succeeded", "succeeded", 1, -60),
+        ("failed", "scheduled", 1, 10),
+        ("timed_out", "scheduled", 1, 10),
+        ("lost", "ready", 1, 0),
+        ("stage_done", "ready", 0, 0),
+        ("released", "ready", 0, 0),
+        ("cancelled", "cancelled", 1, -60),
+    ],
+)
+def test_each_ending_takes_its_arrow(end: str, status: str, attempts: int, seconds: int) -> None:
+    job = after(end)
+
+    assert (job.status, job.attempts) == (status, attempts)
+    assert job.run_at == NOON + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("end", ["failed", "timed_out", "lost"])
+def test_last_attempt_ends_as_failed_and_says_why(end: str) -> None:
+    job = after(end, JOB._replace(attempts=3))
+
+    assert job.status == "failed"
+    assert job.why == "attempt 3 of 3 was the last"
+
+
+def test_maximum_lowered_meanwhile_ends_it_at_the_next_ending() -> None:
+    assert after("failed", JOB._replace(attempts=2, max_attempts=1)).status == "failed"
+
+
+def test_handler_may_ask_for_no_retry_or_a_later_one() -> None:
+    assert after("failed", retry="never").status == "failed"
+    assert after("failed", retry_after=timedelta(hours=2)).run_at == NOON + timedelta(hours=2)
+
+
+def test_past_its_expiry_it_is_not_tried_again() -> None:
+    policy = replace(POLICY, expires_after=timedelta(seconds=60))
+
+    assert after("failed", policy=policy).why == "it is past its expiry"
+    assert after("failed", JOB._replace(expected_at=NOON), policy).status == "scheduled"
+
+
+@pytest.mark.parametrize("end", ["failed", "lost", "timed_out", "released", "stage_done"])
+def test_wish_to_cancel_wins_unless_the_attempt_succeeds(end: str) -> None:
+    asked = JOB._replace(cancel_requested=True)
+
+    assert after(end, asked).status == "cancelled"
+    assert after("succeeded", asked).status == "succeeded"
+
+
+def test_retry_goes_to_the_host_that_ran_it_for_a_grace_time() -> None:
+    """S1.8: origin prefer."""
+    job = after("failed", policy=replace(POLICY, origin=PREFER_ORIGIN))
+
+    assert job.affinity_host == "host-a"
+    assert job.affinity_until == NOON + timedelta(seconds=10 + 60)
+    assert after("failed").affinity_host == ""
+
+
+def test_released_before_it_counted_never_goes_below_zero() -> None:
+    assert after("released", JOB._replace(attempts=0)).attempts == 0

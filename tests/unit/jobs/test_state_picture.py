@@ -1,0 +1,119 @@
+"""The state picture and the curve of waits: drawn from the rules, all of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from apps.jobs.admin.backoff_picture import MOST_RETRIES, backoff_picture
+from apps.jobs.admin.state_picture import (
+    BOX_HEIGHT,
+    BOX_WIDTH,
+    HEIGHT,
+    PLACES,
+    WIDTH,
+    pairs,
+    state_picture,
+    ways_from,
+)
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.backoff import Backoff
+
+PLAIN = Backoff(delay=10, multiplier=2, cap=3600, jitter=0.1)
+
+
+def test_picture_has_a_box_for_every_state_and_an_arrow_for_every_pair_of_the_table() -> None:
+    svg = state_picture(t.READY, set())
+
+    assert set(PLACES) == set(t.STATUSES)
+    assert svg.count("<rect") == len(t.STATUSES)
+    assert svg.count("<path") == len(pairs())
+    for (source, target), arrows in pairs().items():
+        assert all(t.is_legal(arrow.name, source) and target in arrow.targets for arrow in arrows)
+        words = dict(Job.Status.choices)
+        assert f"{words[source]} → {words[target]}: " in svg
+
+
+@pytest.mark.parametrize("status", t.STATUSES)
+def test_present_state_is_marked_and_what_leaves_it(status: str) -> None:
+    svg = state_picture(status, set())
+    leaving = [pair for pair in pairs() if pair[0] == status]
+
+    assert svg.count("state-here") == 1
+    assert svg.count("arrow-open") == len(leaving)
+    assert f"now: {dict(Job.Status.choices)[status]}" in svg
+
+
+def test_arrows_that_the_job_has_taken_are_marked_and_drawn_last() -> None:
+    taken = {(t.READY, t.RUNNING), (t.RUNNING, t.FAILED)}
+    svg = state_picture(t.FAILED, taken)
+
+    assert svg.count("arrow-taken") == 2
+    drawn = re.findall(r'<g class="arrow([^"]*)"', svg)
+    assert [css.strip() for css in drawn[-2:]] == ["arrow-taken"] * 2
+    assert svg.count("state-seen") == 2
+
+
+def test_nothing_is_drawn_outside_of_the_picture() -> None:
+    svg = state_picture(t.READY, set())
+    points = [
+        (float(x), float(y))
+        for points in re.findall(r'points="([^"]*)"', svg)
+        for x, y in (point.split(",") for point in points.split())
+    ]
+    points += [(p.x + BOX_WIDTH / 2, p.y + BOX_HEIGHT / 2) for p in PLACES.values()]
+
+    assert points
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
+
+
+def test_ways_name_who_may_do_what_from_here() -> None:
+    ways = dict(ways_from(t.FAILED))
+
+    assert set(ways) == {"Operator"}
+    assert ways["Operator"] == "mark done → succeeded; retry → ready"
+
+
+# --- the curve of waits -----------------------------------------------------------------------
+def test_curve_has_a_point_and_a_line_of_the_table_for_every_retry() -> None:
+    svg = backoff_picture(PLAIN, 5)
+
+    assert svg.count("<circle") == 4
+    assert "80.0 s" not in svg
+    assert re.search(r"<td>4</td><td>1 min 20 s</td><td>1 min 12 s … 1 min 28 s</td>", svg)
+    assert "2 min 30 s" in svg
+
+
+def test_single_attempt_has_no_curve() -> None:
+    svg = backoff_picture(PLAIN, 1)
+
+    assert "<svg" not in svg
+    assert "nothing is retried" in svg
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Backoff(delay=0, multiplier=0, cap=0, jitter=0),
+        Backoff(delay=31_622_400, multiplier=1000, cap=31_622_400, jitter=1),
+        Backoff(delay=10, multiplier=0, cap=3600, jitter=0.5),
+        Backoff(delay=1e-9, multiplier=1.0, cap=3600, jitter=0),
+    ],
+    ids=["no wait", "the longest", "one wait", "tiny"],
+)
+@pytest.mark.parametrize("attempts", [2, 3, 10_000])
+def test_every_policy_that_a_type_may_have_is_drawn(policy: Backoff, attempts: int) -> None:
+    svg = backoff_picture(policy, attempts)
+
+    assert svg.count("<circle") == min(attempts - 1, MOST_RETRIES)
+    assert "nan" not in svg
+    assert "inf" not in svg
+    heights = [float(y) for y in re.findall(r'cy="([^"]*)"', svg)]
+    assert all(0 <= y <= 220 for y in heights)
+
+
+def test_cap_is_a_line_where_waits_reach_it() -> None:
+    assert 'class="cap"' in backoff_picture(PLAIN, 12)
+    assert 'class="cap"' not in backoff_picture(PLAIN, 3)

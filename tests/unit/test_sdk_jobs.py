@@ -1,0 +1,200 @@
+"""I4, I35: jobs through the client for other machines; what may be repeated and what may not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from taskplatform import sdk
+from tests.stub_server import (
+    KEY,
+    Behaviour,
+    Stub,
+    cuts_short,
+    hangs_up,
+    problem,
+    resets,
+    says,
+    serving,
+    then_closes,
+)
+
+MADE = {"id": "7012", "created": True, "status": "ready", "a_later_field": 1}
+JOB: dict[str, Any] = {
+    "id": "7012",
+    "type": "mail",
+    "key": "order-7",
+    "user_id": "",
+    "status": "running",
+    "stage": "",
+    "priority": 0,
+    "run_at": "2026-03-02T09:00:00Z",
+    "attempts": 1,
+    "max_attempts": 3,
+    "holds": 1,
+    "progress": None,
+    "cancel_requested": False,
+    "worker": "host-a:1",
+    "host": "host-a",
+    "held_at": "2026-03-02T09:00:01.250000Z",
+    "lease_until": None,
+    "memo": "",
+    "result": None,
+    "created_at": "2026-03-02T09:00:00Z",
+    "started_at": "2026-03-02T09:00:01.250000Z",
+    "finished_at": None,
+    "trace_id": "",
+    "version": 2,
+    "context": {"to": "a"},
+    "checkpoint": None,
+    "order_key": 5,
+}
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def client(stub: Stub) -> Iterator[sdk.Client]:
+    with sdk.Client(stub.url, KEY, timeout=2, give_up_after=5) as made:
+        yield made
+
+
+def test_submit_says_what_was_given_and_no_more(stub: Stub, client: sdk.Client) -> None:
+    """S1.4: the server knows the defaults."""
+    stub.behaves(says(201, MADE))
+    plain = client.submit("mail")
+    client.submit(
+        "mail",
+        {"to": "ä"},
+        key="order-7",
+        unique=True,
+        run_at=datetime(2026, 3, 2, 9, tzinfo=UTC),
+        priority=0,
+        stage="send",
+    )
+    client.submit("mail", delay=timedelta(minutes=1))
+
+    assert plain == sdk.Submitted("7012", True, "ready")
+    assert [seen.path for seen in stub.seen] == ["/api/v1/jobs/"] * 3
+    assert [seen.body for seen in stub.seen] == [
+        {"type": "mail", "context": {}},
+        {
+            "type": "mail",
+            "context": {"to": "ä"},
+            "key": "order-7",
+            "stage": "send",
+            "priority": 0,
+            "run_at": "2026-03-02T09:00:00.000000+00:00",
+            "unique": True,
+        },
+        {"type": "mail", "context": {}, "delay": 60},
+    ]
+
+
+def test_time_without_zone_is_refused(client: sdk.Client) -> None:
+    with pytest.raises(ValueError, match="needs a time zone"):
+        client.submit("mail", run_at=datetime(2026, 3, 2, 9))
+
+
+def test_many_jobs_are_one_call(stub: Stub, client: sdk.Client) -> None:
+    """S1.16"""
+    twin = {**MADE, "created": False}
+    stub.behaves(says(201, {"jobs": [MADE, twin]}))
+    jobs = [{"type": "mail", "delay": timedelta(seconds=5)}, {"type": "mail"}]
+
+    answers = client.submit_many(jobs)
+
+    assert [answer.created for answer in answers] == [True, False]
+    assert stub.seen[0].body == {"jobs": [{"type": "mail", "delay": 5}, {"type": "mail"}]}
+    assert client.submit_many([]) == []
+    with pytest.raises(ValueError, match="too many"):
+        client.submit_many([{"type": "mail"}] * 1001)
+
+
+def test_batch_may_be_larger_than_a_single_body(stub: Stub, client: sdk.Client) -> None:
+    stub.behaves(says(201, {"jobs": [MADE] * 10}))
+    big = {"type": "mail", "context": {"text": "x" * 100_000}}
+
+    assert len(client.submit_many([big] * 10)) == 10
+    with pytest.raises(sdk.ApiError, match="too_large"):
+        client.submit("mail", {"text": "x" * 300_000})
+
+
+def test_job_is_looked_up_with_times_in_utc(stub: Stub, client: sdk.Client) -> None:
+    stub.behaves(says(200, JOB))
+    job = client.job("7012")
+    assert (job.id, job.status, job.context) == ("7012", "running", {"to": "a"})
+    assert job.held_at == datetime(2026, 3, 2, 9, 0, 1, 250_000, tzinfo=UTC)
+    assert (job.finished_at, job.is_final) == (None, False)
+    assert (stub.seen[0].path, stub.seen[0].body) == ("/api/v1/jobs/7012/", {})
+
+
+def test_unknown_job_is_told(stub: Stub, client: sdk.Client) -> None:
+    stub.behaves(problem(404, "not_found"))
+    with pytest.raises(sdk.ApiError) as caught:
+        client.job("../7012")
+    assert caught.value.code == "not_found"
+    assert stub.seen[0].path == "/api/v1/jobs/..%2F7012/"
+
+
+@pytest.mark.parametrize("trouble", [resets, hangs_up, cuts_short, problem(503, "unavailable")])
+def test_unique_submission_and_look_up_are_repeated(
+    stub: Stub, client: sdk.Client, trouble: Behaviour
+) -> None:
+    """I35: the server answers with the open twin."""
+    stub.behaves(trouble, says(200, {**MADE, "created": False}))
+    assert client.submit("mail", key="order-7", unique=True).id == "7012"
+    stub.behaves(trouble, says(201, {"jobs": [MADE]}))
+    assert client.submit_many([{"type": "mail", "key": "a", "unique": True}])[0].id == "7012"
+    stub.behaves(trouble, says(200, JOB))
+    assert client.job("7012").id == "7012"
+
+
+@pytest.mark.parametrize("trouble", [resets, hangs_up, cuts_short, problem(503, "unavailable")])
+def test_other_submission_is_sent_once(stub: Stub, client: sdk.Client, trouble: Behaviour) -> None:
+    """I25: nobody knows whether it arrived, and a second one would be a second job."""
+    stub.behaves(trouble)
+    with pytest.raises(sdk.Unavailable, match="may have been carried out"):
+        client.submit("mail")
+    assert len(stub.seen) == 1
+    with pytest.raises(sdk.Unavailable, match="may have been carried out"):
+        client.submit_many([{"type": "mail", "key": "a", "unique": True}, {"type": "mail"}])
+    assert len(stub.seen) == 2
+
+
+def test_other_submission_uses_no_connection_that_may_be_closing(
+    stub: Stub, client: sdk.Client
+) -> None:
+    """A kept connection that the server closes just now would leave it in doubt."""
+    stub.behaves(then_closes(says(201, MADE)), says(201, MADE))
+    client.submit("mail")
+    assert client.submit("mail").created
+    assert len(stub.seen) == 2
+
+
+def test_other_submission_is_repeated_where_nothing_was_done(
+    stub: Stub, client: sdk.Client
+) -> None:
+    """429 is said before anything is done."""
+    stub.behaves(problem(429, "throttled", Retry_After="0"), says(201, MADE))
+    assert client.submit("mail").created
+    assert len(stub.seen) == 2
+
+
+def test_nobody_there_is_found_out_by_repeats() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (
+        sdk.Client(f"http://127.0.0.1:{port}", KEY, give_up_after=0.6) as client,
+        pytest.raises(sdk.Unavailable, match=r"tries: [2-9].*Check the address"),
+    ):
+        client.submit("mail")

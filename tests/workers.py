@@ -1,0 +1,146 @@
+"""Celery workers as an operator starts them, with a database of their own to look into."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.processes import ROOT, RunningProcess, eventually
+
+CELERY = (sys.executable, "-m", "celery", "-A", "taskplatform", "worker")
+_QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO")
+_SUBMIT = """
+import json, sys, django
+django.setup()
+from apps.jobs.runner.worker import verify
+from apps.jobs.services.submit import Submission, submit_many
+verify()
+jobs = [Submission(**each) for each in json.load(sys.stdin)]
+print(json.dumps([each.id for each in submit_many(jobs)]))
+"""
+
+
+def rows(database_url: str, sql: str) -> list[tuple[Any, ...]]:
+    """The answer of a database, on a connection that nobody else uses."""
+    connection: Any
+    if database_url.startswith("sqlite"):
+        connection = sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=20)
+    else:
+        import MySQLdb
+
+        address = urlsplit(database_url)
+        connection = MySQLdb.connect(
+            host=address.hostname,
+            port=address.port,
+            user=address.username,
+            password=address.password,
+            database=address.path[1:],
+        )
+    try:
+        cursor = connection.cursor()
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+    finally:
+        connection.close()
+
+
+class Workers:
+    """Sweeps with beat, and drains under either pool; `start` is the fixture of that name."""
+
+    def __init__(
+        self, start: Callable[..., RunningProcess], environment: Mapping[str, str]
+    ) -> None:
+        self.environment = {**environment, "EXTRA_APPS": "tests.poison"}
+        self._start = start
+
+    def sweeps(self, **variables: str) -> RunningProcess:
+        options = ("--pool", "threads", "-c", "2", "--beat", "-Q", "sweeps", "-n", "sweeps@%h")
+        return self._run(*options, **variables)
+
+    def drains(
+        self, *, pool: str = "prefork", places: int = 2, name: str = "drains", **variables: str
+    ) -> RunningProcess:
+        return self._run(
+            *("--pool", pool, "-c", str(places), "-Q", "fast,slow", "-n", f"{name}@%h"), **variables
+        )
+
+    def _run(self, *options: str, **variables: str) -> RunningProcess:
+        return self._start(
+            *CELERY, *_QUIET, *options, **{"EXTRA_APPS": "tests.poison", **variables}
+        )
+
+    def submit(self, *jobs: dict[str, Any]) -> list[int]:
+        """Submit jobs in a process of their own; their numbers."""
+        ended = subprocess.run(
+            [sys.executable, "-c", _SUBMIT],
+            cwd=ROOT,
+            env={**self.environment, "DJANGO_SETTINGS_MODULE": "taskplatform.settings"},
+            input=json.dumps(jobs),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        numbers: list[int] = json.loads(ended.stdout)
+        return numbers
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The answer of the database."""
+        return rows(self.environment["DATABASE_URL"], sql)
+
+    def job(self, number: int) -> tuple[str, int, str]:
+        """Status, attempts and memo of a job."""
+        [row] = self.rows(f"SELECT status, attempts, memo FROM jobs_job WHERE id = {number}")  # noqa: S608
+        return row  # type: ignore[return-value]
+
+    def statuses(self) -> dict[str, int]:
+        """How many jobs there are in each status."""
+        return dict(self.rows("SELECT status, COUNT(*) FROM jobs_job GROUP BY status"))
+
+    def events(self, number: int) -> list[str]:
+        """What the journal tells of a job, oldest first."""
+        told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY id"  # noqa: S608
+        return [row[0] for row in self.rows(told)]
+
+    def processes(self) -> list[int]:
+        """The processes that live by the register."""
+        living = "SELECT pid FROM jobs_worker WHERE state = 'active' ORDER BY pid"
+        return [row[0] for row in self.rows(living)]
+
+    def settled(self, *, seconds: float = 30.0) -> dict[str, int]:
+        """Wait until no job is open; how many ended in each way."""
+        final = {"succeeded", "failed", "cancelled"}
+
+        def is_over() -> dict[str, int]:
+            found = self.statuses()
+            return found if set(found) <= final else {}
+
+        return eventually(is_over, seconds=seconds)
+
+
+def traces(file: Path) -> list[int]:
+    """The process ids that handlers have written, in order."""
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended but was not waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(each) for each in text.split() if int(each) != os.getpid()]
