@@ -134,7 +134,13 @@ def _run(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
     # Asking for the connection by name costs less than every use of the proxy `connection`.
     cursor = connections[DEFAULT_DB_ALIAS].cursor()
     given = [_written(each) if isinstance(each, datetime) else each for each in parameters]
-    cursor.execute(sql, given)
+    try:
+        cursor.execute(sql, given)
+    except BaseException:
+        # The error's traceback keeps the cursor until some thread collects garbage, and that thread
+        # would have to wait for this connection, which may by then be waiting for its SQLite lock.
+        cursor.close()
+        raise
     return cursor
 
 
