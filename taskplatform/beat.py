@@ -7,9 +7,9 @@ from typing import Any
 from apps.common.conf import conf
 
 
-def schedule() -> dict[str, dict[str, Any]]:
-    """Celery's beat schedule; a beat that was missed is not worth a second run."""
-    periods = {
+def periods() -> dict[str, int]:
+    """How many seconds lie between two turns of each sweep."""
+    return {
         "dispatch.expire": conf.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": conf.PURGE_SWEEP_SECONDS,
         "jobs.scan": conf.JOB_SCAN_SECONDS,
@@ -19,7 +19,11 @@ def schedule() -> dict[str, dict[str, Any]]:
         "jobs.starving": 10,
         "jobs.workers": 600,
     }
+
+
+def schedule() -> dict[str, dict[str, Any]]:
+    """Celery's beat schedule; a beat that was missed is not worth a second run."""
     return {
         name: {"task": name, "schedule": seconds, "options": {"expires": seconds * 2}}
-        for name, seconds in periods.items()
+        for name, seconds in periods().items()
     }

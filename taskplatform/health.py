@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from django.core.cache import cache
 from django.db import Error, connection
@@ -12,32 +14,63 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from apps.common import clock
+from apps.common.leases import turns
+from apps.jobs.services import register
+from taskplatform import beat
+
 logger = logging.getLogger(__name__)
+
+# The shortest periods are seconds, so all sweeps being silent for so long is not chance.
+BEAT_SILENCE = timedelta(seconds=30)
+
+
+class Failing(Exception):
+    """A request would not find what it needs: the part by name, and for the log what is wrong."""
+
+    def __init__(self, part: str, why: str) -> None:
+        super().__init__(why)
+        self.part = part
 
 
 class Readiness:
-    """What a request needs: an answering database with every migration applied, and the cache."""
+    """What a web process needs, and what only makes things slower while it is away.
+
+    Without an answering database with every migration applied, a request fails; another node may
+    do better. Without Redis, beat or workers every node answers all the same, and they are away
+    for all nodes at once: refusing would take the last working part out of service, too.
+    """
 
     def __init__(self) -> None:
         # Applied migrations stay applied while this code runs; reading them all anew for every
         # probe would cost more than most requests.
         self._migrated = False
+        self._told: list[str] = []
 
-    def failing(self) -> str:
-        """What is missing, for the log; "" when nothing is."""
+    def degraded(self) -> list[str]:
+        """The names of the parts that are away; the log tells more when there are others.
+
+        Raises Failing when no request can be answered.
+        """
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1")
                 cursor.fetchone()
             if not self._is_migrated():
-                return "migrations are not applied; run manage.py migrate"
+                raise Failing("migrations", "migrations are not applied; run manage.py migrate")
+            away = self._away(clock.now())
         except Error as error:
-            return f"the database does not answer: {error}"
-        probe = secrets.token_hex(8)
-        cache.set(f"health:{probe}", probe, timeout=10)
-        if cache.get(f"health:{probe}") != probe:
-            return "the cache does not keep what it is given"
-        return ""
+            raise Failing("database", f"the database does not answer: {error}") from error
+        if list(away) != self._told:
+            self._told = list(away)
+            told = "; ".join(f"{part}: {why}" for part, why in away.items())
+            logger.warning("degraded: %s", told or "no longer")
+        return list(away)
+
+    @staticmethod
+    def _away(now: datetime) -> dict[str, str]:
+        looked = {part: look(now) for part, look in _PARTS.items()}
+        return {part: why for part, why in looked.items() if why}
 
     def _is_migrated(self) -> bool:
         if not self._migrated:
@@ -45,6 +78,29 @@ class Readiness:
             self._migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
         return self._migrated
 
+
+def _cache(_now: datetime) -> str:
+    probe = secrets.token_hex(8)
+    cache.set(f"health:{probe}", probe, timeout=10)
+    return "" if cache.get(f"health:{probe}") == probe else "it does not keep what it is given"
+
+
+def _beat(now: datetime) -> str:
+    begun = [turn.started_at for turn in turns(beat.periods(), now) if turn.started_at]
+    if begun and now - max(begun) <= BEAT_SILENCE:
+        return ""
+    return f"no sweep has begun since {max(begun)}" if begun else "no sweep has ever begun"
+
+
+def _workers(now: datetime) -> str:
+    return "" if register.alive(now) else "none is alive"
+
+
+_PARTS: dict[str, Callable[[datetime], str]] = {
+    "cache": _cache,
+    "beat": _beat,
+    "workers": _workers,
+}
 
 _readiness = Readiness()
 
@@ -59,9 +115,20 @@ def live(request: HttpRequest) -> JsonResponse:
 @require_safe
 @never_cache
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 when a request would find all it needs, 503 otherwise; the log says what is missing."""
-    failing = _readiness.failing()
-    if failing:
+    """200 when requests are answered, with the parts that are away; 503 when none would be.
+
+    `{"status": "ok"}`, `{"status": "degraded", "degraded": ["cache", "beat", "workers"]}` or
+    `{"status": "unavailable", "failing": ["database"]}`. The log says more.
+    """
+    try:
+        degraded = _readiness.degraded()
+    except Failing as failing:
         logger.warning("not ready: %s", failing)
-        return JsonResponse({"status": "unavailable"}, status=503, headers={"Retry-After": "5"})
-    return JsonResponse({"status": "ok"})
+        return JsonResponse(
+            {"status": "unavailable", "failing": [failing.part]},
+            status=503,
+            headers={"Retry-After": "5"},
+        )
+    if not degraded:
+        return JsonResponse({"status": "ok"})
+    return JsonResponse({"status": "degraded", "degraded": degraded})

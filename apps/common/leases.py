@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Q
@@ -57,3 +58,35 @@ def save_position(name: str, position: dict[str, Any]) -> None:
     """Keep where the next turn goes on. A turn that dies before only repeats what it looked at."""
     ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
     SweepLease.objects.filter(name=name).update(position=position)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How the last turn of a sweep went. `overdue` is None for one that has never begun."""
+
+    name: str
+    started_at: datetime | None
+    duration_ms: int | None
+    overdue: timedelta | None
+
+
+def turns(periods: Mapping[str, float], now: datetime) -> list[Turn]:
+    """The last turns of these sweeps, which come round every so many seconds, by name.
+
+    One is overdue once its period has passed since the last turn began or ended; while a process
+    holds the turn, it is under way and not overdue.
+    """
+    rows = {row.name: row for row in SweepLease.objects.filter(name__in=list(periods))}
+    return [
+        _turn(name, rows.get(name), timedelta(seconds=period), now)
+        for name, period in sorted(periods.items())
+    ]
+
+
+def _turn(name: str, row: SweepLease | None, period: timedelta, now: datetime) -> Turn:
+    if row is None or row.started_at is None:
+        return Turn(name, None, None, None)
+    under_way = row.held_until is not None and row.held_until > now
+    last = max(row.started_at, row.finished_at or row.started_at)
+    late = timedelta() if under_way else max(timedelta(), now - last - period)
+    return Turn(name, row.started_at, row.duration_ms, late)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.common.leases import sweep_lease
+from apps.common.leases import Turn, sweep_lease, turns
 from apps.common.models import SweepLease
 
 pytestmark = pytest.mark.django_db
@@ -53,3 +53,30 @@ def test_turn_is_recorded(frozen_clock: Any) -> None:
         2000,
         None,
     )
+
+
+def test_sweep_is_overdue_once_its_period_has_passed_since_its_last_turn(frozen_clock: Any) -> None:
+    """The time of a turn counts from its end, because beat keeps its own rhythm."""
+    start = frozen_clock.instant
+    with sweep_lease("expire", at_most=MINUTE):
+        frozen_clock.advance(seconds=8)
+
+    frozen_clock.advance(seconds=5)
+    assert turns({"expire": 5}, frozen_clock.instant) == [Turn("expire", start, 8000, timedelta())]
+    frozen_clock.advance(seconds=3)
+    [turn] = turns({"expire": 5}, frozen_clock.instant)
+    assert turn.overdue == timedelta(seconds=3)
+
+
+def test_sweep_under_way_is_not_overdue_until_its_holder_must_be_dead(frozen_clock: Any) -> None:
+    dead = sweep_lease("expire", at_most=MINUTE)
+    assert dead.__enter__()
+
+    frozen_clock.advance(seconds=59)
+    assert turns({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta()
+    frozen_clock.advance(seconds=1)
+    assert turns({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta(seconds=55)
+
+
+def test_sweep_that_never_began_is_told_as_such(frozen_clock: Any) -> None:
+    assert turns({"expire": 5}, frozen_clock.instant) == [Turn("expire", None, None, None)]
