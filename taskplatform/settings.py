@@ -184,6 +184,9 @@ else:
         "for example mysql://user:password@127.0.0.1:3306/taskplatform"
     )
 
+# A platform for the one person at this machine: nobody else reaches its port.
+EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", "::1"} and not HTTPS
+
 # MariaDB and MySQL have no partial indexes; VendorIndex makes another one there.
 SILENCED_SYSTEM_CHECKS = ["models.W037"]
 

@@ -11,7 +11,8 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 # Django finds the handlers by these names.
 from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
-from taskplatform import audit_page, health
+from apps.reports.metrics import MetricsView
+from taskplatform import audit_page, beat, health
 from taskplatform.site import AUDIT_URL
 
 
@@ -36,4 +37,5 @@ urlpatterns = [
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("health/live", health.live, name="live"),
     path("health/ready", health.ready, name="ready"),
+    path("metrics", MetricsView.as_view(periods=beat.periods), name="metrics"),
 ]

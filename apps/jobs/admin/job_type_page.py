@@ -14,11 +14,11 @@ from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.common.admin.theme import label
 from apps.jobs.admin import labels
-from apps.jobs.admin.counts import MOST_COUNTED, counts_of
 from apps.jobs.admin.serving import live_workers, serves
 from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
+from apps.jobs.services.counts import MOST_COUNTED, counts_of
 
 BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
 MOST_SERVING = 20

@@ -24,7 +24,6 @@ from apps.common.admin.theme import TextWidget, label
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
-from apps.jobs.admin.counts import MOST_COUNTED, Counts, counts_of
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
 from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
 from apps.jobs.admin.job_type_page import state_panel
@@ -33,6 +32,7 @@ from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
+from apps.jobs.services.counts import MOST_COUNTED, Counts, counts_of
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 

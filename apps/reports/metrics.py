@@ -1,0 +1,177 @@
+"""`/metrics`: how the platform stands, for Prometheus, read from the database at each scrape.
+
+So the figures are right whichever process answers. Every statement is bounded: what it reads
+depends on the number of types, workers and sweeps, and never on how many jobs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.http import HttpResponse
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from rest_framework.request import Request
+
+from apps.access.bindings import executors_of, job_types_of
+from apps.common import clock
+from apps.common.errors import Forbidden
+from apps.common.leases import turns
+from apps.common.views import ApiView
+from apps.dispatch.services.in_flight import in_flight
+from apps.jobs.models import JobType, TypeState, Worker
+from apps.jobs.rules import breaker
+from apps.jobs.services import counts, register
+
+MOST_COUNTED = 10_000
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BREAKER_STATES = (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN)
+_UP_TO = f"counted up to {MOST_COUNTED}, which means at least so many"
+
+
+class PlatformCollector(Collector):
+    """The gauges; `periods` says how many seconds lie between two turns of each sweep."""
+
+    def __init__(self, periods: Mapping[str, float]) -> None:
+        self._periods = periods
+
+    def collect(self) -> Iterator[Metric]:
+        now = clock.now()
+        yield from _types(now)
+        yield from _dispatches(now)
+        yield from _workers(now)
+        yield from self._sweeps(now)
+
+    def _sweeps(self, now: datetime) -> Iterator[Metric]:
+        found = turns(self._periods, now)
+        yield _gauge(
+            "sweep_overdue_seconds",
+            "By how much a sweep is late; a sweep that has never begun is absent",
+            {turn.name: _seconds(turn.overdue) for turn in found if turn.overdue is not None},
+            "sweep",
+        )
+        yield _gauge(
+            "sweep_duration_seconds",
+            "How long the last turn of a sweep took",
+            {turn.name: turn.duration_ms / 1000 for turn in found if turn.duration_ms is not None},
+            "sweep",
+        )
+
+
+def _types(now: datetime) -> Iterator[Metric]:
+    policies = {row.name: row.policy for row in JobType.objects.order_by("name")}
+    names = list(policies)
+    jobs = GaugeMetricFamily(
+        "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]
+    )
+    for name, found in counts.counts_of(names, MOST_COUNTED).items():
+        jobs.add_metric([name, "ready"], found.ready)
+        jobs.add_metric([name, "scheduled"], found.scheduled)
+        jobs.add_metric([name, "running"], found.running)
+    yield jobs
+    due = counts.oldest_due(names)
+    yield _gauge(
+        "jobs_oldest_due_seconds",
+        "How long the longest-waiting of the first 1000 ready jobs in line has been due",
+        {name: _age(due.get(name), now) for name in names},
+        "type",
+    )
+    yield _single(
+        "jobs_promotion_lag_seconds",
+        "How long a scheduled job has been due without being made ready",
+        _age(counts.next_scheduled(), now),
+    )
+    yield _gauge(
+        "job_type_paused",
+        "1 while operators have paused the type",
+        {name: float(policy.is_paused(now)) for name, policy in policies.items()},
+        "type",
+    )
+    states = {row.type: row.breaker_state for row in TypeState.objects.all()}
+    breakers = GaugeMetricFamily(
+        "taskplatform_job_type_breaker",
+        "1 for the state that the breaker of the type is in; types with a breaker only",
+        labels=["type", "state"],
+    )
+    for name, policy in policies.items():
+        if policy.breaker.enabled:
+            state = states.get(name, breaker.BreakerState())
+            present = breaker.at(policy.breaker, state, now).state
+            for each in _BREAKER_STATES:
+                breakers.add_metric([name, each], float(each == present))
+    yield breakers
+
+
+def _dispatches(now: datetime) -> Iterator[Metric]:
+    handed = in_flight(MOST_COUNTED)
+    yield _single("dispatches_open", f"Dispatches in hand, {_UP_TO}", handed.open)
+    yield _single(
+        "dispatches_overdue_seconds",
+        "How long the earliest deadline of an open dispatch has passed",
+        _age(handed.deadline_at, now),
+    )
+
+
+def _workers(now: datetime) -> Iterator[Metric]:
+    alive = register.alive(now)
+    workers = GaugeMetricFamily(
+        "taskplatform_workers", "Workers whose heartbeat is fresh", labels=["kind", "state"]
+    )
+    for kind in Worker.Kind.values:
+        for state in (Worker.State.ACTIVE, Worker.State.DRAINING):
+            fitting = [each for each in alive if (each.kind, each.state) == (kind, state)]
+            workers.add_metric([kind, state.value], len(fitting))
+    yield workers
+    inside = [each for each in alive if each.kind == Worker.Kind.CELERY]
+    yield _single(
+        "worker_places",
+        "Drains that the live in-house workers can run at once",
+        sum(each.capacity for each in inside),
+    )
+
+
+def _gauge(name: str, text: str, values: Mapping[str, float], label: str) -> Metric:
+    family = GaugeMetricFamily(f"taskplatform_{name}", text, labels=[label])
+    for value_of, value in values.items():
+        family.add_metric([value_of], value)
+    return family
+
+
+def _single(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"taskplatform_{name}", text, value=value)
+
+
+def _seconds(span: timedelta) -> float:
+    return span.total_seconds()
+
+
+def _age(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else max(0.0, _seconds(now - since))
+
+
+class MetricsView(ApiView):
+    """The figures in Prometheus' text format, for keys with the scope `read` and no binding.
+
+    A platform that serves its own machine only shows them to whoever reaches it.
+    """
+
+    scopes = {"GET": "read"}
+    # It speaks no JSON, so it is no part of OpenAPI.
+    schema = None
+    periods: Callable[[], Mapping[str, float]] = dict
+
+    def check_permissions(self, request: Request) -> None:
+        if not (settings.EMBEDDED and request.auth is None):
+            super().check_permissions(request)
+
+    def get(self, request: Request) -> HttpResponse:
+        bound = request.auth is not None and (executors_of(request), job_types_of(request))
+        if bound and bound != (None, None):
+            raise Forbidden(
+                "The metrics tell of the whole platform; use a key that is bound to nothing."
+            )
+        text = generate_latest(PlatformCollector(self.periods()))
+        return HttpResponse(text, content_type=CONTENT_TYPE)

@@ -1,0 +1,269 @@
+"""`/metrics`: who may read it, what it says, and that it reads no more of a table than it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from prometheus_client.parser import text_string_to_metric_families
+
+from apps.common import clock
+from apps.common.leases import sweep_lease
+from apps.dispatch.services import pull
+from apps.jobs.models import Job, JobType, TypeState, Worker
+from apps.jobs.rules import breaker
+from apps.jobs.services import counts, register
+from apps.reports import metrics
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.jobs import job_type, jobs, take
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def embedded(settings: Any) -> None:
+    settings.EMBEDDED = True
+
+
+def samples(client: Client) -> dict[str, float]:
+    """Each sample as `name{label=value,…}` without the prefix."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/plain; version=")
+    return {
+        name_of(sample).removeprefix("taskplatform_"): sample.value
+        for family in text_string_to_metric_families(answer.content.decode())
+        for sample in family.samples
+    }
+
+
+def name_of(sample: Any) -> str:
+    labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+    return f"{sample.name}{{{labels}}}" if labels else str(sample.name)
+
+
+# --- who may read it ----------------------------------------------------------------------------
+def test_whoever_serves_others_asks_for_a_key_that_may_read(
+    client: Client, make_key: Callable[..., str], settings: Any
+) -> None:
+    settings.EMBEDDED = False
+
+    def status(key: str | None) -> int:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        return client.get("/metrics", headers=headers).status_code
+
+    assert client.get("/metrics")["WWW-Authenticate"] == "Bearer"
+    assert status(None) == 401
+    assert status("nobody.nothing") == 401
+    assert status(make_key(scopes=["pull", "submit", "operate"])) == 403
+    assert status(make_key(scopes=["read"], job_types=["mail"])) == 403
+    factories.user("uid_alice")
+    assert status(make_key(scopes=["read"], executors=["uid_alice"])) == 403
+    assert status(make_key(scopes=["read"])) == 200
+
+
+def test_wrong_key_is_refused_where_none_is_needed(client: Client) -> None:
+    assert client.get("/metrics", headers={"Authorization": "Bearer a.b"}).status_code == 401
+
+
+def test_metrics_are_only_read_and_take_no_parameters(client: Client) -> None:
+    assert client.post("/metrics").status_code == 405
+    assert client.get("/metrics?x=1").status_code == 400
+    assert client.head("/metrics").status_code == 200
+
+
+# --- what it says -------------------------------------------------------------------------------
+def test_empty_platform_has_its_figures(client: Client) -> None:
+    said = samples(client)
+    assert said["dispatches_open"] == 0
+    assert said["workers{kind=celery,state=active}"] == 0
+    assert not [name for name in said if name.startswith(("jobs{", "sweep_overdue"))]
+
+
+def test_jobs_are_counted_by_type_and_status(client: Client, frozen_clock: FrozenClock) -> None:
+    job_type()
+    job_type("idle")
+    jobs(5)
+    take(2)
+    jobs(3, run_at=clock.now() + timedelta(hours=1))
+
+    said = samples(client)
+
+    assert said["jobs{status=ready,type=mail}"] == 3
+    assert said["jobs{status=running,type=mail}"] == 2
+    assert said["jobs{status=scheduled,type=mail}"] == 3
+    assert said["jobs{status=ready,type=idle}"] == 0
+
+
+def test_oldest_due_is_the_one_that_waits_longest_whatever_stands_before_it(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    job_type("idle")
+    jobs(1, run_at=clock.now() - timedelta(seconds=30))
+    jobs(1, run_at=clock.now() - timedelta(seconds=90), priority=-100)
+    jobs(1, run_at=clock.now() - timedelta(seconds=120), affinity_host="host-x")
+
+    said = samples(client)
+
+    assert said["jobs_oldest_due_seconds{type=mail}"] == 120
+    assert said["jobs_oldest_due_seconds{type=idle}"] == 0
+
+
+def test_scheduled_job_whose_time_has_passed_is_promotion_lag(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    jobs(1, run_at=clock.now() + timedelta(seconds=5))
+    assert samples(client)["jobs_promotion_lag_seconds"] == 0
+
+    frozen_clock.advance(seconds=12)
+
+    assert samples(client)["jobs_promotion_lag_seconds"] == 7
+
+
+def test_counts_end_at_their_limit(
+    client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "MOST_COUNTED", 4)
+    job_type()
+    jobs(6)
+    jobs(6, run_at=clock.now() + timedelta(hours=1))
+
+    said = samples(client)
+
+    assert said["jobs{status=ready,type=mail}"] == 4
+    assert said["jobs{status=scheduled,type=mail}"] == 4
+
+
+def test_pauses_and_breakers_are_told(client: Client, frozen_clock: FrozenClock) -> None:
+    job_type(paused=True)
+    job_type("web", breaker_enabled=True, breaker_open_seconds=30)
+    TypeState.objects.create(type="web", breaker=breaker.OPEN, breaker_since=clock.now())
+
+    said = samples(client)
+    assert said["job_type_paused{type=mail}"] == 1
+    assert said["job_type_paused{type=web}"] == 0
+    assert said["job_type_breaker{state=open,type=web}"] == 1
+    assert said["job_type_breaker{state=closed,type=web}"] == 0
+    assert "job_type_breaker{state=open,type=mail}" not in said
+
+    frozen_clock.advance(seconds=30)
+    assert samples(client)["job_type_breaker{state=half_open,type=web}"] == 1
+
+
+def test_workers_that_live_are_counted_with_their_places(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    for name in ("w1", "w2", "w3"):
+        register.register(name=name, host="h1", capacity=4)
+    register.register(name="w4", host="h2", kind=Worker.Kind.HTTP, capacity=9)
+    register.beat(name="w2", drains={}, running=0, stopping=True)
+    Worker.objects.filter(name="w3").update(last_heartbeat_at=clock.now() - timedelta(minutes=1))
+
+    said = samples(client)
+
+    assert said["workers{kind=celery,state=active}"] == 1
+    assert said["workers{kind=celery,state=draining}"] == 1
+    assert said["workers{kind=http,state=active}"] == 1
+    assert said["worker_places"] == 8
+
+
+def test_open_dispatches_and_the_earliest_deadline_that_passed(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    group = factories.group(members=["uid_alice", "uid_bob"])
+    factories.once_task(group, mode="multi", dispatch_times=2, lease_seconds=60)
+    for uid in ("uid_alice", "uid_bob"):
+        pull.answer_pull(uid)
+        frozen_clock.advance(seconds=10)
+    said = samples(client)
+    assert (said["dispatches_open"], said["dispatches_overdue_seconds"]) == (2, 0)
+
+    frozen_clock.advance(seconds=45)
+
+    assert samples(client)["dispatches_overdue_seconds"] == 5
+
+
+def test_sweeps_tell_how_late_they_are_and_how_long_they_took(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    with sweep_lease("jobs.reorder", at_most=timedelta(seconds=30)):
+        frozen_clock.advance(seconds=2.5)
+    with sweep_lease("audit", at_most=timedelta(seconds=30)):
+        pass
+    frozen_clock.advance(seconds=17)
+
+    said = samples(client)
+
+    assert said["sweep_overdue_seconds{sweep=jobs.reorder}"] == 7
+    assert said["sweep_duration_seconds{sweep=jobs.reorder}"] == 2.5
+    assert "sweep_overdue_seconds{sweep=audit}" not in said
+
+
+# --- what it costs ------------------------------------------------------------------------------
+def test_scrape_takes_as_many_statements_with_a_hundred_types(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    with CaptureQueriesContext(connection) as few:
+        samples(client)
+    now = clock.now()
+    JobType.objects.bulk_create(
+        [JobType(name=f"type-{n}", created_at=now, updated_at=now) for n in range(100)]
+    )
+    with CaptureQueriesContext(connection) as many:
+        samples(client)
+
+    assert len(many) == len(few) <= 12
+
+
+def test_more_types_than_one_statement_takes_are_all_counted() -> None:
+    now = clock.now()
+    names = [f"type-{n}" for n in range(320)]
+    JobType.objects.bulk_create([JobType(name=n, created_at=now, updated_at=now) for n in names])
+    jobs(2, "type-0")
+    jobs(1, "type-319")
+
+    found = counts.counts_of(names)
+    due = counts.oldest_due(names)
+
+    assert len(found) == 320
+    assert (found["type-0"].ready, found["type-319"].ready) == (2, 1)
+    assert set(due) == {"type-0", "type-319"}
+
+
+def test_no_statement_reads_finished_jobs(client: Client, frozen_clock: FrozenClock) -> None:
+    """S4.12: history never slows what is asked every few seconds."""
+    job_type()
+    jobs(3)
+    jobs(400, status="succeeded", finished_at=clock.now())
+    with CaptureQueriesContext(connection) as queries:
+        samples(client)
+    asked = [q["sql"] for q in queries if Job._meta.db_table + '"' in q["sql"].replace("`", '"')]
+    assert len(asked) >= 4
+
+    for sql in asked:
+        with connection.cursor() as cursor:
+            if connection.vendor == "sqlite":
+                cursor.execute("EXPLAIN QUERY PLAN " + sql.replace("%", "%%"))
+                steps = [str(row[-1]) for row in cursor.fetchall()]
+                on_jobs = [step for step in steps if "jobs_job" in step]
+                assert on_jobs, steps
+                own = ("job_claim_ready", "job_due_scheduled", "job_lease_running")
+                assert all(any(index in step for index in own) for step in on_jobs), steps
+                assert not [step for step in steps if "ORDER BY" in step], steps
+            else:
+                cursor.execute("EXPLAIN " + sql.replace("%", "%%"))
+                columns = [column[0] for column in cursor.description]
+                for row in cursor.fetchall():
+                    step = dict(zip(columns, row, strict=True))
+                    if step["table"] == "jobs_job":
+                        assert step["key"] in {"job_claim", "job_due"}, step
+                        assert "filesort" not in str(step["Extra"]), step
