@@ -33,6 +33,8 @@ _VIEWER = [
     "jobs.view_typestate",
     "jobs.view_uniqueslot",
     "jobs.view_worker",
+    "reports.view_rollup",
+    "reports.view_stretch",
 ]
 _OPERATOR = [
     *_VIEWER,

@@ -116,6 +116,7 @@ INSTALLED_APPS = [
     "apps.access",
     "apps.dispatch",
     "apps.jobs",
+    "apps.reports",
     *EXTRA_APPS,
 ]
 MIDDLEWARE = [

@@ -1,0 +1,90 @@
+"""Levels of stored stretches, and how a period is put together from them.
+
+Instants are UTC epoch seconds. A stretch of a level starts at a multiple of its seconds. Quarters
+of an hour are there because the hours of some time zones begin at :15, :30 or :45 UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+MINUTE, QUARTER, HOUR, DAY = 60, 900, 3600, 86_400
+LEVELS = (MINUTE, QUARTER, HOUR, DAY)
+# What a stretch of a level is summed from; a minute from the journal.
+PART = {QUARTER: MINUTE, HOUR: QUARTER, DAY: HOUR}
+WHOLE = {part: whole for whole, part in PART.items()}
+
+Range: TypeAlias = tuple[int, int]
+
+
+class Run(NamedTuple):
+    """Neighbouring stretches of one level: [start, end)."""
+
+    level: int
+    start: int
+    end: int
+
+
+def floor(instant: int, level: int) -> int:
+    """The start of the stretch of the level in which the instant lies."""
+    return instant - instant % level
+
+
+def hull(ranges: Iterable[Range], level: int) -> Range | None:
+    """From the first to the last whole stretch of the level inside any of the ranges."""
+    inside = [whole for each in ranges if (whole := _whole(each, level))]
+    if not inside:
+        return None
+    return min(start for start, _ in inside), max(end for _, end in inside)
+
+
+def take(
+    ranges: Iterable[Range], level: int, stored: Container[int]
+) -> tuple[list[Run], list[Range]]:
+    """What stored stretches of the level (their starts) cover of the ranges, and what is left.
+
+    The ranges are ascending and apart; runs go on across their edges, stretches never do.
+    """
+    runs: list[Run] = []
+    left: list[Range] = []
+    for each in ranges:
+        whole = _whole(each, level)
+        if whole is None:
+            left.append(each)
+            continue
+        at = each[0]
+        for start in range(*whole, level):
+            if start not in stored:
+                continue
+            if at < start:
+                left.append((at, start))
+            if runs and runs[-1].end == start:
+                runs[-1] = runs[-1]._replace(end=start + level)
+            else:
+                runs.append(Run(level, start, start + level))
+            at = start + level
+        if at < each[1]:
+            left.append((at, each[1]))
+    return runs, left
+
+
+def before(runs: Iterable[Run], end: int) -> list[Run]:
+    """The runs as far as they lie before an instant, which is a boundary of their stretches."""
+    return [run._replace(end=min(run.end, end)) for run in runs if run.start < end]
+
+
+def snapped(instant: int, kept_from: Mapping[int, int]) -> int:
+    """The boundary nearest before the instant at which periods can be divided.
+
+    `kept_from` tells since when stretches of each level are kept: long ago only the coarse ones.
+    """
+    for level in LEVELS:
+        if level in kept_from and kept_from[level] <= instant:
+            return floor(instant, level)
+    return floor(instant, MINUTE)
+
+
+def _whole(within: Range, level: int) -> Range | None:
+    start, end = -(-within[0] // level) * level, floor(within[1], level)
+    return (start, end) if start < end else None

@@ -1,0 +1,328 @@
+"""Reading the totals: what ended in a period, put together from the coarsest stored stretches.
+
+    summarise("job", "type", Period(start, end, zone))
+
+The time of an entry is the instant in which its id was made, which is within milliseconds of its
+`at`: so every stretch of time is a range of the journal's primary key. Periods are cut at full
+minutes and, long ago, where only coarser stretches are kept, at full quarters, hours or days (UTC).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from apps.common.db import fetch, marks, table, union_all
+from apps.common.errors import Invalid
+from apps.reports.models import Rollup
+from apps.reports.rules import cover, slots
+from apps.reports.rules.cover import Run
+from apps.reports.rules.histogram import Histogram, percentile
+from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
+from apps.reports.rules.tally import ALL, DIMENSIONS, EXECUTOR, TYPE, Tally
+from apps.reports.services.stretches import (
+    beginning,
+    cover_by_stored,
+    instant_of,
+    kept_from,
+    second_of,
+)
+
+LONGEST = timedelta(days=400)
+HOUR, DAY, TASK = "hour", "day", "task"
+TIMES = (HOUR, DAY)
+# What an API key or an operator may be limited to.
+LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE}
+# How far (s) the edges of local hours and days may be moved where only coarser stretches are kept.
+_TIMES = {HOUR: slots.hours, DAY: slots.days}
+_MOVED = {HOUR: 0, DAY: cover.HOUR - 1}
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """[start, end), both aware; `zone` decides where hours and days begin."""
+
+    start: datetime
+    end: datetime
+    zone: ZoneInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Milliseconds, 2 % off at most; None of nothing."""
+
+    p50: int | None
+    p95: int | None
+    p99: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What ended in a group (rules.outcomes tells what counts as what).
+
+    Of jobs `total` is the sum of the other counts; of dispatches `retried` comes beside it. `start`
+    is that of an hour or day, else None. `wait` and `run` are those of all ends that have them.
+    """
+
+    group: str
+    start: datetime | None
+    total: int
+    succeeded: int
+    failed: int
+    retried: int
+    timed_out: int
+    expired: int
+    released: int
+    cancelled: int
+    stage_done: int
+    wait: Percentiles
+    run: Percentiles
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of 1 that succeeded of what ended by itself; None when nothing did."""
+        return success_rate(
+            succeeded=self.succeeded,
+            failed=self.failed,
+            timed_out=self.timed_out,
+            expired=self.expired,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Rows in order of time, or the greatest total first; `total` is of the whole period.
+
+    The figures are those of [start, as_of): the period cut as kept stretches allow, and ended where
+    the first minute is not added up yet.
+    """
+
+    rows: tuple[Figures, ...]
+    total: Figures
+    start: datetime
+    as_of: datetime
+
+
+class _Part(NamedTuple):
+    """An hour, a day or the whole period, cut as kept stretches allow; epoch seconds."""
+
+    label: str
+    start: int
+    end: int
+
+
+class _Chosen(NamedTuple):
+    """Which totals are read: those of one dimension, of these values unless None."""
+
+    dimension: str
+    values: tuple[str, ...] | None = None
+
+
+def summarise(
+    source: str,
+    by: str,
+    period: Period,
+    *,
+    only: tuple[str, str] | None = None,
+    within: Collection[str] | None = None,
+) -> Summary:
+    """The figures of `dispatch` or `job` by type, task, executor, host, worker, hour or day.
+
+    `only` = ("type", "mail") narrows hours or days, and their total, to one value of a dimension.
+    `within` limits everything to some executors (dispatch) or types (job). What ended without a
+    value, as waiting jobs do without a host, is in the total only. Invalid names what cannot be.
+    """
+    chosen = _chosen(source, by, only, within)
+    _check_period(period)
+    kept = kept_from()
+    parts = _parts(by, period, kept)
+    start, end = parts[0].start, parts[-1].end
+    first = beginning(kept)
+    runs: list[Run] = []
+    if first is None:
+        end = start
+    else:
+        ranges = [(max(part.start, first), part.end) for part in parts]
+        runs, left = cover_by_stored([each for each in ranges if each[0] < each[1]])
+        if left:
+            end = max(start, left[0][0])
+            runs = cover.before(runs, end)
+    if by in TIMES:
+        total, tallies = _through_time(source, chosen, runs, parts)
+        rows = [
+            _figures(part.label, tally, instant_of(part.start))
+            for part, tally in zip(parts, tallies, strict=True)
+            if part.start < end
+        ]
+    else:
+        total, groups = _by_value(source, chosen, runs, has_limit=within is not None)
+        rows = [_figures(value, tally) for value, tally in groups.items()]
+        rows.sort(key=lambda row: (-row.total, row.group))
+    return Summary(tuple(rows), _figures("", total), instant_of(start), instant_of(end))
+
+
+# --- what is asked for --------------------------------------------------------------------------
+def groupings(source: str) -> tuple[str, ...]:
+    """By what the figures of a source can be told apart, as `by` names it."""
+    names = (TASK if source == DISPATCH and name == TYPE else name for name in DIMENSIONS[source])
+    return (*(name for name in names if name != ALL), *TIMES)
+
+
+def _chosen(
+    source: str, by: str, only: tuple[str, str] | None, within: Collection[str] | None
+) -> _Chosen:
+    if source not in SOURCES:
+        raise Invalid.field("source", f"{source!r:.60} is no source; write job or dispatch.")
+    known = groupings(source)
+    limit = None if within is None else LIMITED[source]
+    if by not in TIMES:
+        dimension = _dimension(source, by, "by", known)
+        if only is not None:
+            raise Invalid.field("only", "Only hours and days can be narrowed to one value.")
+        if limit not in (None, dimension):
+            raise _beyond_limit("by", limit or "")
+        return _Chosen(dimension, None if within is None else tuple(sorted(within)))
+    if only is None:
+        return _Chosen(ALL) if within is None else _Chosen(limit or "", tuple(sorted(within)))
+    dimension = _dimension(source, only[0], "only", known[: -len(TIMES)])
+    if limit not in (None, dimension):
+        raise _beyond_limit("only", limit or "")
+    return _Chosen(dimension, (only[1],) if within is None or only[1] in within else ())
+
+
+def _dimension(source: str, name: str, field: str, known: Sequence[str]) -> str:
+    """`type` and `task` are one: what is run."""
+    dimension = TYPE if name == TASK else name
+    if dimension not in DIMENSIONS[source] or dimension == ALL:
+        raise Invalid.field(
+            field,
+            f"The figures of {source} are not kept by {name!r:.60}; use one of: "
+            f"{', '.join(known)}.",
+        )
+    return dimension
+
+
+def _beyond_limit(field: str, limit: str) -> Invalid:
+    return Invalid.field(
+        field,
+        f"Who is limited to some of all {limit}s sees figures by {limit}, hour and day only.",
+    )
+
+
+def _check_period(period: Period) -> None:
+    if period.start >= period.end:
+        raise Invalid.field("to", "The period ends before it begins; choose a later `to`.")
+    if period.end - period.start > LONGEST:
+        raise Invalid.field(
+            "to", f"The period is longer than {LONGEST.days} days; choose a later `from`."
+        )
+
+
+def _parts(by: str, period: Period, kept: dict[int, int]) -> list[_Part]:
+    """The period, or its hours or days, cut where stored stretches can be divided."""
+    make = _TIMES.get(by)
+    whole = [slots.Slot("", period.start, period.end)]
+    cut = whole if make is None else list(make(period.start, period.end, period.zone))
+    edges = [second_of(slot.start) for slot in cut] + [second_of(cut[-1].end)]
+    moved = [cover.snapped(edge, kept) for edge in edges]
+    for edge, to in zip(edges[1:-1], moved[1:-1], strict=True):
+        if edge - to > _MOVED[by]:
+            since = instant_of(max(kept.values())).isoformat(timespec="minutes")
+            raise Invalid.field(
+                "by",
+                f"Around {instant_of(edge):%Y-%m-%d} figures are no longer kept as finely as by "
+                f"{by} in {period.zone.key}; start later (since {since} all are), or choose a "
+                "coarser grouping or another time zone.",
+            )
+    return [
+        _Part(slot.label, start, end)
+        for slot, start, end in zip(cut, moved, moved[1:], strict=False)
+    ]
+
+
+# --- reading ------------------------------------------------------------------------------------
+def _through_time(
+    source: str, chosen: _Chosen, runs: Sequence[Run], parts: Sequence[_Part]
+) -> tuple[Tally, list[Tally]]:
+    """The total, and the tally of each part."""
+    tallies = [Tally() for _ in parts]
+    starts = [part.start for part in parts]
+    for start, _, _, counts, wait, run in _rows(source, (chosen.dimension,), chosen.values, runs):
+        tallies[bisect_right(starts, start) - 1].add(counts, wait, run)
+    total = Tally()
+    for tally in tallies:
+        total.merge(tally)
+    return total, tallies
+
+
+def _by_value(
+    source: str, chosen: _Chosen, runs: Sequence[Run], *, has_limit: bool
+) -> tuple[Tally, dict[str, Tally]]:
+    """The total, and the tally of each value."""
+    total, groups = Tally(), dict[str, Tally]()
+    # Within a limit, the total is that of what can be seen.
+    dimensions = (chosen.dimension,) if has_limit else (ALL, chosen.dimension)
+    for _, dimension, value, counts, wait, run in _rows(source, dimensions, chosen.values, runs):
+        if dimension == ALL:
+            total.add(counts, wait, run)
+        else:
+            groups.setdefault(value, Tally()).add(counts, wait, run)
+    if has_limit:
+        for tally in groups.values():
+            total.merge(tally)
+    return total, groups
+
+
+_Row = tuple[int, str, str, tuple[int, ...], bytes, bytes]
+
+
+def _rows(
+    source: str,
+    dimensions: tuple[str, ...],
+    values: tuple[str, ...] | None,
+    runs: Sequence[Run],
+) -> Iterator[_Row]:
+    """The rows of totals in the runs: start, dimension, value, counts, wait, run.
+
+    No entry of the journal is in two of them, whatever is added up anew meanwhile.
+    """
+    if values == ():
+        return
+    condition = f"source = %s AND dimension IN ({marks(len(dimensions))})"
+    parameters = [source, *dimensions]
+    if values is not None:
+        condition += f" AND value IN ({marks(len(values))})"
+        parameters += values
+    select = (
+        f"SELECT start, dimension, value, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)} "  # noqa: S608
+        f"WHERE level = %s AND start >= %s AND start < %s AND {condition}"
+    )
+    for first in range(0, len(runs), _AT_ONCE):
+        some = runs[first : first + _AT_ONCE]
+        given = [each for run in some for each in (*run, *parameters)]
+        for start, dimension, value, *counts, wait, run in fetch(
+            union_all([select] * len(some)), given
+        ):
+            yield start, dimension, value, tuple(counts), wait, run
+
+
+# --- telling ------------------------------------------------------------------------------------
+def _figures(group: str, tally: Tally, start: datetime | None = None) -> Figures:
+    return Figures(
+        group=group,
+        start=start,
+        **dict(zip(COUNTS, tally.counts, strict=True)),
+        wait=_percentiles(tally.wait),
+        run=_percentiles(tally.run),
+    )
+
+
+def _percentiles(histogram: Histogram) -> Percentiles:
+    return Percentiles(
+        percentile(histogram, 0.5), percentile(histogram, 0.95), percentile(histogram, 0.99)
+    )

@@ -1,0 +1,132 @@
+"""What can be asked for, and what is told of totals as they are stored."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from apps.common.errors import Invalid
+from apps.reports.models import Rollup, Stretch
+from apps.reports.rules.histogram import pack
+from apps.reports.services.summary import Percentiles, Period, groupings, summarise
+
+pytestmark = pytest.mark.django_db
+UTC_ZONE = ZoneInfo("UTC")
+START = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def period(**length: float) -> Period:
+    return Period(START, START + timedelta(**length), UTC_ZONE)
+
+
+def store(level: int, start: datetime, *rows: tuple[str, str, int]) -> None:
+    """Totals of jobs as (dimension, value, succeeded) in one stretch."""
+    second = int(start.timestamp())
+    Stretch.objects.create(level=level, start=second, entries=len(rows))
+    counts = dict.fromkeys(
+        ("failed", "retried", "timed_out", "expired", "released", "cancelled", "stage_done"), 0
+    )
+    for dimension, value, succeeded in rows:
+        Rollup.objects.create(
+            level=level,
+            source="job",
+            dimension=dimension,
+            start=second,
+            value=value,
+            total=succeeded,
+            succeeded=succeeded,
+            wait=pack({0: succeeded}),
+            run=pack({1: succeeded}),
+            **counts,
+        )
+
+
+def test_nothing_is_told_before_anything_is_added_up() -> None:
+    found = summarise("job", "type", period(days=1))
+    assert (found.rows, found.total.total, found.as_of) == ((), 0, START)
+    assert found.total.success_rate is None
+    assert found.total.run == Percentiles(None, None, None)
+
+
+def test_groups_are_added_over_levels() -> None:
+    store(86_400, START, ("all", "", 5), ("type", "mail", 3), ("type", "sms", 2))
+    store(3600, START + timedelta(days=1), ("all", "", 4), ("type", "sms", 4))
+    found = summarise("job", "type", period(hours=25))
+    assert [(row.group, row.total, row.succeeded) for row in found.rows] == [
+        ("sms", 6, 6),
+        ("mail", 3, 3),
+    ]
+    assert (found.total.total, found.total.success_rate) == (9, 1.0)
+    assert found.total.run == Percentiles(1, 1, 1)
+    assert found.as_of == START + timedelta(hours=25)
+
+
+def test_figures_end_at_the_first_minute_that_is_not_added_up() -> None:
+    store(3600, START, ("all", "", 5))
+    store(3600, START + timedelta(hours=2), ("all", "", 7))
+    found = summarise("job", "hour", period(hours=3))
+    assert (found.total.total, found.as_of) == (5, START + timedelta(hours=1))
+    assert [row.group for row in found.rows] == ["2026-03-02T00:00+00:00"]
+
+
+def test_hours_can_be_narrowed_to_one_value() -> None:
+    store(3600, START, ("all", "", 5), ("type", "mail", 3), ("host", "mail", 2))
+    found = summarise("job", "hour", period(hours=1), only=("type", "mail"))
+    assert [row.total for row in found.rows] == [3]
+
+
+def test_limit_shows_some_types_and_their_total() -> None:
+    store(3600, START, ("all", "", 5), ("type", "mail", 3), ("type", "sms", 2))
+    by_type = summarise("job", "type", period(hours=1), within=["sms", "fax"])
+    assert [(row.group, row.total) for row in by_type.rows] == [("sms", 2)]
+    assert by_type.total.total == 2
+    assert summarise("job", "day", period(hours=1), within=["mail"]).total.total == 3
+    assert summarise("job", "day", period(hours=1), within=[]).total.total == 0
+    other = summarise("job", "day", period(hours=1), only=("type", "mail"), within=["sms"])
+    assert other.total.total == 0
+
+
+def test_limit_hides_what_is_not_told_apart_by_it() -> None:
+    with pytest.raises(Invalid, match="by type, hour and day only"):
+        summarise("job", "host", period(hours=1), within=["mail"])
+    with pytest.raises(Invalid, match="by executor, hour and day only"):
+        summarise("dispatch", "hour", period(hours=1), only=("task", "once:1"), within=["uid_a"])
+
+
+@pytest.mark.parametrize(
+    ("source", "by", "hint"),
+    [
+        ("plan", "type", "write job or dispatch"),
+        ("job", "executor", "type, host, worker"),
+        ("dispatch", "host", "task, executor"),
+        ("job", "all", "type, host, worker"),
+        ("job", "month", "hour, day"),
+    ],
+)
+def test_unknown_words_are_refused_with_those_known(source: str, by: str, hint: str) -> None:
+    with pytest.raises(Invalid, match=hint):
+        summarise(source, by, period(hours=1))
+
+
+def test_type_and_task_are_one() -> None:
+    assert summarise("dispatch", "task", period(hours=1)).rows == ()
+    assert summarise("dispatch", "type", period(hours=1)).rows == ()
+    assert groupings("dispatch") == ("task", "executor", "hour", "day")
+
+
+def test_periods_have_bounds() -> None:
+    with pytest.raises(Invalid, match="ends before it begins"):
+        summarise("job", "type", Period(START, START, UTC_ZONE))
+    with pytest.raises(Invalid, match="longer than 400 days"):
+        summarise("job", "type", period(days=400, seconds=1))
+    summarise("job", "type", period(days=400))
+
+
+def test_hours_cannot_be_told_where_only_days_are_kept() -> None:
+    store(86_400, START, ("all", "", 5))
+    store(3600, START + timedelta(days=1), ("all", "", 1))
+    with pytest.raises(Invalid, match="no longer kept as finely as by hour"):
+        summarise("job", "hour", period(days=2))
+    assert summarise("job", "day", period(days=1)).total.total == 5

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.reports.rules.cover import (
+    DAY,
+    HOUR,
+    LEVELS,
+    MINUTE,
+    QUARTER,
+    Run,
+    before,
+    hull,
+    snapped,
+    take,
+)
+
+START = 20_000 * DAY
+
+
+def every(level: int, start: int = START, days: int = 3) -> set[int]:
+    return set(range(start, start + days * DAY, level))
+
+
+ALL = {level: every(level) for level in LEVELS}
+
+
+def cover(
+    ranges: list[tuple[int, int]], stored: dict[int, set[int]]
+) -> tuple[list[Run], list[tuple[int, int]]]:
+    runs: list[Run] = []
+    for level in reversed(LEVELS):
+        taken, ranges = take(ranges, level, stored[level])
+        runs += taken
+    return sorted(runs, key=lambda run: run.start), ranges
+
+
+def test_day_is_one_stretch() -> None:
+    assert cover([(START, START + DAY)], ALL) == ([Run(DAY, START, START + DAY)], [])
+
+
+def test_edges_take_ever_finer_stretches() -> None:
+    period = (START - 0 + 10 * HOUR + 50 * MINUTE, START + 2 * DAY + HOUR + 16 * MINUTE)
+    runs, left = cover([period], ALL)
+    assert left == []
+    assert [run.level for run in runs] == [MINUTE, HOUR, DAY, HOUR, QUARTER, MINUTE]
+
+
+def test_local_days_of_a_zone_three_quarters_off_meet_at_quarters() -> None:
+    midnight = START + DAY - 5 * HOUR - 45 * MINUTE
+    runs, left = cover([(midnight - HOUR, midnight), (midnight, midnight + HOUR)], ALL)
+    assert (runs, left) == ([Run(QUARTER, midnight - HOUR, midnight + HOUR)], [])
+
+
+def test_what_is_not_stored_is_left() -> None:
+    stored = {**ALL, DAY: set(), HOUR: every(HOUR) - {START + HOUR}, QUARTER: set(), MINUTE: set()}
+    runs, left = cover([(START, START + 3 * HOUR)], stored)
+    assert left == [(START + HOUR, START + 2 * HOUR)]
+    assert [(run.start, run.end) for run in runs] == [
+        (START, START + HOUR),
+        (START + 2 * HOUR, START + 3 * HOUR),
+    ]
+
+
+@given(
+    st.lists(st.integers(0, 2 * DAY // MINUTE), min_size=2, max_size=6, unique=True),
+    st.sets(st.integers(0, 2 * 96 - 1), max_size=20),
+)
+def test_runs_and_what_is_left_are_the_ranges(minutes: list[int], missing: set[int]) -> None:
+    """No second twice, none forgotten: what a missing quarter takes with it, minutes replace."""
+    edges = [START + minute * MINUTE for minute in sorted(minutes)]
+    ranges = list(pairwise(edges))
+    holes = {START + quarter * QUARTER for quarter in missing}
+    stored = {
+        level: {s for s in ALL[level] if not any(s <= hole < s + level for hole in holes)}
+        if level != MINUTE
+        else {s for s in ALL[MINUTE] if (s // MINUTE) % 7}
+        for level in LEVELS
+    }
+    runs, left = cover(ranges, stored)
+    parts = sorted([(run.start, run.end) for run in runs] + left)
+    assert parts[0][0] == edges[0] and parts[-1][1] == edges[-1]
+    assert all(one[1] == two[0] for one, two in pairwise(parts))
+    for run in runs:
+        starts = range(run.start, run.end, run.level)
+        assert set(starts) <= stored[run.level]
+    assert not any(s in stored[MINUTE] for part in left for s in range(*part, MINUTE))
+
+
+def test_hull_spans_whole_stretches_only() -> None:
+    ranges = [(START + 1, START + HOUR - 1), (START + HOUR, START + 3 * HOUR + 5)]
+    assert hull(ranges, HOUR) == (START + HOUR, START + 3 * HOUR)
+    assert hull(ranges[:1], HOUR) is None
+
+
+def test_runs_are_cut_at_an_instant() -> None:
+    runs = [Run(MINUTE, START, START + 600), Run(QUARTER, START + 900, START + 1800)]
+    assert before(runs, START + 300) == [Run(MINUTE, START, START + 300)]
+
+
+def test_boundaries_are_as_fine_as_what_is_kept() -> None:
+    kept = {MINUTE: START + 2 * DAY, QUARTER: START + DAY, HOUR: START}
+    odd = 7 * MINUTE + 13
+    assert snapped(START + 2 * DAY + odd, kept) == START + 2 * DAY + 7 * MINUTE
+    assert snapped(START + DAY + HOUR - 1, kept) == START + DAY + 3 * QUARTER
+    assert snapped(START + HOUR + odd, kept) == START + HOUR
+    assert snapped(START - HOUR + odd, kept) == START - HOUR + 7 * MINUTE

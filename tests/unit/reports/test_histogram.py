@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.reports.rules.histogram import bucket_of, merge, pack, percentile, unpack, value_of
+
+durations = st.one_of(st.integers(0, 200), st.integers(0, 10**7), st.integers(0, 2**45))
+
+
+def histogram_of(values: list[int]) -> dict[int, int]:
+    return dict(Counter(map(bucket_of, values)))
+
+
+@given(durations)
+def test_bucket_stands_for_its_values_within_two_percent(ms: int) -> None:
+    assert abs(value_of(bucket_of(ms)) - ms) <= 0.02 * ms
+
+
+def test_short_times_are_exact() -> None:
+    assert [value_of(bucket_of(ms)) for ms in range(50)] == list(range(50))
+
+
+@pytest.mark.parametrize("ms", [-1, -86_400_000])
+def test_negative_times_count_as_none_at_all(ms: int) -> None:
+    assert value_of(bucket_of(ms)) == 0
+
+
+def test_no_time_is_too_long_for_its_bucket() -> None:
+    longest = {bucket_of(2**63 - 1): 1}
+    assert unpack(pack(longest)) == longest
+
+
+@given(st.lists(durations, min_size=1), st.sampled_from([0.01, 0.5, 0.95, 0.99, 1.0]))
+def test_percentile_is_that_of_the_values_within_two_percent(
+    values: list[int], share: float
+) -> None:
+    exact = sorted(values)[math.ceil(share * len(values)) - 1]
+    found = percentile(histogram_of(values), share)
+    assert found is not None
+    assert abs(found - exact) <= 0.02 * exact
+
+
+def test_percentile_of_nothing_is_none() -> None:
+    assert percentile({}, 0.5) is None
+
+
+@given(st.dictionaries(st.integers(0, 3000), st.integers(1, 2**63), max_size=40))
+def test_packing_loses_nothing(histogram: dict[int, int]) -> None:
+    assert unpack(pack(histogram)) == histogram
+
+
+def test_packing_is_the_same_in_whatever_order_it_was_counted() -> None:
+    assert pack({3: 1, 1: 2}) == pack({1: 2, 3: 1})
+
+
+def test_packing_takes_three_bytes_a_bucket_for_small_counts() -> None:
+    assert len(pack(dict.fromkeys(range(100), 200))) == 301
+    assert pack({}) == b""
+
+
+@given(st.lists(st.lists(durations), max_size=6))
+def test_merged_parts_are_the_whole(parts: list[list[int]]) -> None:
+    merged: dict[int, int] = {}
+    for part in parts:
+        merge(merged, pack(histogram_of(part)))
+    assert merged == histogram_of([each for part in parts for each in part])

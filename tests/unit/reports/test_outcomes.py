@@ -1,0 +1,109 @@
+"""What each entry of the journal counts as, as a table."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from apps.jobs.rules import outcome
+from apps.jobs.rules import transitions as t
+from apps.reports.rules.outcomes import COUNTS, DISPATCH_ENDS, ENDS, JOB_ENDS, success_rate
+
+ENDINGS = [
+    # (event, state before, state after, counts as)
+    ("succeeded", "running", "succeeded", "succeeded"),
+    ("failed", "running", "failed", "failed"),
+    ("failed", "running", "ready", "retried"),
+    ("failed", "running", "scheduled", "retried"),
+    ("failed", "running", "cancelled", "cancelled"),
+    ("timed_out", "running", "failed", "timed_out"),
+    ("timed_out", "running", "ready", "retried"),
+    ("timed_out", "running", "scheduled", "retried"),
+    ("timed_out", "running", "cancelled", "cancelled"),
+    ("lost", "running", "failed", "failed"),
+    ("lost", "running", "ready", "retried"),
+    ("lost", "running", "scheduled", "retried"),
+    ("lost", "running", "cancelled", "cancelled"),
+    ("stage_done", "running", "ready", "stage_done"),
+    ("stage_done", "running", "scheduled", "stage_done"),
+    ("stage_done", "running", "cancelled", "cancelled"),
+    ("released", "running", "ready", "released"),
+    ("released", "running", "scheduled", "released"),
+    ("released", "running", "cancelled", "cancelled"),
+    ("cancelled", "running", "cancelled", "cancelled"),
+    ("gave_up", "ready", "failed", "failed"),
+    ("gave_up", "scheduled", "failed", "failed"),
+    ("edited", "ready", "failed", "failed"),
+    ("edited", "scheduled", "failed", "failed"),
+    ("expired", "ready", "failed", "expired"),
+    ("expired", "scheduled", "failed", "expired"),
+    ("cancelled", "ready", "cancelled", "cancelled"),
+    ("cancelled", "scheduled", "cancelled", "cancelled"),
+    ("marked_done", "ready", "succeeded", "succeeded"),
+    ("marked_done", "scheduled", "succeeded", "succeeded"),
+    ("marked_done", "failed", "succeeded", "succeeded"),
+]
+
+
+def test_ends_of_jobs() -> None:
+    assert sorted((*entry, counts_as) for entry, counts_as in JOB_ENDS.items()) == sorted(ENDINGS)
+
+
+def test_every_end_of_an_attempt_that_can_be_is_counted() -> None:
+    events = {t.END_CANCELLED, *outcome.OUTCOMES, *outcome.LOSSES}
+    arrows = [arrow for arrow in t.ARROWS.values() if t.RUNNING in arrow.sources]
+    states = {state for arrow in arrows for state in arrow.targets} - {t.RUNNING}
+    counted = {(event, after) for event, before, after in JOB_ENDS if before == t.RUNNING}
+    again = {t.END_FAILED, t.END_STAGE_DONE, t.END_RELEASED, *outcome.LOSSES}
+    possible = {
+        *product(again, t.WAITING),
+        *product(events - {t.END_SUCCEEDED}, {t.CANCELLED}),
+        *product({t.END_FAILED, *outcome.LOSSES}, {t.FAILED}),
+        (t.END_SUCCEEDED, t.SUCCEEDED),
+    }
+    assert counted == possible
+    assert {after for _, after in counted} == states
+
+
+def test_every_way_into_a_final_state_is_counted() -> None:
+    ways = {
+        (source, target)
+        for arrow in t.ARROWS.values()
+        for source in arrow.sources
+        for target in arrow.targets
+        if target in t.FINAL
+    }
+    assert ways == {(before, after) for _, before, after in JOB_ENDS if after in t.FINAL}
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "expired", "released", "cancelled"])
+def test_dispatch_counts_as_it_ended(state: str) -> None:
+    assert DISPATCH_ENDS[state, "open", state] == state
+    assert len(DISPATCH_ENDS) == 5
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("dispatch", "handed_out", "", "open"),
+        ("dispatch", "late_result", "expired", "expired"),
+        ("job", "stale", "running", "running"),
+        ("job", "retried", "failed", "ready"),
+        ("job", "run_now", "scheduled", "ready"),
+        ("job", "edited", "ready", "scheduled"),
+        ("job", "cancel_requested", "running", "running"),
+        ("plan", "task_deleted", "", ""),
+    ],
+)
+def test_what_ends_nothing_counts_as_nothing(entry: tuple[str, str, str, str]) -> None:
+    assert entry not in ENDS
+
+
+def test_counts_are_columns() -> None:
+    assert set(ENDS.values()) < set(COUNTS)
+
+
+def test_success_rate_is_of_what_ended_by_itself() -> None:
+    assert success_rate(succeeded=6, failed=1, timed_out=2, expired=3) == 0.5
+    assert success_rate(succeeded=0, failed=0, timed_out=0, expired=0) is None

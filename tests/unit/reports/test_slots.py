@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.reports.rules.slots import Slot, days, hours
+
+ZONES = sorted(available_timezones() - {"localtime", "Factory"})
+
+
+def local(text: str, zone: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))
+
+
+def lengths(slots: list[Slot]) -> list[int]:
+    return [round((slot.end - slot.start) / timedelta(minutes=1)) for slot in slots]
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "length"),
+    [
+        ("Asia/Shanghai", "2026-03-29", 24 * 60),
+        ("Europe/Berlin", "2026-03-29", 23 * 60),
+        ("Europe/Berlin", "2026-10-25", 25 * 60),
+        ("Australia/Lord_Howe", "2026-04-05", 24 * 60 + 30),
+        ("Australia/Lord_Howe", "2026-10-04", 24 * 60 - 30),
+        ("Africa/Cairo", "2026-04-24", 23 * 60),  # put forward at midnight
+        ("America/Havana", "2026-11-01", 25 * 60),  # put back at one, to midnight
+        ("Asia/Kathmandu", "2026-06-01", 24 * 60),
+    ],
+)
+def test_local_days_are_as_long_as_they_are(zone: str, day: str, length: int) -> None:
+    here = ZoneInfo(zone)
+    before, after = (date.fromisoformat(day) + timedelta(days=d) for d in (-1, 2))
+    found = days(local(f"{before}T12:00", zone), local(f"{after}T12:00", zone), here)
+    slots = {slot.label: slot for slot in found}
+    assert lengths([slots[day]]) == [length]
+
+
+def test_hour_that_is_put_back_comes_twice() -> None:
+    zone = "Europe/Berlin"
+    slots = list(
+        hours(local("2026-10-25T01:30", zone), local("2026-10-25T04:00", zone), ZoneInfo(zone))
+    )
+    assert [slot.label for slot in slots] == [
+        "2026-10-25T01:00+02:00",
+        "2026-10-25T02:00+02:00",
+        "2026-10-25T02:00+01:00",
+        "2026-10-25T03:00+01:00",
+    ]
+    assert lengths(slots) == [30, 60, 60, 60]
+
+
+def test_hour_that_is_skipped_is_left_out() -> None:
+    zone = "Europe/Berlin"
+    slots = hours(local("2026-03-29T01:00", zone), local("2026-03-29T04:00", zone), ZoneInfo(zone))
+    assert [slot.label for slot in slots] == ["2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"]
+
+
+def test_clock_put_forward_half_an_hour_leaves_half_an_hour() -> None:
+    zone = "Australia/Lord_Howe"
+    slots = list(
+        hours(local("2026-10-04T01:00", zone), local("2026-10-04T04:00", zone), ZoneInfo(zone))
+    )
+    assert lengths(slots) == [60, 30, 60]
+
+
+@given(
+    st.sampled_from(ZONES),
+    st.datetimes(datetime(2025, 1, 1), datetime(2035, 1, 1)),
+    st.integers(1, 60 * 24 * 40),
+)
+def test_slots_part_the_period_without_gap(zone: str, start: datetime, minutes: int) -> None:
+    here = ZoneInfo(zone)
+    begin = start.replace(tzinfo=UTC)
+    end = begin + timedelta(minutes=minutes)
+    for kind, longest in ((hours, 90), (days, 25 * 60)):
+        slots = list(kind(begin, end, here))
+        assert slots[0].start == begin and slots[-1].end == end
+        assert all(one.end == two.start for one, two in pairwise(slots))
+        assert all(0 < length <= longest for length in lengths(slots[1:-1]))
+        assert len({slot.label for slot in slots}) == len(slots)
+    for slot in days(begin, end, here):
+        shown = {
+            at.astimezone(here).date().isoformat()
+            for at in (slot.start, slot.end - timedelta(microseconds=1))
+        }
+        assert shown == {slot.label}
