@@ -26,7 +26,10 @@ _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|'[^']*'|\
 
 @dataclass(kw_only=True, slots=True)
 class Entry:
-    """One line of the journal; times in milliseconds, `data` any small JSON object."""
+    """One line of the journal; times in milliseconds, `data` any small JSON object.
+
+    `error_key` is that of `error` unless it is given, as for failures whose reason says it all.
+    """
 
     at: datetime
     source: str
@@ -44,6 +47,7 @@ class Entry:
     wait_ms: int | None = None
     run_ms: int | None = None
     error: str = ""
+    error_key: str = ""
     data: Mapping[str, Any] | None = None
     trace_id: str = ""
 
@@ -61,7 +65,7 @@ def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
     used = _used(entries)
     insert_values(
         JournalEntry,
-        ("id", *used, "error_key") if "error" in used else ("id", *used),
+        ("id", *used),
         list(_rows(entries, numbers, used)),
     )
 
@@ -78,6 +82,9 @@ _DEFAULTS = {each.name: each.default for each in fields(Entry)}
 
 def _used(entries: Sequence[Entry]) -> tuple[str, ...]:
     """The fields that any of the entries fills: the others cost nothing per row."""
+    for entry in entries:
+        if entry.error and not entry.error_key:
+            entry.error_key = error_key(entry.error)
     return tuple(
         name
         for name, default in _DEFAULTS.items()
@@ -95,8 +102,6 @@ def _rows(
         row = [number, *read(entry)]
         for at, convert in converted:
             row[at] = convert(row[at])
-        if "error" in used:
-            row.append(error_key(entry.error[:MOST_ERROR_CHARACTERS]))
         yield row
 
 
@@ -118,7 +123,7 @@ def error_key(error: str) -> str:
 
     The last line of a traceback names the error, so it alone counts. "" for no error.
     """
-    lines = error.strip().splitlines()
+    lines = error[:MOST_ERROR_CHARACTERS].strip().splitlines()
     if not lines:
         return ""
     normal = _VARYING.sub("#", lines[-1].strip().lower())[:500]

@@ -193,6 +193,22 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
     return _report(admin, request, spec, outcome, back)
 
 
+def confirm_view(
+    admin: Any, request: HttpRequest, name: str, pks: Sequence[Any], *, back: str, note: str = ""
+) -> HttpResponseBase:
+    """The confirm page of an action for rows that were not chosen one by one; `note` tells how."""
+    spec = _specs(admin)[name]
+    if not _allows(admin, request, spec):
+        raise PermissionDenied
+    return _confirm(admin, request, spec, pks, back=back, note=note)
+
+
+def local_url(url: str) -> str:
+    """The address when it is one of this site, else ""."""
+    is_local = url.startswith("/") and url_has_allowed_host_and_scheme(url, allowed_hosts=None)
+    return url if is_local else ""
+
+
 def _specs(admin: Any) -> dict[str, ReasonAction]:
     specs = {
         name: getattr(getattr(admin, name, None), "spec", None)
@@ -224,9 +240,8 @@ def _read_pks(admin: Any, text: str) -> list[Any]:
 
 def _local(url: str, admin: Any, pks: Sequence[Any]) -> str:
     """Where to go afterwards: the given page of this site, or the row's page, or the list."""
-    if url.startswith("/") and url_has_allowed_host_and_scheme(url, allowed_hosts=None):
-        return url
-    return str(admin.change_url(pks[0]) if len(pks) == 1 else admin.changelist_url())
+    there = admin.change_url(pks[0]) if len(pks) == 1 else admin.changelist_url()
+    return local_url(url) or str(there)
 
 
 def _rows(admin: Any, request: HttpRequest) -> QuerySet[Any]:
@@ -244,6 +259,7 @@ def _confirm(
     *,
     back: str,
     form: ReasonForm | None = None,
+    note: str = "",
 ) -> HttpResponseBase:
     if len(pks) > MOST_ROWS:
         text = gettext("At most %d rows at once; narrow the list by its filters first.") % MOST_ROWS
@@ -257,6 +273,7 @@ def _confirm(
         "subtitle": None,
         "opts": admin.opts,
         "spec": spec,
+        "note": note,
         "url": admin.act_url(spec.act.__name__),
         "form": form or spec.form(request=request),
         "rows": [shown_text(admin.row_label(row), most=MOST_LABEL) for row in rows],

@@ -26,6 +26,7 @@ from apps.common.conf import conf
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import (
     CreatedFilter,
+    ErrorFilter,
     HostFilter,
     JobKeyFilter,
     LaneFilter,
@@ -34,7 +35,7 @@ from apps.jobs.admin.filters import (
     UserFilter,
     type_names,
 )
-from apps.jobs.admin.job_actions import JobActions
+from apps.jobs.admin.job_groups import JobGroups
 from apps.jobs.admin.job_page import JobPage
 from apps.jobs.admin.job_writing import JobWriting
 from apps.jobs.admin.waiting import too_long
@@ -45,12 +46,12 @@ from apps.jobs.rules import transitions
 HEAVY = ("context", "checkpoint", "result", "memo")
 
 
-class JobAdmin(JobWriting, JobPage, JobActions, KeysetAdmin):
+class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
     """Reads per page: so many rows as it shows, or `most_looked_through` of the primary key.
 
     As long as few rows fit, a type or key is looked up by (type, key, id), a status by (status, …)
-    or its partial index; days are bounds of the id. Every other filter and the search in texts
-    looks through a stretch of the newest rows at a time.
+    or its partial index, an error by (error_key, type, id); days are bounds of the id. Every other
+    filter and the search in texts looks through a stretch of the newest rows at a time.
     """
 
     list_display = (
@@ -72,6 +73,7 @@ class JobAdmin(JobWriting, JobPage, JobActions, KeysetAdmin):
         JobKeyFilter,
         UserFilter,
         HostFilter,
+        ErrorFilter,
         CreatedFilter,
     )
     list_defer = HEAVY
@@ -90,6 +92,9 @@ class JobAdmin(JobWriting, JobPage, JobActions, KeysetAdmin):
         if term:
             return self._found_exactly(rows, term)
         types = [given["type"]] if given.get("type") else None
+        if given.get("error_key"):
+            alike = ErrorFilter.alike(rows, given["error_key"])
+            return self._few(alike.filter(type=types[0]) if types else alike)
         if given.get("key"):
             return self._few(rows.filter(type__in=types or type_names(), key=given["key"]))
         found = rows.filter(type=types[0]) if types else rows

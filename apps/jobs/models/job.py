@@ -20,6 +20,7 @@ class Job(models.Model):
     `attempts` counts the holds of the present stage since the last operator's retry, `holds` all.
     `lease_token` is the right to write; it stays after the attempt, so that a repeated report is
     known. `unique_key` is NULL once the job is final, and its unique key keeps one twin open.
+    `error_key` is that of the journal for what went wrong last, until an attempt ends well.
     `version` grows by one with every change of state or setting.
     """
 
@@ -75,6 +76,7 @@ class Job(models.Model):
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
     memo = models.TextField(_("memo"), blank=True)
     result = models.JSONField(_("result"), null=True)
+    error_key = KeyField(_("error key"), max_length=32, blank=True)
     trace_id = KeyField(_("trace"), max_length=64, blank=True)
     submitted_by = models.CharField(_("submitted by"), max_length=160, blank=True)
     version = models.PositiveIntegerField(_("version"), default=1)
@@ -106,6 +108,14 @@ class Job(models.Model):
                 fields=["run_at", "id"],
                 name="job_due_scheduled",
                 condition=Q(status=transitions.SCHEDULED),
+                vendors=("sqlite",),
+            ),
+            # What went wrong in the same way; most jobs have nothing there.
+            VendorIndex(fields=["error_key", "type", "id"], name="job_error", vendors=("mysql",)),
+            VendorIndex(
+                fields=["error_key", "type", "id"],
+                name="job_error_kept",
+                condition=Q(error_key__gt=""),
                 vendors=("sqlite",),
             ),
             # Rescue: whose lease is over. NULL unless running.

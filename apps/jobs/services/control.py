@@ -138,7 +138,7 @@ def run_now(*, job: Job, actor: str, reason: str) -> Job:
 def mark_done(*, job: Job, actor: str, reason: str) -> Job:
     """Count a job as succeeded that was done by other means, or need not be done."""
     now, current = clock.now(), _locked(job)
-    changes = {"status": t.SUCCEEDED, "finished_at": now, **_ENDED}
+    changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
     return _move(current, "mark_done", changes, "marked_done", now, actor, reason)
 
 

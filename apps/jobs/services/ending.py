@@ -81,6 +81,8 @@ _READ = (
     "worker, host, cancel_requested, trace_id, run_at, expected_at, held_at"
 )
 MOST_MEMO = 2000
+_BAD = frozenset({t.END_FAILED, *outcome.LOSSES})
+_UNSAID = "it failed without saying why"
 
 
 def lock_rows(ids: Iterable[int], *, now: datetime) -> dict[int, RunningRow]:
@@ -125,11 +127,13 @@ def end_all(
             now,
             chance=random.random(),  # noqa: S311
         )
-        changes = _changes(end, after, now)
+        error = _error_of(end)
+        key = journal.error_key(error)
+        changes = _changes(end, after, now) | _kept_error(end, key)
         if forget_token:
             changes["lease_token"] = ""
         groups.setdefault((end.ending.end, after.status), {})[row.id] = changes
-        entries.append(_entry(end, after, now))
+        entries.append(_entry(end, after, now, error, key))
         statuses[row.id] = after.status
     for rows in groups.values():
         update_rows(Job, rows, guard="status = %s", parameters=[t.RUNNING], raised=["version"])
@@ -139,13 +143,27 @@ def end_all(
             policies,
             states,
             (
-                (end.row.type, end.ending.end in (t.END_FAILED, *outcome.LOSSES))
+                (end.row.type, end.ending.end in _BAD)
                 for end in ends
                 if end.ending.end not in (t.END_RELEASED, t.END_CANCELLED)
             ),
             now,
         )
     return statuses
+
+
+def _error_of(end: End) -> str:
+    """What went wrong, by the worker's own words as far as there are some; "" when nothing did."""
+    if end.ending.end not in _BAD:
+        return end.error
+    return end.error or end.memo or _UNSAID
+
+
+def _kept_error(end: End, key: str) -> dict[str, str]:
+    """The row's error: that of the latest bad end, until one is good; others leave it."""
+    if end.ending.end in _BAD:
+        return {"error_key": key}
+    return {"error_key": ""} if end.ending.end in (t.END_SUCCEEDED, t.END_STAGE_DONE) else {}
 
 
 def _changes(end: End, after: outcome.Next, now: datetime) -> dict[str, Any]:
@@ -194,7 +212,9 @@ def last_line(error: str) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _entry(end: End, after: outcome.Next, now: datetime) -> journal.Entry:
+def _entry(
+    end: End, after: outcome.Next, now: datetime, error: str, error_key: str
+) -> journal.Entry:
     row = end.row
     data: dict[str, Any] = {"held_at": row.held_at.isoformat(), "hold": row.holds}
     if row.stage:
@@ -215,7 +235,9 @@ def _entry(end: End, after: outcome.Next, now: datetime) -> journal.Entry:
         reason=end.reason or after.why,
         wait_ms=max(0, (row.held_at - row.run_at) // _MS),
         run_ms=max(0, (now - row.held_at) // _MS),
-        error=end.error,
+        # What the platform itself says is a reason.
+        error="" if error == end.reason else error,
+        error_key=error_key,
         data=data,
         trace_id=row.trace_id,
     )

@@ -53,7 +53,11 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
         "affinity_host": "",
         "affinity_until": None,
     }
-    rows = {number: {**changed, "memo": reason} for number, (_, reason) in reasons.items()}
+    errors = {number: journal.error_key(reason) for number, (_, reason) in reasons.items()}
+    rows = {
+        number: {**changed, "memo": reason, "error_key": errors[number]}
+        for number, (_, reason) in reasons.items()
+    }
     update_rows(Job, rows, raised=["version"])
     journal.write(
         [
@@ -66,6 +70,7 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
                 to_state=t.FAILED,
                 type_or_task=row.type,
                 reason=reason,
+                error_key=errors[row.id],
                 trace_id=row.trace_id,
             )
             for row, reason in reasons.values()

@@ -1,0 +1,201 @@
+"""Jobs that went wrong in the same way: found in the list, retried and cancelled together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from apps.common.admin import actions
+from apps.jobs.admin import job_groups
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry
+from apps.journal.services import error_key
+from tests.integration.jobs.admin.pages import LIST, shown, statuses
+from tests.integration.jobs.test_reads import asked
+from tests.jobs import end, job_type, jobs, row, take
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+REFUSED = "ConnectionRefusedError: [Errno 111] 10.0.0.{}:5432"
+KEY = error_key(REFUSED.format(1))
+
+
+@pytest.fixture(autouse=True)
+def _types() -> None:
+    job_type("mail", max_attempts=1)
+    job_type("bill", max_attempts=1)
+
+
+def failed(count: int, error: str = REFUSED, type_: str = "mail") -> list[int]:
+    numbers = jobs(count, type_)
+    for place in range(count):
+        # Jobs of a type with one attempt are held one by one.
+        (held,) = take(1, types=(type_,))
+        end(held, "failed", error=error.format(place), retry="never")
+    return numbers
+
+
+def group(client: Client, name: str, **query: str) -> Any:
+    return client.get(f"{LIST}group/{name}/", {"type": "mail", "error_key": KEY, **query})
+
+
+def send(client: Client, page: Any, **data: str) -> Any:
+    """The confirm page as a person sends it."""
+    form = form_of(page, "ids")
+    return client.post(page.context["url"], {**form, "reason": "Database is back", **data})
+
+
+def test_list_is_narrowed_to_an_error_of_a_type(admin_client: Client) -> None:
+    mails, bills = failed(2), failed(1, type_="bill")
+    failed(1, "ValueError: no such shop")
+    assert shown(admin_client.get(LIST, {"error_key": KEY})) == [*bills, *reversed(mails)]
+    narrowed = admin_client.get(LIST, {"error_key": KEY, "type": "mail", "status": "failed"})
+    assert shown(narrowed) == mails[::-1]
+    assert shown(admin_client.get(LIST, {"error_key": "0" * 32})) == []
+    bad = admin_client.get(LIST, {"error_key": "no key"})
+    assert shown(bad) == []
+    assert "is not a name" in text_of(bad)
+
+
+def test_group_is_retried_with_a_reason_and_nothing_else_is(role_client: Any) -> None:
+    mails, bills = failed(3), failed(1, type_="bill")
+    others = failed(1, "ValueError: no such shop")
+    client = role_client("operator")
+    page = group(client, "retry", back="/admin/jobs/job/?status=failed")
+    assert "This concerns 3 jobs" in text_of(page)
+    assert "They are all" in text_of(page)
+    answer = send(client, page)
+    assert (answer.status_code, answer["Location"]) == (302, "/admin/jobs/job/?status=failed")
+    assert statuses(mails) == [t.READY] * 3
+    assert statuses(bills + others) == [t.FAILED] * 2
+    entries = JournalEntry.objects.filter(event="retried").values_list("actor", "reason")
+    assert list(entries) == [("admin:operator", "Database is back")] * 3
+
+
+def test_waiting_retries_of_a_group_are_cancelled_and_failed_ones_are_not(
+    role_client: Any,
+) -> None:
+    job_type("mail", max_attempts=9)
+    waiting = jobs(2)
+    for held in take(2):
+        end(held, "failed", error=REFUSED.format(held.id))
+    done = failed(1)
+    untouched = jobs(1)
+    client = role_client("operator")
+    send(client, group(client, "cancel"))
+    assert statuses(waiting) == [t.CANCELLED] * 2
+    assert statuses(done + untouched) == [t.FAILED, t.READY]
+
+
+def test_job_that_moved_meanwhile_is_skipped_and_the_report_says_why(role_client: Any) -> None:
+    first, second = failed(2)
+    client = role_client("operator")
+    page = group(client, "retry")
+    Job.objects.filter(pk=first).update(status=t.SUCCEEDED)
+    Job.objects.filter(pk=second).update(status=t.RUNNING)
+    report = text_of(send(client, page))
+    assert "1 row done" in report
+    assert "1 row skipped" in report
+    assert f"Job {second} is running" in report
+    assert statuses([first, second]) == [t.READY, t.RUNNING]
+
+
+def test_more_than_one_go_takes_the_newest_and_says_that_there_are_more(
+    role_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = failed(5)
+    monkeypatch.setattr(actions, "MOST_ROWS", 3)
+    client = role_client("operator")
+    page = group(client, "retry")
+    assert "there may be more" in text_of(page)
+    send(client, page)
+    assert statuses(numbers) == [t.FAILED] * 2 + [t.READY] * 3
+    send(client, group(client, "retry"))
+    assert statuses(numbers) == [t.READY] * 5
+
+
+def test_only_so_many_of_a_group_are_looked_at(
+    role_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = failed(4)
+    Job.objects.filter(pk__in=numbers[2:]).update(status=t.CANCELLED)
+    monkeypatch.setattr(job_groups, "MOST_LOOKED_AT", 3)
+    page = group(role_client("operator"), "retry")
+    assert page.context["ids"] == str(numbers[1])
+    assert "there may be more" in text_of(page)
+
+
+def test_no_reason_changes_nothing(role_client: Any) -> None:
+    numbers = failed(2)
+    client = role_client("operator")
+    again = send(client, group(client, "retry"), reason=" ")
+    assert again.status_code == 200
+    assert statuses(numbers) == [t.FAILED] * 2
+
+
+@pytest.mark.parametrize("name", ["retry", "cancel"])
+def test_viewer_may_not(role_client: Any, name: str) -> None:
+    failed(1)
+    Job.objects.filter(status=t.FAILED).update(status=t.READY if name == "cancel" else t.FAILED)
+    assert group(role_client("viewer"), name).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"type": ""},
+        {"error_key": ""},
+        {"error_key": "%00'\""},
+        {"type": "x" * 500},
+        {"type": "unheard-of"},
+        {"back": "https://example.com/"},
+        {"back": "//example.com/"},
+    ],
+    ids=str,
+)
+def test_group_that_cannot_be_leads_back_to_the_list(
+    admin_client: Client, query: dict[str, str]
+) -> None:
+    if "back" not in query:
+        failed(1)
+    answer = group(admin_client, "retry", **query)
+    assert (answer.status_code, answer["Location"]) == (302, LIST)
+    assert "No job of this group" in text_of(admin_client.get(LIST))
+
+
+def test_other_actions_are_not_for_groups(admin_client: Client) -> None:
+    failed(1)
+    assert group(admin_client, "mark_done").status_code == 404
+
+
+def test_cancelled_group_of_a_running_job_leaves_it_alone(role_client: Any) -> None:
+    (number,) = jobs(error_key=KEY)
+    take(1)
+    assert group(role_client("operator"), "cancel").status_code == 302
+    assert row(number).status == t.RUNNING
+
+
+@pytest.mark.django_db(transaction=True)
+def test_group_is_found_by_an_index_however_many_other_jobs_there_are(admin_client: Client) -> None:
+    numbers = failed(3)
+    jobs(3000, status=t.FAILED, error_key="0" * 32)
+    jobs(3000)
+    asked("ANALYZE TABLE jobs_job" if connection.vendor == "mysql" else "ANALYZE")
+    page = group(admin_client, "retry")
+    assert page.context["ids"] == ",".join(map(str, numbers))
+    with CaptureQueriesContext(connection) as captured:
+        group(admin_client, "retry")
+        assert shown(admin_client.get(LIST, {"error_key": KEY})) == numbers[::-1]
+    # The page itself then asks for the keys that were found.
+    asked_for = [query["sql"] for query in captured if KEY in query["sql"]]
+    found = [sql for sql in asked_for if " IN (" not in sql]
+    assert len(found) == 2
+    for sql in found:
+        plan = str(asked(f"EXPLAIN {'' if connection.vendor == 'mysql' else 'QUERY PLAN '}{sql}"))
+        assert "job_error" in plan, (plan, sql)
