@@ -78,12 +78,6 @@ class ErrorFilter(KeyFilter):
     parameter = "error_key"
     lookup = "error_key"
 
-    @staticmethod
-    def alike(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
-        """The jobs that went wrong in this way, as the index of each database has them."""
-        # SQLite's index holds only rows with a key and has to be told so.
-        return rows.filter(error_key=key, error_key__gt="")
-
 
 class CreatedFilter(DayFilter):
     title = _("created")

@@ -12,7 +12,6 @@ from django.utils.translation import gettext
 
 from apps.common.admin import actions
 from apps.common.admin.filters import read_key
-from apps.jobs.admin.filters import ErrorFilter
 from apps.jobs.admin.job_actions import JobActions
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
@@ -57,7 +56,7 @@ def _found(given: Any, statuses: tuple[str, ...]) -> tuple[list[int], bool]:
     type_, key = read_key(given.get("type", "")), read_key(given.get("error_key", ""))
     if not type_ or not key:
         return [], True
-    group = ErrorFilter.alike(Job.objects.filter(type=type_), key).order_by("-pk")
+    group = Job.objects.filter(type=type_, error_key=key).order_by("-pk")
     looked = list(group.values_list("pk", "status")[:MOST_LOOKED_AT])
     fitting = [pk for pk, status in looked if status in statuses]
     is_all = len(fitting) <= actions.MOST_ROWS and len(looked) < MOST_LOOKED_AT

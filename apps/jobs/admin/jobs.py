@@ -93,7 +93,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
             return self._found_exactly(rows, term)
         types = [given["type"]] if given.get("type") else None
         if given.get("error_key"):
-            alike = ErrorFilter.alike(rows, given["error_key"])
+            alike = rows.filter(error_key=given["error_key"])
             return self._few(alike.filter(type=types[0]) if types else alike)
         if given.get("key"):
             return self._few(rows.filter(type__in=types or type_names(), key=given["key"]))

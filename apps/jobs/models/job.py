@@ -110,14 +110,8 @@ class Job(models.Model):
                 condition=Q(status=transitions.SCHEDULED),
                 vendors=("sqlite",),
             ),
-            # What went wrong in the same way; most jobs have nothing there.
-            VendorIndex(fields=["error_key", "type", "id"], name="job_error", vendors=("mysql",)),
-            VendorIndex(
-                fields=["error_key", "type", "id"],
-                name="job_error_kept",
-                condition=Q(error_key__gt=""),
-                vendors=("sqlite",),
-            ),
+            # What went wrong in the same way. Most jobs have no key: theirs are appended in order.
+            models.Index(fields=["error_key", "type", "id"], name="job_error"),
             # Rescue: whose lease is over. NULL unless running.
             VendorIndex(fields=["lease_until"], name="job_lease", vendors=("mysql",)),
             VendorIndex(
