@@ -12,8 +12,9 @@ from apps.common.invariants import Checked
 from apps.dispatch.models import OperatorScope
 from apps.dispatch.services import invariants as dispatch
 from apps.jobs.services import invariants as jobs
+from apps.reports.services import invariants as reports
 
-CHECKS = (*dispatch.CHECKS, *jobs.CHECKS)
+CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *reports.CHECKS)
 
 # Who sets up API keys sets up the platform.
 PERMISSION = "access.change_apiclient"

@@ -18,6 +18,7 @@ def periods() -> dict[str, int]:
         "jobs.reorder": 10,
         "jobs.starving": 10,
         "jobs.workers": 600,
+        "reports.rollup": conf.REPORT_SWEEP_SECONDS,
     }
 
 

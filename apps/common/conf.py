@@ -184,6 +184,36 @@ class Conf:
     JOB_HTTP_NETWORKS = networks(
         "Networks that it may call although they are not public: 10.1.0.0/16, one address.",
     )
+    REPORT_SWEEP_SECONDS = integer(
+        10, "Period of the sweep that adds up what ended for the reports.", least=1, most=60
+    )
+    REPORT_GRACE = duration(
+        "5s", "How long after its end a minute is added up.", least="1s", most="5m"
+    )
+    REPORT_LATE = duration(
+        "15m",
+        "How far back added up minutes are compared with the journal, because a long transaction "
+        "may have committed late; older ones `rebuild_reports` adds up anew.",
+        least="1m",
+        most="2h",
+    )
+    REPORT_MINUTES_KEPT = duration(
+        "2d", "How long reports can be cut at minutes.", least="3h", most="36500d"
+    )
+    REPORT_QUARTERS_KEPT = duration(
+        "100d",
+        "How long reports can be cut at quarters of an hour, which time zones 30 or 45 minutes off "
+        "need; at least REPORT_MINUTES_KEPT.",
+        least="3d",
+        most="36500d",
+    )
+    REPORT_HOURS_KEPT = duration(
+        "800d",
+        "How long reports can be cut at hours, as local days need; then days (UTC) stay for ever. "
+        "At least REPORT_QUARTERS_KEPT.",
+        least="3d",
+        most="36500d",
+    )
     FAILED_KEY_LIMIT = integer(
         20,
         "Wrong API keys per address and minute before that address has to wait.",

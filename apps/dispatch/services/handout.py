@@ -13,7 +13,7 @@ from apps.common import ids
 from apps.common.db import execute, fetch, insert_rows, shared_lock, table, transactional
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
 from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.policy import verdict
+from apps.dispatch.rules.policy import PastDispatch, verdict
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services.plan import columns_of, planned_from
 from apps.dispatch.services.queue import Opening
@@ -95,7 +95,7 @@ def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch,
     if not taken:
         raise Lost
     dispatch = Dispatch(**row)
-    return dispatch, _entry(standing, dispatch)
+    return dispatch, _entry(standing, dispatch, last)
 
 
 @functools.cache
@@ -170,12 +170,14 @@ def _row(
     }
 
 
-def _entry(standing: Standing, dispatch: Dispatch) -> journal.Entry:
+def _entry(standing: Standing, dispatch: Dispatch, last: PastDispatch | None) -> journal.Entry:
+    """A repeat tells how the round before it ended."""
     return journal.Entry(
         at=dispatch.dispatched_at,
         source=Source.DISPATCH,
         subject_id=dispatch.pk,
         event="handed_out",
+        from_state="" if last is None else last.state,
         to_state=Dispatch.State.OPEN,
         attempt=dispatch.round + 1,
         type_or_task=dispatch.task_label,

@@ -42,9 +42,9 @@ def give_up_worn(*, until: datetime) -> int:
 def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: datetime) -> int:
     """End those of the jobs as failed that wait although they may not run; returns how many."""
     reasons = {
-        row.id: (row, reason)
+        row.id: (row, *why)
         for row in lock_rows(ids, now=now).values()
-        if row.status in t.sources("give_up") and (reason := _why(row, policies.get(row.type), now))
+        if row.status in t.sources("give_up") and (why := _why(row, policies.get(row.type), now))
     }
     changed = {
         "status": t.FAILED,
@@ -53,10 +53,10 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
         "affinity_host": "",
         "affinity_until": None,
     }
-    errors = {number: journal.error_key(reason) for number, (_, reason) in reasons.items()}
+    errors = {number: journal.error_key(reason) for number, (_, _, reason) in reasons.items()}
     rows = {
         number: {**changed, "memo": reason, "error_key": errors[number]}
-        for number, (_, reason) in reasons.items()
+        for number, (_, _, reason) in reasons.items()
     }
     update_rows(Job, rows, raised=["version"])
     journal.write(
@@ -65,7 +65,7 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
                 at=now,
                 source=Source.JOB,
                 subject_id=row.id,
-                event="gave_up",
+                event=event,
                 from_state=row.status,
                 to_state=t.FAILED,
                 type_or_task=row.type,
@@ -73,16 +73,18 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
                 error_key=errors[row.id],
                 trace_id=row.trace_id,
             )
-            for row, reason in reasons.values()
+            for row, event, reason in reasons.values()
         ]
     )
     return len(rows)
 
 
-def _why(row: RunningRow, policy: TypePolicy | None, now: datetime) -> str:
+def _why(row: RunningRow, policy: TypePolicy | None, now: datetime) -> tuple[str, str] | None:
+    """The event and the reason, None when the job may run."""
     if row.attempts >= row.max_attempts:
-        return f"{row.attempts} of {row.max_attempts} attempts are used"
+        return "gave_up", f"{row.attempts} of {row.max_attempts} attempts are used"
     expiry = policy.expires_at(row.expected_at) if policy else None
     if expiry is not None and now >= expiry:
-        return f"it expired, being expected at {row.expected_at:%Y-%m-%d %H:%M:%S} UTC"
-    return ""
+        expected = f"{row.expected_at:%Y-%m-%d %H:%M:%S} UTC"
+        return "expired", f"it expired, being expected at {expected}"
+    return None

@@ -77,9 +77,9 @@ ENDS = {
     **{(DISPATCH, *entry): counts_as for entry, counts_as in DISPATCH_ENDS.items()},
     **{(JOB, *entry): counts_as for entry, counts_as in JOB_ENDS.items()},
 }
-HANDED_OUT = (DISPATCH, "handed_out", "", "open")
-# After these ends of the round before, a hand-out is a retry.
-RETRIES_AFTER = (FAILED, EXPIRED)
+# These end nothing and count beside: hand-outs of what the same executor had without success, told
+# by how the round before ended.
+RETRIES = {(DISPATCH, "handed_out", before, "open") for before in (FAILED, EXPIRED)}
 
 
 def success_rate(*, succeeded: int, failed: int, timed_out: int, expired: int) -> float | None:

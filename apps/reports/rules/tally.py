@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from apps.reports.rules import histogram
 from apps.reports.rules.histogram import Histogram, bucket_of
-from apps.reports.rules.outcomes import (
-    COUNTS,
-    DISPATCH,
-    ENDS,
-    HANDED_OUT,
-    JOB,
-    RETRIED,
-    TOTAL,
-)
+from apps.reports.rules.outcomes import COUNTS, DISPATCH, ENDS, JOB, RETRIED, RETRIES, TOTAL
 
 ALL, TYPE, EXECUTOR, HOST, WORKER = "all", "type", "executor", "host", "worker"
 # By which each source is told apart; the type of a dispatch is its task.
 DIMENSIONS = {DISPATCH: (ALL, TYPE, EXECUTOR), JOB: (ALL, TYPE, HOST, WORKER)}
 
 _COLUMN = {name: position for position, name in enumerate(COUNTS)}
-_TOTAL, _RETRIED = _COLUMN[TOTAL], _COLUMN[RETRIED]
-_END_COLUMN = {entry: _COLUMN[counts_as] for entry, counts_as in ENDS.items()}
+_TOTAL = _COLUMN[TOTAL]
+# The columns that an entry raises, by its first four values.
+_RAISED = {
+    (*what, source): columns
+    for (source, *what), columns in (
+        *((entry, (_TOTAL, _COLUMN[counts_as])) for entry, counts_as in ENDS.items()),
+        *((entry, (_COLUMN[RETRIED],)) for entry in RETRIES),
+    )
+}
 
 # (source, dimension, value)
 Key: TypeAlias = tuple[str, str, str]
+# (event, state before, state after, source, type or task, executor, worker, host, wait in ms or
+# None, run in ms or None): what is read of an entry of the journal.
+Entry: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -51,49 +53,58 @@ class Tally:
             for bucket, count in theirs.items():
                 mine[bucket] = mine.get(bucket, 0) + count
 
-    def __getitem__(self, name: str) -> int:
-        return self.counts[_COLUMN[name]]
 
+class Cells:
+    """What is counted of one stretch of time, entry by entry.
 
-class Tallies(dict[Key, Tally]):
-    """The tallies of one stretch of time; a missing one is made."""
+    Entries that share all their values are counted once, and spread over the dimensions at the end.
+    """
 
-    def __missing__(self, key: Key) -> Tally:
-        made = self[key] = Tally()
-        return made
+    def __init__(self) -> None:
+        self.entries = 0
+        self._cells: dict[tuple[str, ...], Tally] = {}
 
-    def count(self, entries: Iterable[tuple[Any, ...]]) -> None:
-        """Count entries of the journal, each (source, event, state before, state after, type or
-        task, executor, worker, host, wait in ms or None, run, is it a retry)."""
+    def count(self, entries: Iterable[Entry]) -> None:
+        cells = self._cells
         for entry in entries:
-            source, _, _, _, type_, executor, worker, host, wait_ms, run_ms, is_retry = entry
-            column = _END_COLUMN.get(entry[:4])
-            if column is None:
-                if is_retry and entry[:4] == HANDED_OUT:
-                    for tally in self._told_of(source, type_, executor, worker, host):
-                        tally.counts[_RETRIED] += 1
+            self.entries += 1
+            raised = _RAISED.get(entry[:4])
+            if raised is None:
                 continue
-            wait = None if wait_ms is None else bucket_of(wait_ms)
-            run = None if run_ms is None else bucket_of(run_ms)
-            for tally in self._told_of(source, type_, executor, worker, host):
-                counts = tally.counts
-                counts[_TOTAL] += 1
+            values = entry[3:8]
+            cell = cells.get(values)
+            if cell is None:
+                cell = cells[values] = Tally()
+            counts = cell.counts
+            for column in raised:
                 counts[column] += 1
-                if wait is not None:
-                    tally.wait[wait] = tally.wait.get(wait, 0) + 1
-                if run is not None:
-                    tally.run[run] = tally.run.get(run, 0) + 1
+            if raised[0] != _TOTAL:
+                # The times of a dispatch are told again at its end.
+                continue
+            if entry[8] is not None:
+                wait, bucket = cell.wait, bucket_of(entry[8])
+                wait[bucket] = wait.get(bucket, 0) + 1
+            if entry[9] is not None:
+                run, bucket = cell.run, bucket_of(entry[9])
+                run[bucket] = run.get(bucket, 0) + 1
 
-    def _told_of(
-        self, source: str, type_: str, executor: str, worker: str, host: str
-    ) -> list[Tally]:
-        """Those that an entry belongs to. What ended without a host or worker has none."""
-        told = [self[source, ALL, ""], self[source, TYPE, type_]]
-        if source == JOB:
-            if host:
-                told.append(self[source, HOST, host])
-            if worker:
-                told.append(self[source, WORKER, worker])
-        elif executor:
-            told.append(self[source, EXECUTOR, executor])
-        return told
+    def tallies(self) -> dict[Key, Tally]:
+        """By source, dimension and value. What ended without a host, say, is in the others."""
+        found: dict[Key, Tally] = {}
+        for (source, type_, executor, worker, host), cell in self._cells.items():
+            values = {ALL: "", TYPE: type_, EXECUTOR: executor, WORKER: worker, HOST: host}
+            for dimension in DIMENSIONS[source]:
+                value = values[dimension]
+                if value or dimension == ALL:
+                    key = (source, dimension, value)
+                    found.setdefault(key, Tally()).merge(cell)
+        return found
+
+
+def merged(stretches: Iterable[Mapping[Key, Tally]]) -> dict[Key, Tally]:
+    """The tallies of all these stretches together."""
+    found: dict[Key, Tally] = {}
+    for tallies in stretches:
+        for key, tally in tallies.items():
+            found.setdefault(key, Tally()).merge(tally)
+    return found

@@ -22,8 +22,8 @@ def _recent(text: str) -> int:
 
 class Command(BaseCommand):
     help = (
-        "Checks on the live data what the platform promises of dispatches and jobs, and changes "
-        "nothing. One line for each breach and exit 1, or one line of summary and exit 0."
+        "Checks on the live data what the platform promises of dispatches, jobs and reports, and "
+        "changes nothing. One line for each breach and exit 1, or one line of summary and exit 0."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

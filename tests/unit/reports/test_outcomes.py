@@ -8,7 +8,7 @@ import pytest
 
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
-from apps.reports.rules.outcomes import COUNTS, DISPATCH_ENDS, ENDS, JOB_ENDS, success_rate
+from apps.reports.rules.outcomes import COUNTS, DISPATCH_ENDS, ENDS, JOB_ENDS, RETRIES, success_rate
 
 ENDINGS = [
     # (event, state before, state after, counts as)
@@ -87,6 +87,8 @@ def test_dispatch_counts_as_it_ended(state: str) -> None:
     "entry",
     [
         ("dispatch", "handed_out", "", "open"),
+        ("dispatch", "handed_out", "succeeded", "open"),
+        ("dispatch", "handed_out", "released", "open"),
         ("dispatch", "late_result", "expired", "expired"),
         ("job", "stale", "running", "running"),
         ("job", "retried", "failed", "ready"),
@@ -98,6 +100,13 @@ def test_dispatch_counts_as_it_ended(state: str) -> None:
 )
 def test_what_ends_nothing_counts_as_nothing(entry: tuple[str, str, str, str]) -> None:
     assert entry not in ENDS
+    assert entry not in RETRIES
+
+
+@pytest.mark.parametrize("before", ["failed", "expired"])
+def test_hand_out_after_no_success_is_a_retry(before: str) -> None:
+    assert ("dispatch", "handed_out", before, "open") in RETRIES
+    assert len(RETRIES) == 2
 
 
 def test_counts_are_columns() -> None:

@@ -1,0 +1,54 @@
+"""Adds the figures of the reports up anew from the journal."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.common import clock
+from apps.reports.services.rollup import rebuild
+
+
+def _instant(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"{text!r} is no time; write 2026-11-20 or 2026-11-20T09:30:00+08:00"
+        ) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+class Command(BaseCommand):
+    help = (
+        "Adds the figures of the reports up anew from the journal, for a period that has been "
+        "added up before; for entries that came later than REPORT_LATE allows. Reports and the "
+        "sweep go on meanwhile."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--from",
+            dest="start",
+            type=_instant,
+            required=True,
+            metavar="TIME",
+            help="2026-11-20 or 2026-11-20T09:30:00+08:00; UTC without an offset",
+        )
+        parser.add_argument(
+            "--to", dest="end", type=_instant, metavar="TIME", help="not included; now by default"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        start, end = options["start"], options["end"] or clock.now()
+        if start >= end:
+            raise CommandError("--to must be later than --from.")
+        stretches = 0
+        for part in rebuild(start, end):
+            stretches += 1
+            self.stdout.write(f"{part.start:%Y-%m-%d %H:%M} to {part.end:%Y-%m-%d %H:%M} UTC")
+        if not stretches:
+            self.stdout.write("Nothing of that period has been added up yet; the sweep will do it.")

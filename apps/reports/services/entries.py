@@ -1,0 +1,84 @@
+"""Reading the journal for the totals: backwards, in blocks, as plain rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from apps.common import ids
+from apps.common.db import fetch, table, union_all
+from apps.journal.models import JournalEntry
+from apps.reports.rules.cover import MINUTE
+from apps.reports.rules.tally import Cells
+from apps.reports.services.stretches import instant_of, second_of
+
+BLOCK = 5000
+# As many entries are read before what is added up is written.
+MOST_READ = 50_000
+
+_SELECT = (
+    "SELECT event, from_state, to_state, source, type_or_task, executor, worker, host, wait_ms, "
+    "run_ms, id FROM {} WHERE id >= %s AND id < %s ORDER BY id DESC LIMIT %s"
+)
+
+
+class Read(NamedTuple):
+    """What was counted of [start, end), by the starts of stretches; those without entries are left
+    out."""
+
+    start: int
+    cells: Mapping[int, Cells]
+
+
+def read_back(
+    start: int, end: int, stretch_of: Callable[[int], int], *, goes_on: Callable[[], bool]
+) -> Read:
+    """Count the entries made in [start, end), the newest stretch first; epoch seconds.
+
+    `stretch_of` gives the start of the stretch that a second lies in. Stops early, after a whole
+    stretch, when enough is read or `goes_on` says no.
+    """
+    lowest, highest = first_id(start), first_id(end)
+    cells: dict[int, Cells] = {}
+    here, here_from = Cells(), 0
+    read = 0
+    while True:
+        rows = fetch(_SELECT.format(table(JournalEntry)), [lowest, highest, BLOCK])
+        rows.reverse()
+        upper = len(rows)
+        while upper:
+            newest = rows[upper - 1][-1]
+            if newest < here_from or not here.entries:
+                if here.entries and (read >= MOST_READ or not goes_on()):
+                    return Read(min(cells), cells)
+                second = stretch_of(second_of(ids.made_at(newest)))
+                here = cells[second] = Cells()
+                here_from = first_id(second)
+            lower = bisect_left(rows, here_from, 0, upper, key=lambda row: row[-1])
+            here.count(rows[lower:upper])
+            read += upper - lower
+            upper = lower
+        if len(rows) < BLOCK:
+            return Read(start, cells)
+        highest = rows[0][-1]
+
+
+def read_one(start: int, end: int) -> Cells:
+    """Count the entries made in [start, end) together."""
+    read = read_back(start, end, lambda _second: start, goes_on=lambda: True)
+    return read.cells.get(start) or Cells()
+
+
+def first_id(second: int) -> int:
+    """The lowest id that an entry made in the epoch second can have."""
+    return ids.lowest_id_at(instant_of(second))
+
+
+def counted(minutes: Sequence[int]) -> dict[int, int]:
+    """How many entries the journal has of each of these minutes, given by their starts."""
+    if not minutes:
+        return {}
+    select = f"SELECT %s, COUNT(*) FROM {table(JournalEntry)} WHERE id >= %s AND id < %s"  # noqa: S608
+    given = [each for at in minutes for each in (at, first_id(at), first_id(at + MINUTE))]
+    return {int(at): count for at, count in fetch(union_all([select] * len(minutes)), given)}

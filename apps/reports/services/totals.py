@@ -1,0 +1,169 @@
+"""Writing totals: stretches and all that are summed from them, in one transaction.
+
+What is stored is always made anew, from the journal or from the parts, never added to. So a stretch
+can be written as often as one likes, and what is killed on the way has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from apps.common.db import (
+    exclusive_lock,
+    execute,
+    fetch,
+    insert_values,
+    marks,
+    table,
+    transactional,
+)
+from apps.common.models import SweepLease
+from apps.reports.models import Rollup, Stretch
+from apps.reports.rules import histogram
+from apps.reports.rules.cover import PART, WHOLE, floor
+from apps.reports.rules.keeping import joined
+from apps.reports.rules.outcomes import COUNTS, SOURCES
+from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, merged
+from apps.reports.services.stretches import stored_between
+
+SWEEP = "reports.rollup"
+_COLUMNS = ("level", "source", "dimension", "start", "value", *COUNTS, "wait", "run")
+_DIMENSIONS = sorted({name for names in DIMENSIONS.values() for name in names})
+_ROWS_AT_ONCE = 500
+
+Tallies = Mapping[Key, Tally]
+
+
+@transactional
+def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> None:
+    """Store the stretches, given as (level, start), of which `cells` has what was counted, and
+    those that they complete."""
+    # Two writers that each complete half of an hour would both leave the other half out.
+    fetch(f"SELECT name FROM {table(SweepLease)} WHERE name = %s" + exclusive_lock(), [SWEEP])  # noqa: S608
+    by_level: dict[int, list[int]] = defaultdict(list)
+    for level, start in stretches:
+        by_level[level].append(start)
+    for level in sorted(set(by_level) | set(WHOLE.values())):
+        own = by_level[level]
+        if own:
+            counted = {start: cells[start].tallies() for start in own if start in cells}
+            entries = {start: cells[start].entries for start in own if start in cells}
+            _replace(level, own, counted, entries)
+        if level in PART:
+            own = own + _sum_up(level, by_level[PART[level]])
+        by_level[level] = own
+
+
+def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
+    """Store the stretches that the parts complete; returns their starts."""
+    part = PART[level]
+    touched = sorted({floor(start, level) for start in parts})
+    whole: list[int] = []
+    for start, end in joined((each, each + level) for each in touched):
+        stored = stored_between(part, start, end)
+        whole += [
+            each
+            for each in range(start, end, level)
+            if all(inner in stored for inner in range(each, each + level, part))
+        ]
+    counted: dict[int, Tallies] = {}
+    entries: dict[int, int] = {}
+    for start, end in joined((each, each + level) for each in whole):
+        of_parts: dict[int, list[Tallies]] = defaultdict(list)
+        for inner, tallies in _tallies(part, start, end):
+            of_parts[floor(inner, level)].append(tallies)
+        counted |= {each: merged(them) for each, them in of_parts.items()}
+        for inner, count in entries_between(part, start, end).items():
+            entries[floor(inner, level)] = entries.get(floor(inner, level), 0) + count
+    _replace(level, whole, counted, entries)
+    return whole
+
+
+def entries_between(level: int, start: int, end: int) -> dict[int, int]:
+    """How many entries the stored stretches that start in [start, end) were made of."""
+    return dict(
+        fetch(
+            f"SELECT start, entries FROM {table(Stretch)} "  # noqa: S608
+            "WHERE level = %s AND start >= %s AND start < %s",
+            [level, start, end],
+        )
+    )
+
+
+def _tallies(level: int, start: int, end: int) -> Iterator[tuple[int, Tallies]]:
+    """What is stored of each row of [start, end), with the start of its stretch."""
+    rows = fetch(
+        f"SELECT start, source, dimension, value, wait, run, {', '.join(COUNTS)} "  # noqa: S608
+        f"FROM {table(Rollup)} WHERE {_PLACE}",
+        _place(level, start, end),
+    )
+    for at, source, dimension, value, wait, run, *counts in rows:
+        tally = Tally(counts, histogram.unpack(wait), histogram.unpack(run))
+        yield at, {(source, dimension, value): tally}
+
+
+def _replace(
+    level: int,
+    starts: Sequence[int],
+    counted: Mapping[int, Tallies],
+    entries: Mapping[int, int],
+) -> None:
+    for start, end in joined((each, each + level) for each in starts):
+        forget(level, start, end)
+    insert_values(
+        Stretch,
+        ("level", "start", "entries"),
+        [(level, start, entries.get(start, 0)) for start in starts],
+    )
+    rows = [
+        row for start, tallies in sorted(counted.items()) for row in rows_of(level, start, tallies)
+    ]
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        insert_values(Rollup, _COLUMNS, rows[first : first + _ROWS_AT_ONCE])
+
+
+def rows_of(level: int, start: int, tallies: Tallies) -> Iterator[tuple[Any, ...]]:
+    """The rows that the tallies of a stretch are stored as."""
+    for (source, dimension, value), tally in sorted(tallies.items()):
+        wait, run = histogram.pack(tally.wait), histogram.pack(tally.run)
+        yield (level, source, dimension, start, value, *tally.counts, wait, run)
+
+
+def stored_rows(level: int, start: int) -> list[tuple[Any, ...]]:
+    """The rows that are stored of a stretch."""
+    return fetch(
+        f"SELECT {', '.join(_COLUMNS)} FROM {table(Rollup)} WHERE {_PLACE}",  # noqa: S608
+        _place(level, start, start + level),
+    )
+
+
+_PLACE = (
+    f"level = %s AND source IN ({marks(len(SOURCES))}) "
+    f"AND dimension IN ({marks(len(_DIMENSIONS))}) AND start >= %s AND start < %s"
+)
+
+
+def _place(level: int, start: int, end: int) -> list[object]:
+    # All sources and dimensions, so that the primary key leads to the rows.
+    return [level, *SOURCES, *_DIMENSIONS, start, end]
+
+
+def forget(level: int, start: int, end: int) -> None:
+    """Remove what is stored of the stretches of the level that start in [start, end)."""
+    forget_stretches(level, start, end)
+    forget_totals(level, start, end)
+
+
+def forget_stretches(level: int, start: int, end: int) -> int:
+    """Remove the word that their totals are stored; returns how many."""
+    return execute(
+        f"DELETE FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s",  # noqa: S608
+        [level, start, end],
+    )
+
+
+def forget_totals(level: int, start: int, end: int) -> int:
+    """Remove the totals themselves; returns how many."""
+    return execute(f"DELETE FROM {table(Rollup)} WHERE {_PLACE}", _place(level, start, end))  # noqa: S608

@@ -1,0 +1,136 @@
+"""I54: `manage.py audit` tells of figures that are not what the journal adds up to."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import F
+
+from apps.common import clock, invariants
+from apps.common.invariants import audit
+from apps.common.leases import save_position
+from apps.reports.models import Rollup, Stretch
+from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER
+from apps.reports.services import rollup
+from apps.reports.services.invariants import CHECKS
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import drawn, entry, stored, utc, write
+
+NOW = utc("2026-03-30T12:34:56")
+BUSY = utc("2026-03-30T10:07:00")
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def history(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+    frozen_clock.move_to(NOW)
+    write(
+        *drawn(100, NOW - timedelta(days=3), NOW),
+        entry(BUSY),
+        entry(BUSY, "dispatch", executor="uid_a"),
+    )
+    roll_up()
+
+
+def roll_up() -> None:
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+
+
+def breaches() -> list[str]:
+    return [str(breach) for done in audit(CHECKS) for breach in done.breaches]
+
+
+def test_figures_as_they_should_be_are_no_breach() -> None:
+    done = audit(CHECKS)
+    assert breaches() == []
+    assert all(each.rows for each in done)
+
+
+def test_nothing_added_up_yet_is_no_breach() -> None:
+    Rollup.objects.all().delete()
+    Stretch.objects.all().delete()
+    assert breaches() == []
+
+
+def test_pause_is_no_breach(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.reports.services.entries.MOST_READ", 5)
+    frozen_clock.advance(hours=3)
+    write(*drawn(50, NOW, clock.now()))
+    rollup.roll_up(until=clock.now())
+    assert breaches() == []
+
+
+@pytest.mark.parametrize("change", [{"total": F("total") + 1}, {"wait": b"\x01\x01\x00\x05"}])
+def test_wrong_total_is_told(change: dict[str, object]) -> None:
+    Rollup.objects.filter(level=MINUTE, start=BUSY.timestamp(), source="job").filter(
+        dimension="type"
+    ).update(**change)
+    [told] = breaches()
+    assert told == (
+        "I54 minute 2026-03-30T10:07Z: 1 of its totals are not what the journal adds up to"
+    )
+
+
+def test_wrong_totals_of_longer_stretches_are_told() -> None:
+    for level in (QUARTER, HOUR, DAY):
+        Rollup.objects.filter(level=level).delete()
+    assert {told.split(" 2026")[0] for told in breaches()} == {
+        "I54 quarter of an hour", "I54 hour", "I54 day",
+    }  # fmt: skip
+
+
+def test_entry_that_nobody_counted_is_told_and_mended() -> None:
+    write(entry(BUSY, type_or_task="late"))
+    assert any("minute 2026-03-30T10:07Z" in told for told in breaches())
+    out = StringIO()
+    call_command(
+        "rebuild_reports",
+        "--from",
+        "2026-03-30T10:00",
+        "--to",
+        "2026-03-30T18:15+08:00",
+        stdout=out,
+    )
+    assert out.getvalue() == "2026-03-30 10:00 to 2026-03-30 10:15 UTC\n"
+    assert breaches() == []
+
+
+def test_stretch_that_is_missing_is_told() -> None:
+    Stretch.objects.filter(
+        level=HOUR, start=(BUSY - timedelta(hours=1, minutes=7)).timestamp()
+    ).delete()
+    assert "I54 hour 2026-03-30T09:00Z: is not stored, although its parts are" in breaches()
+
+
+def test_gap_that_nothing_fills_is_told() -> None:
+    Stretch.objects.filter(level=MINUTE, start=BUSY.timestamp()).delete()
+    [told] = breaches()
+    assert "1 are missing up to minute 2026-03-30T12:33Z" in told
+    save_position(rollup.SWEEP, {"gaps": [[0, 60]]})
+    assert breaches() == []
+
+
+def test_stretch_of_other_entries_than_its_parts_is_told() -> None:
+    Stretch.objects.filter(level=QUARTER, start=BUSY.timestamp() - 7 * 60).update(entries=99)
+    assert any("counts 99 entries, its parts" in told for told in breaches())
+
+
+def test_rebuild_says_what_to_write() -> None:
+    with pytest.raises(CommandError, match="write 2026-11-20"):
+        call_command("rebuild_reports", "--from", "yesterday")
+    with pytest.raises(CommandError, match="--to must be later"):
+        call_command("rebuild_reports", "--from", "2026-03-30", "--to", "2026-03-29")
+    with pytest.raises(CommandError, match="--from"):
+        call_command("rebuild_reports")
+
+
+def test_rebuild_of_what_was_never_added_up_says_so() -> None:
+    before, out = stored(), StringIO()
+    call_command("rebuild_reports", "--from", "2026-04-30", "--to", "2026-05-30", stdout=out)
+    assert "the sweep will do it" in out.getvalue()
+    assert stored() == before
