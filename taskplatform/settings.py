@@ -346,7 +346,7 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": "taskplatform.site.favicon"}
     ],
     "STYLES": ["taskplatform.site.stylesheet"],
-    "SCRIPTS": ["taskplatform.site.script"],
+    "SCRIPTS": ["taskplatform.site.script", "taskplatform.site.search_script"],
     "SHOW_HISTORY": True,
     "SHOW_LANGUAGES": True,
     "SHOW_VIEW_ON_SITE": False,

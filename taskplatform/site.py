@@ -8,15 +8,16 @@ from typing import Any
 from axes.helpers import get_cool_off
 from django.contrib import admin
 from django.core.exceptions import SuspiciousOperation
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.template.response import TemplateResponse
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.changelist import tidy_search
 from apps.common.admin.theme import AdminSite
+from taskplatform import search
 from taskplatform.audit import may_audit
 
 # More than any name and password: hashing a megabyte would keep a process busy.
@@ -102,13 +103,27 @@ class PlatformAdminSite(AdminSite):
             raise SuspiciousOperation(f"A login of {size} bytes is none.")
         return super().login(request, extra_context)
 
-    def search(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """The menu's search; the theme's own view takes terms of any length and fails on pages."""
-        query = request.GET.copy()
-        query["s"] = tidy_search(query.get("s", ""))
-        query.pop("page", None)
-        request.GET = query  # type: ignore[assignment]
-        return super().search(request, extra_context)  # type: ignore[misc]
+    def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """What the search box leads to: the one page that was found, else a list by kind."""
+        term = search.Term.read(request.GET.get("term", ""))
+        groups = search.find(request, term)
+        if (pages := search.pages_named(navigation(request), term)) is not None:
+            groups.append(pages)
+        hits = [hit for group in groups for hit in group.hits]
+        if len(hits) == 1:
+            return HttpResponseRedirect(hits[0].url)
+        request.current_app = self.name
+        context = {
+            **self.each_context(request),
+            "title": _("Search"),
+            "subtitle": None,
+            "term": term.text,
+            "groups": groups,
+            "most_jobs": f"{search.MOST_JOBS:,}",
+            "most_entries": f"{search.MOST_ENTRIES:,}",
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/search.html", context)
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
@@ -138,6 +153,10 @@ def stylesheet(request: HttpRequest) -> str:
 
 def script(request: HttpRequest) -> str:
     return static("taskplatform/suggest.js")
+
+
+def search_script(request: HttpRequest) -> str:
+    return static("taskplatform/search.js")
 
 
 def favicon(request: HttpRequest) -> str:

@@ -48,12 +48,16 @@ ADDED = (
 )
 IMPORTED = ("dispatch_oncetask", "dispatch_rotatetask", "dispatch_executor")
 # What is the same in every language, beside what people and programs have written.
-SAME = ("English", "en", "zh-hans", "esc", "admin", "viewer", "operator", "configurer", "demo")
+SAME = ("English", "en", "zh-hans", "Ctrl K", "admin", "viewer", "operator", "configurer", "demo")
 
 
 def lists() -> dict[str, str]:
     """Pages that are there without any data: home, lists and forms for new rows."""
-    pages = {"home": reverse("admin:index"), "audit": reverse("audit")}
+    pages = {
+        "home": reverse("admin:index"),
+        "search": reverse("admin:search"),
+        "audit": reverse("audit"),
+    }
     for name in LISTS:
         pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
     for name in ADDED:
@@ -90,6 +94,8 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "rotate": reverse("admin:access_apiclient_rotate", args=[morning.client]),
         "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
+        "search-uids": reverse("admin:search") + "?term=uid_",
+        "search-nothing": reverse("admin:search") + "?term=no+such+thing",
     }
 
 
@@ -111,6 +117,7 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
         "retry-on-host": act("retry_on_host", yard.failed.pk),
         "failed-jobs": f"{jobs}?status=failed",
         "found-jobs": f"{jobs}?q=mailbox",
+        "search-errors": reverse("admin:search") + "?term=mailbox",
         "one-jobtype": page("jobtype", yard.type.pk),
         "pause": reverse("admin:jobs_jobtype_act", args=["pause"]) + f"?ids={yard.type.pk}",
         "one-worker": page("worker", yard.worker.pk),

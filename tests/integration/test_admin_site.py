@@ -129,10 +129,10 @@ def test_autocomplete_bears_any_address(admin_client: Client, query: dict[str, s
 @pytest.mark.parametrize(
     "query",
     [
-        {"s": "x" * 20_000},
-        {"s": "a\0b", "page": "abc"},
-        {"s": "task", "page": "-1"},
-        {"s": "task", "extended": "1", "page": "9"},
+        {"term": "x" * 20_000},
+        {"term": "a\0b", "page": "abc"},
+        {"term": "task", "page": "-1"},
+        {"term": "task", "s": "task", "extended": "1", "page": "9"},
         {},
     ],
 )

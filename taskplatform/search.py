@@ -1,0 +1,303 @@
+"""What the one search box finds: by id, number, key, name or the text of an error.
+
+Whatever is found was found among the rows of the admin of its model, so nobody learns here of what
+the lists do not show. Every statement is a look-up in an index or goes through a bounded number of
+the newest rows; how many statements there are depends on the term alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.formats import localize
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+
+from apps.access.models import ApiClient
+from apps.common.admin import PlatformModelAdmin
+from apps.common.admin.changelist import tidy_search
+from apps.common.admin.display import shown_text
+from apps.common.admin.filters import read_key, read_number
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
+from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.services import look_up
+from apps.journal.models import JournalEntry, Source
+
+Look = Callable[[QuerySet[Any]], QuerySet[Any]]
+
+MOST_SHOWN = 10
+# Of the newest rows, which are looked through for what has no index.
+MOST_JOBS = 10_000
+MOST_ENTRIES = 20_000
+LEAST_TEXT = 3
+_LABEL = re.compile(r"(once|rotate):([0-9]{1,18})")
+_UIDS = ("", "uid_", "gid_")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What was typed, and what it can be: a number, a key, the label of a task."""
+
+    text: str
+    number: int | None = None
+    key: str | None = None
+    task: tuple[str, int] | None = None
+
+    @classmethod
+    def read(cls, typed: str) -> Term:
+        text = tidy_search(typed).strip()
+        label = _LABEL.fullmatch(text)
+        return cls(
+            text,
+            read_number(text),
+            read_key(text) or None,
+            (label[1], int(label[2])) if label else None,
+        )
+
+    @property
+    def is_number(self) -> bool:
+        return self.number is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A page that was found; `detail` tells it from its neighbours."""
+
+    url: str
+    title: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The hits of one kind; of those that it leaves out, `more_url` is a list, if there is one."""
+
+    title: str
+    hits: Sequence[Hit]
+    has_more: bool = False
+    more_url: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How rows of one model are found: by number, by key, or by a text; None = not at all.
+
+    Each takes the rows that this person may see. `tell` is the title and the detail of a hit.
+    """
+
+    model: type[Model]
+    tell: Callable[[Any], tuple[object, Sequence[object]]]
+    by_number: Callable[[QuerySet[Any], int], QuerySet[Any]] | None = None
+    by_key: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
+    by_text: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
+    has_list: bool = True
+    related: tuple[str, ...] = ()
+
+
+def find(request: HttpRequest, term: Term) -> list[Group]:
+    """The groups that hold something, in the order of KINDS."""
+    if not term.text:
+        return []
+    groups = [_group(request, kind, _exactly(kind, term), term) for kind in KINDS]
+    found = [group for group in groups if group is not None]
+    # A number stands in many texts; what it names is what was meant.
+    if len(term.text) >= LEAST_TEXT and not (found and term.is_number):
+        groups = [_group(request, kind, _in_texts(kind, term), term) for kind in KINDS]
+        found += [group for group in groups if group is not None]
+    return found
+
+
+def _exactly(kind: Kind, term: Term) -> Look | None:
+    by_number, by_key = kind.by_number, kind.by_key
+    if term.task is not None and getattr(kind.model, "source", "") == term.task[0]:
+        number = term.task[1]
+        return lambda rows: rows.filter(pk=number)
+    if by_number is not None and term.number is not None:
+        number = term.number
+        return lambda rows: by_number(rows, number)
+    if by_key is not None and term.key is not None:
+        key = term.key
+        return lambda rows: by_key(rows, key)
+    return None
+
+
+def _in_texts(kind: Kind, term: Term) -> Look | None:
+    by_text = kind.by_text
+    return None if by_text is None else lambda rows: by_text(rows, term.text)
+
+
+def _group(request: HttpRequest, kind: Kind, look: Look | None, term: Term) -> Group | None:
+    model_admin = admin.site._registry.get(kind.model)
+    if look is None or not isinstance(model_admin, PlatformModelAdmin):
+        return None
+    if not model_admin.has_view_or_change_permission(request):
+        return None
+    visible = model_admin.get_queryset(request)
+    if kind.related:
+        visible = visible.select_related(*kind.related)
+    found = list(look(visible)[: MOST_SHOWN + 1])
+    if not found:
+        return None
+    has_more = len(found) > MOST_SHOWN
+    return Group(
+        str(kind.model._meta.verbose_name_plural),
+        [_hit(model_admin, kind, row) for row in found[:MOST_SHOWN]],
+        has_more,
+        _list_url(model_admin, term) if has_more and kind.has_list else "",
+    )
+
+
+def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
+    title, details = kind.tell(row)
+    return Hit(
+        model_admin.change_url(row.pk),
+        shown_text(str(title), most=120),
+        " · ".join(shown_text(str(each), most=200) for each in details if each),
+    )
+
+
+def _list_url(model_admin: PlatformModelAdmin, term: Term) -> str:
+    return f"{model_admin.changelist_url()}?{urlencode({'q': term.text})}"
+
+
+# --- how each kind is found ---------------------------------------------------------------------
+def _with_pk(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
+    return rows.filter(pk=number)
+
+
+def _beginning(column: str, *prefixes: str) -> Callable[[QuerySet[Any], str], QuerySet[Any]]:
+    """Names that begin with the key, the exact one first: a range of their index.
+
+    No key has a character behind "z".
+    """
+
+    def look(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
+        wanted = Q()
+        for prefix in prefixes or ("",):
+            start = key if prefix and key.startswith(prefix) else f"{prefix}{key}"
+            wanted |= Q(**{f"{column}__gte": start, f"{column}__lt": start + "{"})
+        return rows.filter(wanted).order_by(column)
+
+    return look
+
+
+def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
+    keyed = look_up.with_key(str(number), most=MOST_SHOWN + 1)
+    return _light(rows.filter(pk__in=[number, *keyed]).order_by("-pk"))
+
+
+def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
+    """Those with the key, else the newest ones of that user or trace."""
+    if keyed := look_up.with_key(key, most=MOST_SHOWN + 1):
+        return _light(rows.filter(pk__in=keyed).order_by("-pk"))
+    mine = Q(user_id=key) | Q(trace_id=key)
+    return _light(_newest(rows, MOST_JOBS).filter(mine).order_by("-pk"))
+
+
+def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
+    return jobs.only("type", "key", "status", "user_id")
+
+
+def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    """Those about the subject of that number, also when it is gone itself; else those whose error
+    has the text, or that key or trace."""
+    if (number := read_number(text)) is not None:
+        about = rows.filter(source__in=Source.values, subject_id=number).order_by("-pk")
+        if about.exists():
+            return about
+    wanted = Q(error__icontains=text)
+    if (key := read_key(text)) is not None:
+        wanted |= Q(error_key=key) | Q(trace_id=key)
+    return _newest(rows, MOST_ENTRIES).filter(wanted).order_by("-pk")
+
+
+def _newest(rows: QuerySet[Any], most: int) -> QuerySet[Any]:
+    """The rows among the newest `most` of the table."""
+    everything = rows.model._default_manager.order_by("-pk").values_list("pk", flat=True)
+    edge = list(everything[most - 1 : most])
+    return rows.filter(pk__gte=edge[0]) if edge else rows
+
+
+def _of_entry(entry: JournalEntry) -> tuple[object, Sequence[object]]:
+    lines = entry.error.strip().splitlines()
+    subject = f"{entry.get_source_display()} {entry.subject_id}"
+    return (lines[-1] if lines else subject), [
+        localize(localtime(entry.at)),
+        subject if lines else "",
+        entry.type_or_task,
+        entry.executor,
+    ]
+
+
+def _of_task(task: Any) -> tuple[object, Sequence[object]]:
+    return task.title, [
+        gettext("number %s") % task.pk,
+        task.executor.name,
+        task.get_status_display(),
+    ]
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        Dispatch,
+        lambda row: (row.pk, [row.title, row.executor.name, row.get_state_display()]),
+        by_number=_with_pk,
+        related=("executor",),
+    ),
+    Kind(
+        Job,
+        lambda row: (row.pk, [row.type, row.key, row.user_id, row.get_status_display()]),
+        by_number=_jobs_by_number,
+        by_key=_jobs_by_key,
+    ),
+    Kind(OnceTask, _of_task, by_number=_with_pk, related=("executor",)),
+    Kind(RotateTask, _of_task, by_number=_with_pk, related=("executor",)),
+    Kind(
+        Executor,
+        lambda row: (row.name, [row.title, row.get_kind_display()]),
+        by_key=_beginning("name", *_UIDS),
+    ),
+    Kind(JobType, lambda row: (row.name, [row.title]), by_key=_beginning("name")),
+    Kind(
+        Template,
+        lambda row: (row.name, [f"v{row.version}", row.get_status_display()]),
+        by_key=_beginning("name"),
+    ),
+    Kind(
+        Worker,
+        lambda row: (row.name, [row.get_state_display()]),
+        by_key=_beginning("name"),
+        has_list=False,
+    ),
+    Kind(
+        ApiClient,
+        lambda row: (row.client_id, [row.name]),
+        by_key=lambda rows, key: rows.filter(client_id=key),
+    ),
+    Kind(
+        JournalEntry,
+        _of_entry,
+        by_number=_with_pk,
+        by_text=_entries_by_text,
+        has_list=False,
+    ),
+)
+
+
+def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> Group | None:
+    """The entries of the menu whose names hold the term."""
+    wanted = term.text.casefold()
+    hits = [
+        Hit(str(item["link"]), str(item["title"])[:1].upper() + str(item["title"])[1:])
+        for group in menu
+        for item in group["items"]
+        if wanted and wanted in str(item["title"]).casefold()
+    ]
+    return Group(gettext("Entries of the menu"), hits) if hits else None

@@ -1,0 +1,275 @@
+"""The one search box: what it finds, what it hides, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from apps.access import services as access
+from apps.dispatch.models import Dispatch, OperatorScope
+from apps.dispatch.services import pull
+from apps.jobs.models import Job
+from apps.jobs.services import look_up, register
+from apps.journal.models import JournalEntry
+from taskplatform import search
+from tests import factories
+from tests.jobs import end, job_type, jobs, take
+from tests.pages import inline_code_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def ask(client: Client, term: str) -> Any:
+    return client.get(reverse("admin:search"), {"term": term})
+
+
+def found(client: Client, term: str) -> dict[str, list[str]]:
+    """The titles of the hits by group."""
+    page = ask(client, term)
+    assert page.status_code == 200, page.get("Location")
+    return {group.title: [hit.title for hit in group.hits] for group in page.context["groups"]}
+
+
+def leads_to(client: Client, term: str, row: Any) -> bool:
+    page = ask(client, term)
+    label = row._meta.label_lower.replace(".", "_")
+    return bool(page.get("Location") == reverse(f"admin:{label}_change", args=[row.pk]))
+
+
+def handed_out(uid: str = "uid_alice", **fields: Any) -> Dispatch:
+    factories.once_task(factories.user(uid), **fields)
+    taken = pull.answer_pull(uid)
+    assert isinstance(taken, Dispatch)
+    return taken
+
+
+def failed_job(error: str, **columns: Any) -> int:
+    [number] = jobs(1, **columns)
+    [held] = take(1)
+    end(held, "failed", error=error, retry="never")
+    return number
+
+
+# --- what is found ------------------------------------------------------------------------------
+def test_number_of_one_thing_leads_straight_to_its_page(admin_client: Client) -> None:
+    dispatch = handed_out()
+    job_type()
+    [number] = jobs(1)
+    entry = JournalEntry.objects.filter(event="handed_out").latest("id")
+
+    for row in (dispatch, Job.objects.get(pk=number), entry):
+        assert leads_to(admin_client, str(row.pk), row)
+        assert leads_to(admin_client, f"  {row.pk} ", row)
+
+
+def test_number_of_several_things_lists_them_by_kind(admin_client: Client) -> None:
+    once = factories.once_task(factories.user(), title="Count the till")
+    rotation = factories.rotation(factories.user("uid_bob"), title="Sweep the floor")
+    assert once.pk == rotation.pk or connection.vendor == "mysql"
+
+    if once.pk == rotation.pk:
+        assert found(admin_client, str(once.pk)) == {
+            "once tasks": ["Count the till"],
+            "rotate tasks": ["Sweep the floor"],
+        }
+    assert leads_to(admin_client, f"once:{once.pk}", once)
+    assert leads_to(admin_client, f"rotate:{rotation.pk}", rotation)
+
+
+def test_key_of_jobs_is_found_in_every_type_newest_first(admin_client: Client) -> None:
+    for name in ("mail", "web"):
+        job_type(name)
+    old = jobs(1, "web", key="order-7")
+    new = jobs(1, "mail", key="order-7")
+    jobs(3, "mail", key="order-70")
+
+    assert found(admin_client, "order-7") == {"jobs": [str(new[0]), str(old[0])]}
+    assert ask(admin_client, "order").context["groups"] == []
+
+
+def test_key_of_digits_and_a_number_are_both_looked_up(admin_client: Client) -> None:
+    job_type()
+    [number] = jobs(1, key="4711")
+    assert leads_to(admin_client, "4711", Job.objects.get(pk=number))
+
+
+def test_user_or_trace_of_a_job_is_found_among_the_newest(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_type()
+    [of_user] = jobs(1, user_id="customer-9")
+    [of_trace] = jobs(1, trace_id="4bf92f3577b34da6")
+    assert leads_to(admin_client, "customer-9", Job.objects.get(pk=of_user))
+    assert leads_to(admin_client, "4bf92f3577b34da6", Job.objects.get(pk=of_trace))
+
+    monkeypatch.setattr(search, "MOST_JOBS", 1)
+    assert ask(admin_client, "customer-9").context["groups"] == []
+
+
+def test_uid_is_found_by_how_it_begins_with_and_without_its_prefix(admin_client: Client) -> None:
+    ann = factories.user("uid_ann")
+    anna = factories.user("uid_anna")
+    factories.user("uid_bob")
+
+    assert found(admin_client, "uid_an") == {"executors": ["uid_ann", "uid_anna"]}
+    assert found(admin_client, "ann") == {"executors": ["uid_ann", "uid_anna"]}
+    assert leads_to(admin_client, "uid_anna", anna)
+    assert not leads_to(admin_client, "UID_ANN", ann), "keys are compared as they are"
+
+
+def test_types_templates_workers_and_keys_are_found_by_name(admin_client: Client) -> None:
+    template = factories.template("photo-check")
+    made = job_type("photo-mail")
+    register.register(name="host-a:1", host="host-a")
+    client, _key = access.create_client(name="Tills", scopes=["pull"], actor="test")
+
+    assert found(admin_client, "photo") == {
+        "job types": ["photo-mail"],
+        "templates": ["photo-check"],
+    }
+    assert leads_to(admin_client, "photo-m", made)
+    assert leads_to(admin_client, "photo-check", template)
+    register.register(name="host-a:2", host="host-a")
+    assert found(admin_client, "host-a") == {"workers": ["host-a:1", "host-a:2"]}
+    assert leads_to(admin_client, client.client_id, client)
+
+
+def test_text_of_an_error_is_found_whatever_its_case(admin_client: Client) -> None:
+    job_type()
+    failed_job("Traceback …\nsmtplib.SMTPServerDisconnected: Connection unexpectedly closed")
+    failed_job("ValueError: 7 of 9")
+    entry = JournalEntry.objects.filter(error__contains="SMTP").get()
+
+    for term in ("connection UNEXPECTEDLY closed", "SMTPServer", entry.error_key):
+        assert leads_to(admin_client, term, entry), term
+    assert ask(admin_client, "9").context["groups"] == [], "two characters stand in any text"
+
+
+def test_wildcards_in_a_text_mean_themselves(admin_client: Client) -> None:
+    job_type()
+    failed_job("disk 100% full")
+    failed_job("disk 100 of 100 full")
+    assert ask(admin_client, "100% f").status_code == 302
+    assert ask(admin_client, "disk_100").context["groups"] == []
+
+
+def test_journal_tells_of_a_subject_that_is_gone(admin_client: Client) -> None:
+    dispatch = handed_out()
+    entry = JournalEntry.objects.get(source="dispatch", subject_id=dispatch.pk)
+    assert leads_to(admin_client, str(dispatch.pk), dispatch)
+
+    Dispatch.objects.filter(pk=entry.subject_id).delete()
+
+    assert leads_to(admin_client, str(entry.subject_id), entry)
+
+
+def test_pages_of_the_menu_are_found_by_name(admin_client: Client) -> None:
+    page = ask(admin_client, "rotate")
+    assert page["Location"] == reverse("admin:dispatch_rotatetask_changelist")
+    assert found(admin_client, "task")["Entries of the menu"] == ["Once tasks", "Rotate tasks"]
+
+
+def test_more_hits_than_are_shown_lead_to_the_list_of_all(admin_client: Client) -> None:
+    job_type()
+    jobs(search.MOST_SHOWN + 1, key="same")
+    page = ask(admin_client, "same")
+    [group] = page.context["groups"]
+    assert len(group.hits) == search.MOST_SHOWN
+    assert group.more_url == f"{reverse('admin:jobs_job_changelist')}?q=same"
+    assert admin_client.get(group.more_url).status_code == 200
+    assert "Show all in their list" in text_of(page)
+
+
+# --- what is hidden -----------------------------------------------------------------------------
+def test_nobody_finds_what_the_lists_do_not_show(
+    client: Client, role_client: Any, role_user: Any
+) -> None:
+    """ASVS 8.2.2: permissions and limits of view hold here, too."""
+    factories.once_task(factories.user("uid_alice"))
+    dispatch = handed_out("uid_bob", title="Of Bob")
+    made, _key = access.create_client(name="Tills", scopes=["pull"], actor="test")
+    job_type("photo-mail")
+    viewer: User = role_user("viewer")
+    bounded = Client()
+    bounded.force_login(viewer, backend="django.contrib.auth.backends.ModelBackend")
+    assert leads_to(bounded, str(dispatch.pk), dispatch)
+
+    OperatorScope.objects.create(operator=viewer, executor=factories.member("uid_alice"))
+    for term in (str(dispatch.pk), "uid_bob"):
+        assert ask(bounded, term).context["groups"] == [], term
+
+    nobody = User.objects.create_user("nora", is_staff=True)
+    plain = Client()
+    plain.force_login(nobody, backend="django.contrib.auth.backends.ModelBackend")
+    for term in (str(dispatch.pk), "uid_alice", "photo", made.client_id):
+        assert ask(plain, term).context["groups"] == [], term
+    assert ask(client, "uid_alice")["Location"].startswith("/admin/login/")
+
+
+def test_hostile_terms_are_shown_as_text_and_find_nothing(admin_client: Client) -> None:
+    for term in ("<script>alert(1)</script>", "a\0b", "x" * 20_000, "9" * 40, "٣", "'\"\\%_"):
+        page = ask(admin_client, term)
+        assert page.status_code == 200, term[:20]
+        assert inline_code_of(page) == []
+        assert b"<script>alert" not in page.content
+        assert len(page.context["term"]) <= 100
+    assert admin_client.get(reverse("admin:search"), {"page": "abc", "s": "x"}).status_code == 200
+
+
+def test_search_is_on_every_page_and_says_what_it_takes(admin_client: Client) -> None:
+    for url in (reverse("admin:index"), reverse("admin:jobs_job_changelist")):
+        page = admin_client.get(url).content.decode()
+        assert 'name="term"' in page and "Number, key, uid, error…" in page, url
+    assert "What can be searched for" in text_of(ask(admin_client, ""))
+    assert "Nothing was found for" in text_of(ask(admin_client, "no such thing"))
+
+
+# --- what it costs ------------------------------------------------------------------------------
+@pytest.mark.parametrize("term", ["4711", "249849267093741568", "order-7", "some words"])
+def test_search_takes_a_handful_of_statements_however_many_types_there_are(
+    admin_client: Client, term: str
+) -> None:
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            ask(admin_client, term)
+        return len(queries)
+
+    job_type("type-0")
+    few = statements()
+    for n in range(1, 60):
+        job_type(f"type-{n}")
+        jobs(1, f"type-{n}", key=f"k-{n}")
+
+    assert statements() == few <= 20
+
+
+def test_keys_are_looked_up_by_index_in_every_type() -> None:
+    job_type()
+    jobs(40, key="other")
+    jobs(3, key="same")
+    with CaptureQueriesContext(connection) as queries:
+        assert len(look_up.with_key("same", most=2)) == 2
+    [sql] = [q["sql"] for q in queries if "LIMIT 2" in q["sql"]]
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("EXPLAIN QUERY PLAN " + sql.replace("%", "%%"))
+            plan = " ".join(str(row[-1]) for row in cursor.fetchall())
+            assert "job_type_key (type=? AND key=?)" in plan
+            assert "TEMP B-TREE" not in plan
+        else:
+            cursor.execute("EXPLAIN " + sql.replace("%", "%%"))
+            assert "job_type_key" in str(cursor.fetchall())
+
+
+def test_more_types_than_one_statement_takes_are_all_looked_up() -> None:
+    for n in range(410):
+        job_type(f"type-{n}")
+    jobs(1, "type-0", key="same")
+    jobs(1, "type-409", key="same")
+    assert len(look_up.with_key("same", most=5)) == 2
