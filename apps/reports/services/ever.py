@@ -1,0 +1,58 @@
+"""What has ended since the beginning, and how far it is added up: for figures that only grow."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from apps.common import clock
+from apps.common.db import fetch, table
+from apps.reports.models import Rollup, Stretch
+from apps.reports.rules.cover import MINUTE, Run
+from apps.reports.rules.outcomes import COUNTS
+from apps.reports.rules.tally import ALL
+from apps.reports.services.stretches import (
+    beginning,
+    cover_by_stored,
+    instant_of,
+    kept_from,
+    second_of,
+)
+
+
+class Ever(NamedTuple):
+    """Ends by source and outcome (rules.outcomes), and up to when they are added up.
+
+    `as_of` is None while nothing is.
+    """
+
+    ended: dict[tuple[str, str], int]
+    as_of: datetime | None
+
+
+def ever() -> Ever:
+    """The sums of the coarsest stored stretches, so few rows however long it has been."""
+    [(newest,)] = fetch(f"SELECT MAX(start) FROM {table(Stretch)} WHERE level = %s", [MINUTE])  # noqa: S608
+    first = beginning(kept_from())
+    if newest is None or first is None:
+        return Ever({}, None)
+    runs, _left = cover_by_stored([(first, second_of(clock.now()))])
+    ended: dict[tuple[str, str], int] = {}
+    for run in runs:
+        for source, outcome, count in _of(run):
+            ended[source, outcome] = ended.get((source, outcome), 0) + count
+    return Ever(ended, instant_of(newest + MINUTE))
+
+
+def _of(run: Run) -> list[tuple[str, str, int]]:
+    sums = ", ".join(f"SUM({name})" for name in COUNTS)
+    rows = fetch(
+        f"SELECT source, {sums} FROM {table(Rollup)} WHERE level = %s AND source IN ('dispatch', "  # noqa: S608
+        "'job') AND dimension = %s AND start >= %s AND start < %s GROUP BY source",
+        [run.level, ALL, run.start, run.end],
+    )
+    return [
+        (source, outcome, int(count))
+        for source, *counts in rows
+        for outcome, count in zip(COUNTS, counts, strict=True)
+    ]
