@@ -35,6 +35,7 @@ _VIEWER = [
     "jobs.view_worker",
     "reports.view_rollup",
     "reports.view_stretch",
+    "reports.view_errorgroup",
 ]
 _OPERATOR = [
     *_VIEWER,

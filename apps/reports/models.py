@@ -65,3 +65,31 @@ class Stretch(models.Model):
 
     def __str__(self) -> str:
         return f"{self.level} s from {self.start}"
+
+
+class ErrorGroup(models.Model):
+    """What went wrong in the same way: a job type or task, and an error whatever numbers it has.
+
+    `first_entry` and `last_entry` are ids of the journal, and so tell their instants; `sample` and
+    `subject_id` (of a job or dispatch) are those of the last.
+    """
+
+    source = KeyField(max_length=8)
+    type_or_task = KeyField(max_length=128)
+    error_key = KeyField(max_length=32)
+    first_entry = models.BigIntegerField()
+    last_entry = models.BigIntegerField()
+    subject_id = models.BigIntegerField()
+    sample = models.CharField(max_length=500)
+
+    class Meta:
+        verbose_name = _("error")
+        verbose_name_plural = _("errors")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["error_key", "type_or_task", "source"], name="error_group_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type_or_task}: {self.sample}"

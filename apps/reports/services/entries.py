@@ -18,8 +18,8 @@ BLOCK = 5000
 MOST_READ = 50_000
 
 _SELECT = (
-    "SELECT event, from_state, to_state, source, type_or_task, executor, worker, host, wait_ms, "
-    "run_ms, id FROM {} WHERE id >= %s AND id < %s ORDER BY id DESC LIMIT %s"
+    "SELECT event, from_state, to_state, source, type_or_task, executor, worker, host, error_key, "
+    "wait_ms, run_ms, id FROM {} WHERE id >= %s AND id < %s ORDER BY id DESC LIMIT %s"
 )
 
 

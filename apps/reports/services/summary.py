@@ -23,7 +23,7 @@ from apps.reports.rules import cover, slots
 from apps.reports.rules.cover import Run
 from apps.reports.rules.histogram import Histogram, percentile
 from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
-from apps.reports.rules.tally import ALL, DIMENSIONS, EXECUTOR, TYPE, Tally
+from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, TYPE, Tally
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -41,6 +41,8 @@ LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE}
 _TIMES = {HOUR: slots.hours, DAY: slots.days}
 _MOVED = {HOUR: 0, DAY: cover.HOUR - 1}
 _AT_ONCE = 100
+# What figures are not told apart by here; services.failures tells of errors.
+_NOT_TOLD_BY = (ALL, ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def summarise(
 def groupings(source: str) -> tuple[str, ...]:
     """By what the figures of a source can be told apart, as `by` names it."""
     names = (TASK if source == DISPATCH and name == TYPE else name for name in DIMENSIONS[source])
-    return (*(name for name in names if name != ALL), *TIMES)
+    return (*(name for name in names if name not in _NOT_TOLD_BY), *TIMES)
 
 
 def _chosen(
@@ -198,7 +200,7 @@ def _chosen(
 def _dimension(source: str, name: str, field: str, known: Sequence[str]) -> str:
     """`type` and `task` are one: what is run."""
     dimension = TYPE if name == TASK else name
-    if dimension not in DIMENSIONS[source] or dimension == ALL:
+    if dimension not in DIMENSIONS[source] or dimension in _NOT_TOLD_BY:
         raise Invalid.field(
             field,
             f"The figures of {source} are not kept by {name!r:.60}; use one of: "

@@ -26,6 +26,7 @@ from apps.reports.rules.cover import PART, WHOLE, floor
 from apps.reports.rules.keeping import joined
 from apps.reports.rules.outcomes import COUNTS, SOURCES
 from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, merged
+from apps.reports.services.error_groups import note
 from apps.reports.services.stretches import stored_between
 
 SWEEP = "reports.rollup"
@@ -51,6 +52,7 @@ def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> N
             counted = {start: cells[start].tallies() for start in own if start in cells}
             entries = {start: cells[start].entries for start in own if start in cells}
             _replace(level, own, counted, entries)
+            note([cells[start] for start in own if start in cells])
         if level in PART:
             own = own + _sum_up(level, by_level[PART[level]])
         by_level[level] = own

@@ -1,0 +1,84 @@
+"""Errors by what they have in common: since when and until when, and how the newest one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from apps.common.db import fetch, insert_values, marks, table, update_rows
+from apps.journal.models import JournalEntry
+from apps.reports.models import ErrorGroup
+from apps.reports.rules.tally import Cells, Error, widen
+
+MOST_SAMPLE = 500
+_AT_ONCE = 500
+_TOLD = ("first_entry", "last_entry", "subject_id", "sample")
+
+
+def note(cells: Iterable[Cells]) -> None:
+    """Let the groups know the errors that were counted, in the transaction that stores the counts.
+
+    Spans only widen, so it may be told the same as often as one likes, in any order.
+    """
+    spans: dict[Error, tuple[int, int]] = {}
+    for each in cells:
+        for error, (first, last) in each.errors.items():
+            widen(spans, error, first, last)
+    errors = sorted(spans)
+    for at in range(0, len(errors), _AT_ONCE):
+        _note({error: spans[error] for error in errors[at : at + _AT_ONCE]})
+
+
+def _note(spans: dict[Error, tuple[int, int]]) -> None:
+    known = _known(spans)
+    for error, (_pk, *span, _subject, _sample) in known.items():
+        widen(spans, error, *span)
+    newer = [e for e, (_first, last) in spans.items() if e not in known or last > known[e][2]]
+    texts = _texts([spans[error][1] for error in newer])
+    told = {error: (*spans[error], *texts[spans[error][1]]) for error in newer}
+    # What came late, or is added up anew, may begin earlier and end no later.
+    told |= {
+        error: (*spans[error], *rest)
+        for error, (_pk, first, _last, *rest) in known.items()
+        if error not in told and spans[error][0] < first
+    }
+    insert_values(
+        ErrorGroup,
+        ("source", "type_or_task", "error_key", *_TOLD),
+        [(*error, *values) for error, values in told.items() if error not in known],
+    )
+    changes = {
+        known[error][0]: dict(zip(_TOLD, values, strict=True))
+        for error, values in told.items()
+        if error in known
+    }
+    update_rows(ErrorGroup, changes)
+
+
+def _known(errors: Mapping[Error, Any]) -> dict[Error, tuple[Any, ...]]:
+    """The groups that there are: primary key, first, last, subject and sample."""
+    keys = sorted({key for _source, _type, key in errors})
+    rows = fetch(
+        f"SELECT source, type_or_task, error_key, id, {', '.join(_TOLD)} "  # noqa: S608
+        f"FROM {table(ErrorGroup)} WHERE error_key IN ({marks(len(keys))})",
+        keys,
+    )
+    return {row[:3]: row[3:] for row in rows if row[:3] in errors}
+
+
+def _texts(entries: Sequence[int]) -> dict[int, tuple[int, str]]:
+    """The subject and the text of each of these entries."""
+    if not entries:
+        return {}
+    rows = fetch(
+        f"SELECT id, subject_id, error, reason, event FROM {table(JournalEntry)} "  # noqa: S608
+        f"WHERE id IN ({marks(len(entries))})",
+        entries,
+    )
+    return {number: (subject, _sample(*texts)) for number, subject, *texts in rows}
+
+
+def _sample(error: str, reason: str, event: str) -> str:
+    """The line that names what went wrong."""
+    lines = error.strip().splitlines() or [reason or event]
+    return lines[-1].strip()[:MOST_SAMPLE]

@@ -1,0 +1,167 @@
+"""Errors in groups: what is stored and read is what raw entries add up to, however they came."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock, ids
+from apps.journal.models import JournalEntry
+from apps.journal.services import error_key
+from apps.reports.models import ErrorGroup
+from apps.reports.services import rollup
+from apps.reports.services.failures import Failure, failures
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import entry, stored, utc, write
+
+pytestmark = pytest.mark.django_db
+
+NOW = utc("2026-03-30T12:34:56")
+CLOSED = utc("2026-03-30T12:34:00")
+FAILED, AGAIN = ("failed", "running", "failed"), ("failed", "running", "scheduled")
+LOST = ("lost", "running", "ready")
+REFUSED = "Traceback\n  File 'x', line {}\nConnectionRefusedError: 10.0.0.{}:5432"
+ERRORS = (REFUSED, "ValueError: no such shop", "TimeoutError: after {}.{} s")
+
+
+@pytest.fixture(autouse=True)
+def now(frozen_clock: FrozenClock) -> FrozenClock:
+    frozen_clock.move_to(NOW)
+    return frozen_clock
+
+
+def roll_up() -> None:
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+
+
+def failure(at: datetime, error: str = REFUSED, type_: str = "mail", **fields: Any) -> JournalEntry:
+    fields = {"kind": FAILED, **fields}
+    made = entry(at, type_or_task=type_, error=error, error_key=error_key(error), **fields)
+    made.subject_id = made.id + 1
+    return made
+
+
+def drawn(count: int, start: datetime, end: datetime, seed: int) -> list[JournalEntry]:
+    chance = random.Random(seed)
+    seconds = (end - start).total_seconds()
+    return [
+        failure(
+            start + timedelta(seconds=chance.random() * seconds),
+            chance.choice(ERRORS).format(chance.randint(1, 99), chance.randint(1, 99)),
+            chance.choice(("mail", "mail:in", "sms")),
+            kind=chance.choice((FAILED, AGAIN)),
+        )
+        for _ in range(count)
+    ]
+
+
+def last(length: timedelta, **narrowed: Any) -> dict[tuple[str, str, str], Failure]:
+    found = failures(NOW - length, NOW, steps=24, **narrowed)
+    assert found.as_of == CLOSED
+    return {(each.source, each.type_or_task, each.error_key): each for each in found.groups}
+
+
+@pytest.mark.parametrize(
+    "length",
+    [timedelta(hours=1), timedelta(hours=24), timedelta(days=7), timedelta(days=30)],
+    ids=str,
+)
+@pytest.mark.parametrize("type_", ["", "mail"])
+def test_groups_of_a_period_are_what_raw_entries_add_up_to(length: timedelta, type_: str) -> None:
+    write(*drawn(300, NOW - timedelta(days=40), NOW, 1), *drawn(300, CLOSED - length, CLOSED, 2))
+    # Neither of these is an error of something that ended.
+    write(entry(NOW - timedelta(minutes=5)), entry(NOW - timedelta(minutes=5), kind=LOST))
+    roll_up()
+
+    found = last(length, type_or_task=type_)
+
+    start = failures(NOW - length, NOW, steps=24).start
+    everything = list(JournalEntry.objects.exclude(error_key="").order_by("id"))
+    inside = [
+        each
+        for each in everything
+        if start <= ids.made_at(each.id) < CLOSED and type_ in ("", each.type_or_task)
+    ]
+    key = lambda each: (each.source, each.type_or_task, each.error_key)  # noqa: E731
+    assert {group: told.total for group, told in found.items()} == Counter(map(key, inside))
+    for group, told in found.items():
+        mine = [each for each in everything if key(each) == group and each.at < CLOSED]
+        assert told.for_good == sum(
+            each.to_state == "failed" for each in inside if key(each) == group
+        )
+        assert sum(told.trend) == told.total
+        assert (told.first_seen, told.last_seen) == tuple(
+            ids.made_at(mine[at].id) for at in (0, -1)
+        )
+        assert told.subject_id == mine[-1].subject_id
+        assert told.sample == mine[-1].error.splitlines()[-1]
+
+
+def test_trend_tells_when() -> None:
+    write(*(failure(NOW - timedelta(minutes=30 + second / 60)) for second in range(5)))
+    write(failure(NOW - timedelta(hours=23)), failure(NOW - timedelta(minutes=30), "Other"))
+    roll_up()
+    told = last(timedelta(hours=24))["job", "mail", error_key(REFUSED)]
+    assert (told.trend[-1], told.trend[1], told.total) == (5, 1, 6)
+
+
+def test_adding_up_again_widens_and_never_counts_twice() -> None:
+    write(*drawn(60, NOW - timedelta(hours=3), CLOSED, 3))
+    roll_up()
+    before = stored(), list(ErrorGroup.objects.order_by("id").values_list())
+    assert list(rollup.rebuild(NOW - timedelta(days=1), NOW))
+    assert (stored(), list(ErrorGroup.objects.order_by("id").values_list())) == before
+
+
+def test_what_came_late_begins_the_group_earlier_and_keeps_its_newest_sample() -> None:
+    late = NOW - timedelta(minutes=8)
+    write(failure(NOW - timedelta(minutes=2), "Refused by 7"))
+    roll_up()
+    write(failure(late, "Refused by 12"))
+    list(rollup.rebuild(NOW - timedelta(hours=1), NOW))
+    group = ErrorGroup.objects.get()
+    assert ids.made_at(group.first_entry) == late
+    assert group.sample == "Refused by 7"
+    assert last(timedelta(hours=1))["job", "mail", error_key("Refused by 1")].total == 2
+
+
+def test_newer_one_brings_its_own_sample(now: FrozenClock) -> None:
+    write(failure(NOW - timedelta(minutes=2), "Refused by 7"))
+    roll_up()
+    newest = failure(NOW, "Refused by 12\n")
+    write(newest)
+    now.advance(minutes=3)
+    roll_up()
+    group = ErrorGroup.objects.get()
+    assert (group.sample, group.subject_id, group.last_entry) == (
+        "Refused by 12",
+        newest.subject_id,
+        newest.id,
+    )
+
+
+def test_attempts_that_nobody_reported_read_as_their_reason() -> None:
+    reason = "its worker fell silent"
+    at = NOW - timedelta(minutes=3)
+    write(entry(at, kind=LOST, reason=reason, error_key=error_key(reason)))
+    roll_up()
+    assert ErrorGroup.objects.get().sample == reason
+
+
+def test_dispatches_fail_as_well() -> None:
+    at = NOW - timedelta(minutes=3)
+    write(failure(at, "no card", "once:7", source="dispatch", kind=("failed", "open", "failed")))
+    roll_up()
+    [told] = last(timedelta(hours=1)).values()
+    assert (told.source, told.type_or_task, told.total) == ("dispatch", "once:7", 1)
+    assert last(timedelta(hours=1), sources=("job",)) == {}
+
+
+def test_before_anything_is_added_up_there_is_nothing() -> None:
+    write(failure(NOW - timedelta(minutes=5)))
+    found = failures(NOW - timedelta(hours=1), NOW, steps=20)
+    assert found.groups == ()
