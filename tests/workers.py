@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import termios
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +26,11 @@ from apps.jobs.services.submit import Submission, submit_many
 verify()
 jobs = [Submission(**each) for each in json.load(sys.stdin)]
 print(json.dumps([each.id for each in submit_many(jobs)]))
+"""
+_DRAIN = """
+import sys
+from taskplatform.celery import app
+app.send_task("jobs.drain", args=[sys.argv[1]], queue=sys.argv[1])
 """
 
 
@@ -78,19 +85,26 @@ class Workers:
 
     def submit(self, *jobs: dict[str, Any]) -> list[int]:
         """Submit jobs in a process of their own; their numbers."""
+        numbers: list[int] = json.loads(self._python(_SUBMIT, given=json.dumps(jobs)))
+        return numbers
+
+    def send_drain(self, lane: str) -> None:
+        """Send the message that starts a drain, as the scan does."""
+        self._python(_DRAIN, lane)
+
+    def _python(self, code: str, *arguments: str, given: str = "") -> str:
         ended = subprocess.run(
-            [sys.executable, "-c", _SUBMIT],
+            [sys.executable, "-c", code, *arguments],
             cwd=ROOT,
             env={**self.environment, "DJANGO_SETTINGS_MODULE": "taskplatform.settings"},
-            input=json.dumps(jobs),
+            input=given,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
         assert ended.returncode == 0, ended.stderr
-        numbers: list[int] = json.loads(ended.stdout)
-        return numbers
+        return ended.stdout
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The answer of the database."""
@@ -144,3 +158,19 @@ def children(pid: int) -> list[int]:
     """The processes that a process has started."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(each) for each in text.split() if int(each) != os.getpid()]
+
+
+def unread(pids: Collection[int]) -> set[str]:
+    """Those pipes of the processes in which something waits to be read."""
+    found = set()
+    for file in (each for pid in pids for each in Path(f"/proc/{pid}/fd").iterdir()):
+        pipe = file.readlink()
+        if pipe.name.startswith("pipe:"):
+            end = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                waiting = fcntl.ioctl(end, termios.FIONREAD, bytes(4))
+            finally:
+                os.close(end)
+            if any(waiting):
+                found.add(pipe.name)
+    return found

@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.processes import ROOT, RunningProcess, eventually, free_port
-from tests.workers import CELERY, Workers, is_alive, traces
+from tests.workers import CELERY, Workers, children, is_alive, traces, unread
 
 # Forked workers run with Redis, and these tests on a run that has one.
 forked = pytest.mark.mariadb
@@ -64,7 +64,7 @@ def test_forked_worker_without_redis_says_what_to_do(
 @forked
 @pytest.mark.parametrize("poison", ["exits", "segfaults", "loops", "rants", "unpicklable"])
 def test_poison_fails_after_exactly_its_attempts(swept: Workers, poison: str) -> None:
-    drains = swept.drains()
+    swept.drains()
     [number] = swept.submit({"type": poison})
 
     assert swept.settled() == {"failed": 1}
@@ -73,8 +73,6 @@ def test_poison_fails_after_exactly_its_attempts(swept: Workers, poison: str) ->
     assert (status, attempts) == ("failed", 2)
     assert len(memo) <= 2000
     assert len(swept.events(number)) == 2
-    # How a worker stops in the very moment in which a child of it ends is not asked here.
-    drains.signal_all(signal.SIGKILL)
 
 
 @forked
@@ -164,18 +162,60 @@ def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, 
 
 
 @forked
-def test_stop_lets_a_handler_end_that_ends_soon(swept: Workers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("everybody", [False, True], ids=["parent", "group"])
+def test_stop_lets_a_handler_end_that_ends_soon(
+    swept: Workers, tmp_path: Path, everybody: bool
+) -> None:
     trace = tmp_path / "trace"
     drains = swept.drains()
     context = {"file": str(trace), "seconds": 1}
     [number] = swept.submit({"type": "nap", "context": context})
     eventually(lambda: traces(trace))
 
-    drains.process.terminate()
+    if everybody:
+        drains.signal_all(signal.SIGTERM)
+    else:
+        drains.process.terminate()
     eventually(lambda: not drains.lives(), seconds=15)
 
     assert swept.job(number)[:2] == ("succeeded", 1)
     assert swept.events(number) == ["succeeded"]
+
+
+@forked
+def test_stop_ends_a_child_that_has_just_been_given_a_drain(workers: Workers) -> None:
+    """Its pool forgets what was not confirmed before the stop, and never reads the answer, which
+    the child would await for half a minute."""
+    drains = workers.drains()
+    eventually(lambda: len(workers.processes()) == 2)
+    pool = children(drains.pid)
+    for pid in pool:
+        os.kill(pid, signal.SIGSTOP)
+    workers.send_drain("fast")
+    eventually(lambda: len(unread(pool)) == 1)
+
+    drains.process.terminate()
+    # Now the word to end waits for each of them, for one behind the message.
+    eventually(lambda: len(unread(pool)) == 2)
+    for pid in pool:
+        os.kill(pid, signal.SIGCONT)
+
+    eventually(lambda: not drains.lives(), seconds=10)
+    assert workers.processes() == []
+
+
+@forked
+def test_stop_is_over_in_time_whatever_keeps_a_child(workers: Workers) -> None:
+    drains = workers.drains(JOB_STOP_SECONDS="0")
+    eventually(lambda: len(workers.processes()) == 2)
+    pool = children(drains.pid)
+    os.kill(pool[0], signal.SIGSTOP)
+
+    drains.process.terminate()
+    eventually(lambda: not drains.lives(), seconds=15)
+
+    assert drains.process.returncode == -signal.SIGALRM
+    assert "most recent call first" in drains.output
 
 
 @pytest.mark.mariadb

@@ -99,8 +99,6 @@ class Process:
         self.drains: list[Draining] = []
         # Whether the register does not know yet what the process does.
         self.changed = False
-        # Set by a signal to this process alone: it ends when its drains have.
-        self.terminated = False
         self.stopping_since = 0.0
         self.period = BEAT_SECONDS
         self._stop = False

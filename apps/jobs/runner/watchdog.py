@@ -97,9 +97,10 @@ class Watchdog(threading.Thread):
         if not self._process.stopping:
             return
         if not self._process.drains:
-            # Its pool may be reading the result of the drain; killed then, it would lock the pool.
+            # The pool ends its forks, but one that had a message in the moment of the stop would
+            # first wait 30 s for the pool to read an answer that the pool no longer expects.
             self._idle_since = self._idle_since or now
-            if self._process.terminated and now - self._idle_since > _PARTING_SECONDS:
+            if self._process.node.forks and now - self._idle_since > _PARTING_SECONDS:
                 self._end(0)
         elif now - self._process.stopping_since > conf.JOB_STOP_SECONDS:
             logger.warning("handlers go on %d s after the stop", conf.JOB_STOP_SECONDS)

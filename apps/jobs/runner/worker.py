@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
-import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -14,6 +16,7 @@ from celery import signals
 from django.conf import settings
 from django.db import DatabaseError, connections
 
+from apps.common.conf import conf
 from apps.jobs.handlers import checks, registry
 from apps.jobs.rules.places import LANES
 from apps.jobs.runner.drain import Drain
@@ -26,6 +29,9 @@ from apps.jobs.services.types import ensure_types
 logger = logging.getLogger(__name__)
 
 _ACTOR = "worker"
+# Beyond the time that handlers have: forks need some to give back what they hold, and so does
+# Celery to part from its broker.
+_END_SECONDS = 10
 # The forking process has a node and no process of its own; every other has both.
 _node: Node | None = None
 _process: Process | None = None
@@ -45,7 +51,25 @@ def drain(lane: str) -> int:
     if _process is None or lane not in _process.node.lanes:
         # A worker without lanes was given a message that is not for it.
         return 0
-    return Drain(_process, lane, summon=scan).run()
+    with _heeding_sigterm(_process):
+        return Drain(_process, lane, summon=scan).run()
+
+
+@contextmanager
+def _heeding_sigterm(process: Process) -> Iterator[None]:
+    """While a fork drains, a SIGTERM to it, such as one to the whole group, stops it in order.
+
+    Celery's own handler, which it sets after every signal that tells of the fork, would break off
+    whatever is under way.
+    """
+    if not process.node.forks:
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: process.stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def verify() -> None:
@@ -100,6 +124,8 @@ def _set_up(instance: Any, **_: Any) -> None:
         raise CannotStart(f"The database does not answer: {error}") from error
     finally:
         connections.close_all()
+    # An alarm is to tell where it found the process.
+    faulthandler.register(signal.SIGALRM, file=sys.__stderr__ or sys.stderr, chain=True)
     _node = Node(instance.hostname, lanes, places, forks)
     if not forks:
         start_process(_node)
@@ -107,19 +133,8 @@ def _set_up(instance: Any, **_: Any) -> None:
 
 @signals.worker_process_init.connect
 def _forked(**_: Any) -> None:
-    if _node is None:
-        return
-    process = start_process(_node)
-
-    def stop(number: int, _frame: object) -> None:
-        # The parent ends it so, and so does whoever signals the whole group.
-        process.terminated = True
-        process.stop()
-        if not process.drains:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGTERM, stop)
+    if _node is not None:
+        start_process(_node)
 
 
 @signals.worker_ready.connect
@@ -141,8 +156,11 @@ def _listen(**_: Any) -> None:
 
 @signals.worker_shutting_down.connect
 def _stopping(**_: Any) -> None:
-    if _node is not None:
-        _node.flag[0] = 1
+    if _node is None or _node.flag[0]:
+        return
+    _node.flag[0] = 1
+    # Whatever keeps Celery, the alarm ends it; forks end with their parent.
+    signal.alarm(conf.JOB_STOP_SECONDS + _END_SECONDS)
 
 
 @signals.worker_process_shutdown.connect
