@@ -71,8 +71,8 @@ class Drain:
 
     def run(self, *, linger: bool = True) -> int:
         """Drain the lane; returns how many jobs it has run."""
-        self._process.join(self)
         try:
+            self._process.join(self)
             if self._is_too_many():
                 return 0
             self._work(linger)

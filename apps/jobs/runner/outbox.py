@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError, OperationalError
 
 from apps.jobs.rules.outcome import RETRY_NEVER
 from apps.jobs.rules.transitions import END_FAILED
@@ -44,7 +44,8 @@ class Outbox:
         return bool(self._waiting) and now - self._since >= LONGEST_WAIT
 
     def flush(self) -> None:
-        """Settle what waits. What a DatabaseError stopped waits for the next time."""
+        """Settle what waits. What an error of the database stopped waits for the next
+        time."""
         if not self._waiting:
             return
         with self._lock:
@@ -54,7 +55,7 @@ class Outbox:
             self._since = time.monotonic()
             try:
                 answers = _settled(batch)
-            except DatabaseError:
+            except (DatabaseError, InterfaceError):
                 self._waiting.extendleft(reversed(batch))
                 raise
             for outcome in batch:
@@ -71,7 +72,7 @@ class Outbox:
 def _settled(batch: Sequence[Outcome]) -> Sequence[Settled]:
     try:
         return settle(outcomes=batch)
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         # One row that the database does not take must not hold up the others, nor itself for ever.
         if len(batch) > 1 and not _is_away(error):
             return [_settled([each])[0] for each in batch]
@@ -83,9 +84,9 @@ def _settled(batch: Sequence[Outcome]) -> Sequence[Settled]:
         return [Settled(batch[0].id, False, code=INVALID, message=f"It cannot be kept: {error!r}")]
 
 
-def _is_away(error: DatabaseError) -> bool:
+def _is_away(error: Exception) -> bool:
     """Whether the database refused everything, and not what it was given."""
-    return type(error).__name__ in {"OperationalError", "InterfaceError"}
+    return isinstance(error, OperationalError | InterfaceError)
 
 
 def _refused(outcome: Outcome, answer: Settled) -> Outcome:

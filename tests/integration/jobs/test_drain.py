@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 
 from apps.jobs.handlers import Cancelled, Fail, NextStage, Retry
 from apps.jobs.models import Job, Worker
@@ -318,12 +318,13 @@ def test_type_that_settles_each_has_its_results_at_once(handle: Make, process: P
     assert seen == [["running", "running"], ["succeeded", "running"]]
 
 
+@pytest.mark.parametrize("error", [OperationalError(2006, "gone away"), InterfaceError(0, "")])
 def test_database_that_is_away_for_a_moment_costs_only_time(
-    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """F6: what was done while it was away is settled once when it is back."""
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
-    settle, failures = outbox.settle, iter([OperationalError("gone away")] * 2)
+    settle, failures = outbox.settle, iter([error] * 2)
 
     def flaky(**arguments: Any) -> Any:
         for failure in failures:
@@ -339,6 +340,21 @@ def test_database_that_is_away_for_a_moment_costs_only_time(
 
     assert runs == [0, 1, 2]
     assert [told(number) for number in numbers] == [["succeeded"]] * 3
+
+
+def test_drain_that_begins_while_the_database_is_away_is_not_taken_for_a_live_one(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other would be started in its place, and a stop would wait for it."""
+
+    def away() -> None:
+        raise OperationalError(2002, "cannot connect")
+
+    monkeypatch.setattr(process, "beat", away)
+    with pytest.raises(OperationalError):
+        drained(process)
+
+    assert process.lanes() == {}
 
 
 def test_wish_to_cancel_reaches_the_handler(handle: Make, process: Process) -> None:
