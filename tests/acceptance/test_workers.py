@@ -6,17 +6,26 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from tests.processes import ROOT, RunningProcess, eventually, free_port
+from tests.servers import MariaDBServer, mariadb_server
 from tests.workers import CELERY, Workers, children, is_alive, traces, unread
 
 # Forked workers run with Redis, and these tests on a run that has one.
 forked = pytest.mark.mariadb
+
+
+@pytest.fixture
+def mariadb(environment: dict[str, str]) -> Iterator[MariaDBServer]:
+    """A server of the test's own, to be asked for before the workers that are to use it."""
+    with mariadb_server() as server:
+        environment["DATABASE_URL"] = server.url
+        yield server
 
 
 @pytest.fixture
@@ -244,3 +253,32 @@ def test_redis_that_vanishes_and_comes_back_costs_only_time(
     start(*command).await_output("Ready to accept connections")
     [third] = workers.submit(job)
     eventually(lambda: workers.job(third)[0] == "succeeded", seconds=10)
+
+
+@pytest.mark.mariadb
+def test_mariadb_that_is_killed_and_comes_back_costs_only_time(
+    mariadb: MariaDBServer,
+    swept: Workers,
+    manage: Callable[..., CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    """F6: no job is lost, none is stuck, and nobody has to start a worker again."""
+    trace = tmp_path / "trace"
+    parents = [swept.drains(), swept.drains(pool="threads", name="threads")]
+    eventually(lambda: len(swept.processes()) == 3)
+    nap = {"type": "nap", "context": {"file": str(trace), "seconds": 0.05}}
+    numbers = swept.submit(*[nap] * 300)
+    eventually(lambda: len(set(traces(trace))) == 3)
+
+    mariadb.kill()
+    eventually(lambda: all("database does not answer" in each.output for each in parents))
+    before = len(traces(trace))
+    mariadb.start()
+    eventually(lambda: len(traces(trace)) > before, seconds=5)
+
+    assert swept.settled() == {"succeeded": len(numbers)}
+    told = "SELECT subject_id FROM journal_journalentry WHERE event = 'succeeded'"
+    assert sorted(row[0] for row in swept.rows(told)) == sorted(numbers)
+    assert [each.process.poll() for each in parents] == [None, None]
+    audit = manage("audit")
+    assert (audit.returncode, audit.stdout[:4]) == (0, "ok: "), audit.stdout
