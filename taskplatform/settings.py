@@ -372,17 +372,23 @@ UNFOLD: dict[str, Any] = {
     },
 }
 
-# --- Logs: one JSON object a line on standard error ----------------------------------------------
+# --- Logs on standard error: for people at their own machine, for programs elsewhere -------------
 LOG_LEVEL = (env.str("LOG_LEVEL", default="") or "INFO").upper()
 if LOG_LEVEL not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
     raise ImproperlyConfigured(
         f"LOG_LEVEL={LOG_LEVEL} is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"
     )
+LOG_FORMAT = (env.str("LOG_FORMAT", default="") or ("text" if EMBEDDED else "json")).lower()
+if LOG_FORMAT not in {"text", "json"}:
+    raise ImproperlyConfigured(f"LOG_FORMAT={LOG_FORMAT} is neither text nor json")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "apps.common.logs.JsonFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "formatters": {
+        "json": {"()": "apps.common.logs.JsonFormatter"},
+        "text": {"()": "apps.common.logs.TextFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

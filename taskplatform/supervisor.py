@@ -39,6 +39,8 @@ LONGEST_LINE = 65_536
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _REPEAT_SECONDS = 60.0
+# As `apps.common.logs` writes it for people.
+_ERROR_AS_TEXT = re.compile(rb"[0-9T:.-]{23}Z (?:ERROR|CRITICAL) \S+: (.*)")
 _LONGEST_MESSAGE = 300
 
 
@@ -339,6 +341,8 @@ class Supervisor:
 
 def problem_of(line: bytes) -> str:
     """What the terminal shows of one log line: the message of an error, "" for anything else."""
+    if told := _ERROR_AS_TEXT.match(line):
+        return _shown(told[1].decode(errors="replace"))
     if not line.startswith(b"{"):
         return ""
     try:

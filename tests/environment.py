@@ -24,5 +24,6 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "TIME_ZONE": "UTC",
         "LANGUAGE_CODE": "en",
         "LOG_LEVEL": "INFO",
+        "LOG_FORMAT": "",
         **dict.fromkeys(Conf.tunables(), ""),
     }

@@ -1,4 +1,8 @@
-"""Log lines: one JSON object each, carrying what the current request or sweep is about."""
+"""Log lines, JSON or text, with what is at hand: request, dispatch, job, trace.
+
+with bound(job=held.id, attempt=2): …   # every line inside, by whichever library, carries them
+note(dispatch=number)                   # from here to the end of the enclosing `bound`
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,15 @@ def bound(**fields: Any) -> Iterator[None]:
         _bound.reset(token)
 
 
+def note(**fields: Any) -> None:
+    """Add what has just become known to every further line of the enclosing `bound`.
+
+    Outside of one nothing is kept: no later work of this thread must carry it.
+    """
+    if _bound.get():
+        _bound.set({**_bound.get(), **fields})
+
+
 def request_id() -> str:
     """The id of the request being answered, "" outside of one."""
     return str(_bound.get().get("request_id", ""))
@@ -42,11 +55,10 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC)
         line = {
             **_of_finished_request(record),
             **_bound.get(),
-            "time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": _time_of(record),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
@@ -56,6 +68,40 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             line["stack"] = self.formatStack(record.stack_info)
         return json.dumps(line, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """`TIME LEVEL LOGGER: MESSAGE: ERROR [field=value …]`, then the traceback, indented.
+
+    What cannot be printed is spelled out, so a logged text can neither begin a line of its own nor
+    command a terminal.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {**_of_finished_request(record), **_bound.get()}
+        told = f"{_time_of(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        below: list[str] = []
+        if record.exc_info:
+            below = self.formatException(record.exc_info).splitlines()
+            told += f": {below[-1]}"
+        if record.stack_info:
+            below += self.formatStack(record.stack_info).splitlines()
+        if fields:
+            told += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
+        return "\n    ".join(map(_printable, [told, *below]))
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _of_finished_request(record: logging.LogRecord) -> dict[str, Any]:

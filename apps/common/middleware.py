@@ -25,6 +25,8 @@ GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponseBase]
 
 _UTF8 = re.compile(r';\s*charset\s*=\s*"?utf-?8"?\s*(?=;|$)', re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# W3C Trace Context: version, trace, span, flags.
+_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 
 _POLICY = "; ".join(
     (
@@ -78,7 +80,10 @@ def _is_readable(header: str) -> bool:
 
 
 class RequestIdMiddleware:
-    """Takes the caller's X-Request-Id (≤ 64 of A-Za-z0-9._-) or makes one; log lines carry it."""
+    """Takes the caller's X-Request-Id (≤ 64 of A-Za-z0-9._-) or makes one; log lines carry it.
+
+    So they do the trace of a `traceparent` header, when there is one.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -87,7 +92,10 @@ class RequestIdMiddleware:
         given = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         request.META[logs.REQUEST_ID] = request_id
-        with logs.bound(request_id=request_id):
+        fields = {"request_id": request_id}
+        if trace := _TRACE_PARENT.fullmatch(request.META.get("HTTP_TRACEPARENT", "")[:200]):
+            fields["trace_id"] = trace[1]
+        with logs.bound(**fields):
             response = self.get_response(request)
         response.headers["X-Request-Id"] = request_id
         return response

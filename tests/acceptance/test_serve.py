@@ -278,6 +278,7 @@ def test_second_start_with_the_same_files_is_refused(running: Platform) -> None:
     [
         ("PORT", "http", "PORT=http is no number from 1 to 65535"),
         ("HTTPS", "perhaps", "HTTPS=perhaps is neither yes nor no; write HTTPS=1 or HTTPS=0"),
+        ("LOG_FORMAT", "xml", "LOG_FORMAT=xml is neither text nor json"),
         ("LOG_LEVEL", "loud", "LOG_LEVEL=LOUD is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"),
         ("HOST", "192.0.2.1", "Choose others with HOST and PORT."),
         ("VAR_DIR", "/proc/var", "VAR_DIR=/proc/var cannot be made"),

@@ -95,6 +95,13 @@ def line(**entry: str) -> bytes:
             line(level="ERROR", message="it broke", exception="Traceback\n  File\nValueError: 7"),
             "it broke: ValueError: 7",
         ),
+        (
+            b"2026-11-21T23:00:44.123Z ERROR apps.x: it broke: ValueError: 7",
+            "it broke: ValueError: 7",
+        ),
+        (b"2026-11-21T23:00:44.123Z CRITICAL apps.x: \x1b[2Jit broke", " [2Jit broke"),
+        (b"2026-11-21T23:00:44.123Z WARNING apps.x: it broke", ""),
+        (b"    2026-11-21T23:00:44.123Z ERROR forged: in a traceback", ""),
         (line(level="WARNING", message="Not Found: /x"), ""),
         (line(level="INFO", message="fine"), ""),
         (b"Traceback (most recent call last):", ""),

@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
-from apps.common import ids
+from apps.common import ids, logs
 from apps.common.errors import NotFound
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
@@ -104,4 +104,5 @@ class CancelView(ApiView):
 def _find(request: Request, number: str) -> Dispatch:
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no dispatch {number[:40]!r}.")
+    logs.note(dispatch=number)
     return ending.find_dispatch(int(number), bound=executors_of(request))

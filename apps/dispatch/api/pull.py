@@ -6,6 +6,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
+from apps.common import logs
 from apps.common.serializers import (
     Choice,
     DecimalId,
@@ -64,7 +65,8 @@ class UserView(ApiView):
 
     scopes = {"POST": "pull"}
 
-    def user(self, request: Request, uid: str) -> Standing:
+    def user(self, request: Request, uid: str, number: int) -> Standing:
+        logs.note(executor=uid, dispatch=str(number))
         return standing_by_name(uid, bound=executors_of(request))
 
 
@@ -79,9 +81,11 @@ class PullView(UserView):
     )
     def post(self, request: Request) -> JsonAnswer | NoContent:
         body = self.read_body()
+        logs.note(executor=body["uid"])
         taken = pull.answer_pull(body["uid"], bound=executors_of(request))
         if isinstance(taken, pull.Nothing):
             return NoContent(headers={"Retry-After": str(taken.retry_after)})
+        logs.note(dispatch=str(taken.pk))
         return JsonAnswer(dispatch_shape(taken))
 
 
@@ -95,7 +99,7 @@ class CallbackView(UserView):
     @extend_schema(responses={200: CallbackOut}, parameters=[retry_after(200, required=False)])
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
-        user = self.user(request, body.pop("uid"))
+        user = self.user(request, body.pop("uid"), body["number"])
         following: Dispatch | pull.Nothing | None = None
         if self.query.get("next"):
             ended, following = callback.call_back_and_pull(standing=user, **body)
@@ -123,7 +127,7 @@ class ExtendView(UserView):
     @extend_schema(responses={200: DispatchOut})
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
-        user = self.user(request, body.pop("uid"))
+        user = self.user(request, body.pop("uid"), body["number"])
         return JsonAnswer(dispatch_shape(callback.extend(executor=user, **body)))
 
 
@@ -136,6 +140,6 @@ class ReleaseView(UserView):
     @extend_schema(responses={200: EndedOut})
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
-        user = self.user(request, body.pop("uid"))
+        user = self.user(request, body.pop("uid"), body["number"])
         ended = callback.release(executor=user, **body)
         return JsonAnswer({"number": str(ended.pk), "state": ended.state})

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.access.bindings import actor_of, job_types_of
-from apps.common import ids
+from apps.common import ids, logs
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
@@ -134,6 +134,8 @@ class JobsView(ApiView):
     @extend_schema(responses={201: _ONE_OR_MANY, 200: _ONE_OR_MANY})
     def post(self, request: Request) -> Response:
         jobs, is_batch = _submissions(self.read_body())
+        if not is_batch and jobs[0].trace_id:
+            logs.note(trace_id=jobs[0].trace_id)
         try:
             made = submit_many(jobs, by=actor_of(request), bound=job_types_of(request))
         except PlatformError as error:
@@ -195,6 +197,7 @@ def find(request: Request, number: str) -> Job:
     """The job of an address; NotFound also when the key is bound to other types."""
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no job {number[:40]!r}.")
+    logs.note(job=number)
     return find_job(int(number), bound=job_types_of(request))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from apps.common import clock
+from apps.common import clock, logs
 from apps.common.errors import LeaseLost
 from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
@@ -125,7 +125,17 @@ class Attempt:
 
 
 def run(handler: Handler | None, holding: Holding, is_stopping: Callable[[], bool]) -> Outcome:
-    """Call the handler for the job; whatever it does, the outcome of this attempt comes back."""
+    """Call the handler for the job; whatever it does, the outcome of this attempt comes back.
+
+    What is logged meanwhile carries the job, its type, attempt and trace.
+    """
+    job = holding.job
+    trace = {"trace_id": job.trace_id} if job.trace_id else {}
+    with logs.bound(job=str(job.id), type=job.type, attempt=job.attempt, **trace):
+        return _called(handler, holding, is_stopping)
+
+
+def _called(handler: Handler | None, holding: Holding, is_stopping: Callable[[], bool]) -> Outcome:
     job = holding.job
     if handler is None:
         return _failed(job, f"No handler runs jobs of type {job.type} here.", retry=RETRY_NEVER)

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each, with what the request or sweep is about."""
+"""Log lines, as JSON and as text, with what the request or job is about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from apps.common import logs
-from apps.common.logs import JsonFormatter, bound
+from apps.common.logs import JsonFormatter, TextFormatter, bound, note
 
 
 def line_of(message: str, *args: object, **extra: Any) -> str:
@@ -96,3 +96,42 @@ class Request:
 def test_line_about_a_request_that_has_ended_carries_its_id() -> None:
     assert fields_of("Not Found: %s", "/x", request=Request())["request_id"] == "r2"
     assert "request_id" not in fields_of("from a socket", request=object())
+
+
+def test_what_becomes_known_is_on_the_further_lines_of_its_request_only() -> None:
+    note(dispatch="1")
+    assert "dispatch" not in fields_of("x"), "a thread goes on to other work"
+    with bound(request_id="r1"):
+        note(dispatch="1")
+        assert fields_of("x")["dispatch"] == "1"
+    assert "dispatch" not in fields_of("x")
+
+
+# --- for people ---------------------------------------------------------------------------------
+def text_of(message: str, *args: object, **extra: Any) -> str:
+    record = logging.LogRecord("apps.x", logging.ERROR, "f.py", 1, message, args, None)
+    record.__dict__.update({"created": 1_763_631_000.5, **extra})
+    return TextFormatter().format(record)
+
+
+def test_text_tells_time_level_logger_message_and_what_is_at_hand() -> None:
+    with bound(request_id="r1", job="7"):
+        line = text_of("%d rows", 3)
+    assert line == "2025-11-20T09:30:00.500Z ERROR apps.x: 3 rows [request_id=r1 job=7]"
+    assert text_of("late", request=Request()).endswith(": late [request_id=r2]")
+
+
+def test_text_names_the_error_in_the_first_line_and_indents_its_traceback() -> None:
+    try:
+        raise ValueError("broken\n2026-01-01T00:00:00.000Z ERROR forged: line")
+    except ValueError:
+        first, *below = text_of("failed", exc_info=sys.exc_info()).split("\n")
+    assert first.startswith("2025-11-20T09:30:00.500Z ERROR apps.x: failed: ")
+    assert below[0] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") for line in below)
+
+
+def test_hostile_text_stays_on_one_line_that_commands_no_terminal() -> None:
+    line = text_of("%s", "a\r\n\x1b[2J\x9b31m\u202e\u2028巡\ud800\0")
+    assert line.isprintable()
+    assert line.endswith(r"a\r\n\x1b[2J\x9b31m\u202e\u2028巡\ud800\x00")
