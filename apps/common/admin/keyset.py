@@ -73,7 +73,13 @@ class KeysetChangeList(PlatformChangeList):
 
     def _is_narrowed(self) -> bool:
         """By more than bounds of the id."""
-        return bool(self.query) or bool(self._given().keys() - {*DayFilter.parameters})
+        bounds = {
+            name
+            for spec in self.filter_specs
+            if isinstance(spec, DayFilter)
+            for name in spec.parameters
+        }
+        return bool(self.query) or bool(self._given().keys() - bounds)
 
     def _within_stretch(
         self, request: HttpRequest, rows: QuerySet[Any], before: int | None

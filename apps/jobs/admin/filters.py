@@ -79,6 +79,12 @@ class ErrorFilter(KeyFilter):
     lookup = "error_key"
 
 
+class WorkerFilter(KeyFilter):
+    title = _("worker")
+    parameter = "worker"
+    lookup = "worker"
+
+
 class CreatedFilter(DayFilter):
     title = _("created")
 

@@ -33,6 +33,7 @@ from apps.jobs.admin.filters import (
     StatusFilter,
     TypeFilter,
     UserFilter,
+    WorkerFilter,
     type_names,
 )
 from apps.jobs.admin.job_groups import JobGroups
@@ -74,6 +75,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         UserFilter,
         HostFilter,
         ErrorFilter,
+        WorkerFilter,
         CreatedFilter,
     )
     list_defer = HEAVY

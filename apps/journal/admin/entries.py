@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -22,15 +22,18 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import ChoiceFilter, DayFilter, KeyFilter, read_key, read_number
+from apps.common.admin.filters import read_key, read_number
+from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.journal.admin import words
+from apps.journal.admin.filters import FILTERS
 from apps.journal.models import JournalEntry, Source
 
 MOST_MOMENTS = 200
 MOST_VALUE = 120
 MOST_DETAILS = 16_000
+MOST_OF_SUBJECT = 1_000
 
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
@@ -116,26 +119,12 @@ def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | No
     return shown_text(words.value_of(name, value), most=MOST_VALUE)
 
 
-class SourceFilter(ChoiceFilter):
-    title = _("source")
-    parameter = "source"
-    options = Source.choices
+class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
+    """Every state change; the search compares whole numbers of subjects, or names of executors.
 
-
-class EventFilter(ChoiceFilter):
-    title = _("event")
-    parameter = "event"
-    options = [(name, event.words) for name, event in words.EVENTS.items()]
-
-
-class ExecutorFilter(KeyFilter):
-    title = _("executor")
-    parameter = "executor"
-    lookup = "executor"
-
-
-class JournalEntryAdmin(MachineRowAdmin):
-    """Every state change; the search compares whole numbers of subjects, or names of executors."""
+    A page reads as many rows as it shows, or `most_looked_through` of the primary key: only the
+    subject of an entry has an index, because every other one would slow each change of state.
+    """
 
     list_display = (
         "shown_at",
@@ -148,7 +137,7 @@ class JournalEntryAdmin(MachineRowAdmin):
         "shown_reason",
     )
     list_display_links = ("shown_at",)
-    list_filter = (SourceFilter, EventFilter, ExecutorFilter, DayFilter)
+    list_filter = FILTERS
     list_defer = ("data", "error")
     search_help_text = _("Subject number or executor")
     exact_search = (("subject_id", read_number), ("executor", read_key))
@@ -210,6 +199,16 @@ class JournalEntryAdmin(MachineRowAdmin):
             # Naming every source lets the index that starts with it be used.
             queryset = queryset.filter(source__in=Source.values)
         return super().get_search_results(request, queryset, search_term)
+
+    def found_by_index(
+        self, rows: QuerySet[Any], given: Mapping[str, str], term: str
+    ) -> Sequence[int] | None:
+        number = read_number(term)
+        if number is None:
+            return None
+        about = rows.filter(source__in=Source.values, subject_id=number).order_by()
+        keys = list(about.values_list("pk", flat=True)[: MOST_OF_SUBJECT + 1])
+        return keys if len(keys) <= MOST_OF_SUBJECT else None
 
 
 admin.site.register(JournalEntry, JournalEntryAdmin)

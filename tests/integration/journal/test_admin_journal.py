@@ -10,9 +10,11 @@ from django.test import Client
 
 from apps.dispatch.models import OperatorScope
 from apps.dispatch.services import executors, pull
+from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
+from tests.jobs import HERE, THERE, end, job_type, jobs, take
 from tests.pages import text_of
 
 LIST = "/admin/journal/journalentry/"
@@ -39,7 +41,7 @@ def test_entries_are_listed_newest_first_without_a_count(
         for query in queries.captured_queries
         if connection.ops.quote_name("data") in query["sql"]
     ]
-    assert len(events(admin_client, p="2")) == 2
+    assert len(events(admin_client, before=str(rows[-1].pk))) == 2
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,66 @@ def test_search_by_number_finds_all_about_that_subject(admin_client: Client) -> 
     dispatch = pull.take_next(factories.member("uid_a"))
     assert not isinstance(dispatch, pull.Nothing)
     assert events(admin_client, q=str(dispatch.pk)) == ["handed_out"]
+
+
+@pytest.fixture
+def attempts(frozen_clock: FrozenClock) -> None:
+    """Two jobs of one type and one of another, ended within three minutes on two hosts."""
+    job_type("mail")
+    job_type("bill")
+    for type_name, holder in (("mail", HERE), ("mail", THERE), ("bill", HERE)):
+        jobs(1, type_name)
+        held = take(1, types=(type_name,), by=holder)[0]
+        frozen_clock.advance(minutes=1)
+        end(held)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"type_or_task": "mail"}, 2),
+        ({"type_or_task": "mai"}, 0),
+        ({"host": "host-a"}, 2),
+        ({"worker": "host-b:2"}, 1),
+        ({"run_from": "60000"}, 3),
+        ({"run_from": "60001"}, 0),
+        ({"wait_from": "1"}, 3),
+        ({"since": "2026-03-02T09:02:00Z"}, 2),
+        ({"since": "2026-03-02T10:02:00+01:00", "until": "2026-03-02T09:03:00Z"}, 1),
+    ],
+)
+def test_reports_lead_to_the_entries_behind_a_figure(
+    admin_client: Client, attempts: None, query: dict[str, str], count: int
+) -> None:
+    assert events(admin_client, source="job", **query) == ["succeeded"] * count
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"run_from": "long"}, "long is not a number"),
+        ({"since": "2026-03-02T09:02"}, "2026-03-02T09:02 is not an instant"),
+        ({"until": "9999-12-31T23:59:59Z"}, "is not an instant"),
+        ({"type_or_task": "a b"}, "a b is not a name"),
+    ],
+)
+def test_filter_that_makes_no_sense_is_told_and_finds_nothing(
+    admin_client: Client, attempts: None, query: dict[str, str], told: str
+) -> None:
+    page = admin_client.get(LIST, query)
+    assert list(page.context["cl"].result_list) == []
+    assert told in text_of(page)
+
+
+def test_page_of_a_narrowed_list_looks_through_a_stretch_and_goes_on_below_it(
+    admin_client: Client, attempts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JournalEntryAdmin, "most_looked_through", 2)
+    page = admin_client.get(LIST, {"type_or_task": "mail"})
+    changelist = page.context["cl"]
+    assert len(changelist.result_list) == 1
+    assert "These were found among 2 rows" in text_of(page)
+    assert events(admin_client, type_or_task="mail", before=str(changelist.older)) == ["succeeded"]
 
 
 @pytest.mark.parametrize("method", ["get", "post"])

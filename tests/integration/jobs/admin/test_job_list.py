@@ -106,6 +106,7 @@ def test_fifty_rows_take_as_many_queries_as_two_and_leave_heavy_columns_behind(
         ({"key": "order-1", "type": "mail"}, [1]),
         ({"user": "uid_ann"}, [0]),
         ({"host": "host-a"}, [2, 3]),
+        ({"worker": "host-a:1"}, [2, 3]),
         ({"from_day": "2026-03-02", "to_day": "2026-03-02"}, [0, 1, 2, 3, 4]),
         ({"to_day": "2026-03-01"}, []),
         ({"from_day": "2026-03-03", "status": "succeeded"}, []),

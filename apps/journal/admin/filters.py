@@ -1,0 +1,96 @@
+"""Filters of the journal: what reports count by, so that every figure has its list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.filters import (
+    ChoiceFilter,
+    DayFilter,
+    FormFilter,
+    InstantFilter,
+    KeyFilter,
+    read_number,
+)
+from apps.common.admin.theme import TextWidget
+from apps.journal.admin import words
+from apps.journal.models import Source
+
+
+class SourceFilter(ChoiceFilter):
+    title = _("source")
+    parameter = "source"
+    options = Source.choices
+
+
+class EventFilter(ChoiceFilter):
+    title = _("event")
+    parameter = "event"
+    options = [(name, event.words) for name, event in words.EVENTS.items()]
+
+
+class TypeOrTaskFilter(KeyFilter):
+    title = _("type or task")
+    parameter = "type_or_task"
+    lookup = "type_or_task"
+
+
+class ExecutorFilter(KeyFilter):
+    title = _("executor")
+    parameter = "executor"
+    lookup = "executor"
+
+
+class HostFilter(KeyFilter):
+    title = _("host")
+    parameter = "host"
+    lookup = "host"
+
+
+class WorkerFilter(KeyFilter):
+    title = _("worker")
+    parameter = "worker"
+    lookup = "worker"
+
+
+class SlownessFilter(FormFilter):
+    """Entries that tell of a wait or a run at least so long, in milliseconds."""
+
+    title = _("at least (ms)")
+    parameters = ("wait_from", "run_from")
+    columns = {"wait_from": "wait_ms", "run_from": "run_ms"}
+
+    def fields(self) -> dict[str, forms.Field]:
+        def least(text: Any) -> forms.Field:
+            widget = TextWidget(attrs={"inputmode": "numeric"})
+            return forms.CharField(label=text, required=False, widget=widget)
+
+        return {"wait_from": least(_("Waited")), "run_from": least(_("Took"))}
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        for name, text in given.items():
+            least = read_number(text)
+            if least is None:
+                raise ValueError(
+                    gettext("%(text)s is not a number; write digits only.") % {"text": text[:80]}
+                )
+            rows = rows.filter(**{f"{self.columns[name]}__gte": least})
+        return rows
+
+
+FILTERS: tuple[type[FormFilter], ...] = (
+    SourceFilter,
+    EventFilter,
+    TypeOrTaskFilter,
+    ExecutorFilter,
+    HostFilter,
+    WorkerFilter,
+    SlownessFilter,
+    DayFilter,
+    InstantFilter,
+)
