@@ -23,6 +23,7 @@ from apps.common.admin.theme import (
 from apps.dispatch.models import Executor, OperatorScope
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry
+from apps.reports.admin.counted import CountedAs
 
 
 class OperatorScopeInline(TabularInline):
@@ -60,6 +61,8 @@ class GroupAdmin(DjangoGroupAdmin, PlatformModelAdmin):
 
 class OperatorsJournalAdmin(JournalEntryAdmin):
     """The journal as far as an operator with limits may see it: entries about those executors."""
+
+    list_filter = (*JournalEntryAdmin.list_filter, CountedAs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
         entries: QuerySet[JournalEntry] = super().get_queryset(request)

@@ -17,6 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.theme import AdminSite
+from apps.reports.permissions import may_report
 from taskplatform import search
 from taskplatform.audit import may_audit
 
@@ -130,7 +131,11 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """The menu, as the theme wants it: the boxes that this person may see."""
     site = admin.site
     assert isinstance(site, PlatformAdminSite)  # noqa: S101
-    groups = [
+    groups: list[dict[str, Any]] = []
+    if may_report(request.user):
+        reports = {"title": _("Reports"), "icon": "monitoring", "link": reverse("report")}
+        groups.append({"title": _("What happens"), "separator": True, "items": [reports]})
+    groups += [
         {
             "title": box["title"],
             "separator": True,

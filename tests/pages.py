@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, NamedTuple
 
 _SILENT = {"submit", "button", "reset", "image", "file"}
 
@@ -104,6 +104,48 @@ def form_of(page: Any, holding: str) -> dict[str, Any]:
                 name: values[0] if len(values) == 1 else values for name, values in form.items()
             }
     raise AssertionError(f"no form on the page has a field {holding!r}")
+
+
+class _Tables(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[list[list[Cell]]] = []
+        self._text: list[str] | None = None
+        self._url = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in {"th", "td"}:
+            self._text, self._url = [], ""
+        elif tag == "a" and not self._url:
+            self._url = dict(attrs).get("href") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"th", "td"} and self._text is not None:
+            self.tables[-1][-1].append(Cell(" ".join(self._text), self._url))
+            self._text = None
+
+    def handle_data(self, data: str) -> None:
+        if self._text is not None and data.strip():
+            self._text.append(data.strip())
+
+
+class Cell(NamedTuple):
+    """A cell of a table: its words, and where its first link leads."""
+
+    text: str
+    url: str
+
+
+def tables_of(page: Any) -> list[list[list[Cell]]]:
+    """The tables of the page as rows of cells."""
+    reader = _Tables()
+    reader.feed(page.content.decode())
+    reader.close()
+    return reader.tables
 
 
 def text_of(page: Any) -> str:

@@ -18,6 +18,7 @@ from apps.access.models import ApiClient
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry
+from apps.reports.services import rollup
 from tests.browser.looks import english_texts, sideways
 from tests.frozen import FrozenClock
 from tests.job_scenes import Yard, fill_yard
@@ -48,7 +49,18 @@ ADDED = (
 )
 IMPORTED = ("dispatch_oncetask", "dispatch_rotatetask", "dispatch_executor")
 # What is the same in every language, beside what people and programs have written.
-SAME = ("English", "en", "zh-hans", "Ctrl K", "admin", "viewer", "operator", "configurer", "demo")
+SAME = (
+    "English",
+    "en",
+    "UTC",
+    "zh-hans",
+    "Ctrl K",
+    "admin",
+    "viewer",
+    "operator",
+    "configurer",
+    "demo",
+)
 
 
 def lists() -> dict[str, str]:
@@ -57,6 +69,8 @@ def lists() -> dict[str, str]:
         "home": reverse("admin:index"),
         "search": reverse("admin:search"),
         "audit": reverse("audit"),
+        "report": reverse("report"),
+        "report-of-dispatches": reverse("report") + "?source=dispatch&period=7d",
     }
     for name in LISTS:
         pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
@@ -160,6 +174,8 @@ def test_pages_fit_and_speak_one_language(
     pages = lists()
     if data == "full":
         pages = pages_of(play_morning(frozen_clock)) | pages_of_jobs(fill_yard(frozen_clock))
+        frozen_clock.advance(minutes=2)
+        rollup.roll_up(until=frozen_clock() + rollup.MOST_TIME)
     known = written() | {*SAME}
     browser_page.set_extra_http_headers({"Accept-Language": language})
     wrong: list[str] = []

@@ -33,20 +33,21 @@ def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
         raise Invalid.field(
             field, f"{name!r:.60} is not the name of a time zone; write for example Asia/Shanghai."
         )
-    if name not in _names():
+    if name not in zone_names():
         raise Invalid.field(field, f"There is no time zone {name!r:.60}; {_hint(name)}")
     return ZoneInfo(name)
 
 
 @cache
-def _names() -> frozenset[str]:
+def zone_names() -> frozenset[str]:
+    """All names of time zones that are places, or UTC and the like."""
     return frozenset(available_timezones() - _NOT_PLACES)
 
 
 def _hint(name: str) -> str:
     """People misspell names, forget capitals, or know the city alone."""
     wanted = name[:64].lower().replace(" ", "_")
-    known = {full.lower(): full for full in sorted(_names())}
+    known = {full.lower(): full for full in sorted(zone_names())}
     cities = [lower for lower in known if wanted in (lower, lower.rpartition("/")[2])]
     near = cities or difflib.get_close_matches(wanted, known, _NEAREST)
     if not near:

@@ -1,0 +1,235 @@
+"""What the address of a report asks for: every page is bookmarkable, and bears any address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from django.http import QueryDict
+from django.utils.timezone import get_default_timezone_name
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.filters import read_key
+from apps.common.errors import Invalid
+from apps.dispatch.rules.zones import parse_zone
+from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services.summary import DAY, HOUR, LONGEST, TIMES, Period
+
+SOURCES = {JOB: _("Jobs"), DISPATCH: _("Dispatches")}
+GROUPS = {JOB: ("type", "host", "worker"), DISPATCH: ("task", "executor")}
+TABS = {
+    "type": _("By type"),
+    "task": _("By task"),
+    "executor": _("By executor"),
+    "host": _("By host"),
+    "worker": _("By worker"),
+    HOUR: _("By hour"),
+    DAY: _("By day"),
+}
+PRESETS = {
+    "1h": (timedelta(hours=1), _("Last hour")),
+    "24h": (timedelta(hours=24), _("24 hours")),
+    "7d": (timedelta(days=7), _("7 days")),
+    "30d": (timedelta(days=30), _("30 days")),
+    "90d": (timedelta(days=90), _("90 days")),
+}
+USUAL_PRESET = "24h"
+# Longer periods are drawn by day.
+MOST_BY_HOUR = timedelta(days=8)
+MOST_TEXT = 200
+_YEARS = range(2000, 2201)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A report. `preset` is empty for a period of one's own; `problems` are sentences about what
+    the address asked for and could not be done."""
+
+    source: str
+    by: str
+    zone: ZoneInfo
+    preset: str
+    start: datetime
+    end: datetime
+    only: tuple[str, str] | None
+    sort: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def period(self) -> Period:
+        return Period(self.start, self.end, self.zone)
+
+    def before(self, as_of: datetime) -> Period:
+        """The period of equal length that ends where this one begins; as long as this one has gone
+        when it goes on."""
+        start = self.start - (self.end - self.start)
+        gone = min(as_of, self.end) - self.start
+        return Period(start, start + gone if gone > timedelta() else self.start, self.zone)
+
+    @property
+    def time_step(self) -> str:
+        """The hours or days by which the report is drawn."""
+        if self.by in TIMES:
+            return self.by
+        return HOUR if self.end - self.start <= MOST_BY_HOUR else DAY
+
+    @property
+    def is_by_group(self) -> bool:
+        return self.by not in TIMES
+
+    def parameters(self, **changes: Any) -> dict[str, str]:
+        """What an address names to come to this report with some changes, in order."""
+        to = replace(self, **changes)
+        period = (
+            {"period": to.preset} if to.preset else {"from": stamp(to.start), "to": stamp(to.end)}
+        )
+        return {
+            "source": to.source,
+            "by": to.by,
+            **({"only": ":".join(to.only)} if to.only else {}),
+            **period,
+            "zone": to.zone.key,
+            **({"sort": to.sort} if to.sort else {}),
+        }
+
+    def query(self, **changes: Any) -> str:
+        """The query string of this report with some changes."""
+        return f"?{urlencode(self.parameters(**changes))}"
+
+
+def stamp(instant: datetime) -> str:
+    """The instant as addresses name it: `2026-03-31T09:30Z`, with seconds if it has any."""
+    utc = instant.astimezone(UTC).replace(tzinfo=None)
+    return f"{utc.isoformat(timespec='seconds' if utc.second else 'minutes')}Z"
+
+
+def read_choice(
+    query: QueryDict, now: datetime, *, groups: Mapping[str, Sequence[str]], sorts: Sequence[str]
+) -> Choice:
+    """The report that the query asks for; what it cannot be is the usual, and told as a problem.
+
+    `groups` are those that each source is told by, `sorts` the columns to sort a table by.
+    """
+    reader = _Reader(query)
+    source = reader.one_of("source", SOURCES, JOB)
+    by = reader.one_of("by", (*groups[source], *TIMES), groups[source][0])
+    zone = reader.zone()
+    preset, start, end = reader.period(now, zone)
+    sort = reader.one_of("sort", ["", *sorts, *(f"-{name}" for name in sorts)], "")
+    only = reader.only(groups[source], by)
+    return Choice(
+        source=source,
+        by=by,
+        zone=zone,
+        preset=preset,
+        start=start,
+        end=end,
+        only=only,
+        sort=sort,
+        problems=tuple(reader.problems),
+    )
+
+
+class _Reader:
+    def __init__(self, query: QueryDict) -> None:
+        self.query = query
+        self.problems: list[str] = []
+
+    def text(self, name: str) -> str:
+        return self.query.get(name, "").strip()[:MOST_TEXT].replace("\0", "")
+
+    def one_of(self, name: str, known: Any, usual: str) -> str:
+        text = self.text(name)
+        if not text or text in known:
+            return text or usual
+        self.problems.append(
+            gettext("%(name)s=%(text)s is none of %(known)s.")
+            % {"name": name, "text": text[:60], "known": ", ".join(each for each in known if each)}
+        )
+        return usual
+
+    def zone(self) -> ZoneInfo:
+        text = self.text("zone")
+        usual = parse_zone(get_default_timezone_name())
+        if not text:
+            return usual
+        try:
+            return parse_zone(text)
+        except Invalid:
+            self.problems.append(
+                gettext("There is no time zone %(text)s; write for example Asia/Shanghai or UTC.")
+                % {"text": text[:60]}
+            )
+            return usual
+
+    def only(self, groups: Sequence[str], by: str) -> tuple[str, str] | None:
+        text = self.text("only")
+        if not text:
+            return None
+        dimension, _colon, value = text.partition(":")
+        if dimension not in groups or read_key(value) is None:
+            self.problems.append(
+                gettext("only=%(text)s names no group; write for example only=%(group)s:NAME.")
+                % {"text": text[:60], "group": groups[0]}
+            )
+            return None
+        if by not in TIMES:
+            self.problems.append(
+                gettext("A single group is told by hour or by day only; these are all groups.")
+            )
+            return None
+        return dimension, value
+
+    def period(self, now: datetime, zone: ZoneInfo) -> tuple[str, datetime, datetime]:
+        """The name of a preset or nothing, and the instants."""
+        usual = self.one_of("period", PRESETS, USUAL_PRESET)
+        if self.text("from") or self.text("to"):
+            try:
+                return ("", *self._own(now, zone))
+            except ValueError as error:
+                self.problems.append(str(error))
+        return (usual, *_latest(now, PRESETS[usual][0]))
+
+    def _own(self, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+        start_text, end_text = self.text("from"), self.text("to")
+        end = _instant(end_text, zone) if end_text else _full_minute(now)
+        start = _instant(start_text, zone) if start_text else end - PRESETS[USUAL_PRESET][0]
+        if start >= end:
+            raise ValueError(gettext("The period ends before it begins; exchange the two times."))
+        if end - start > LONGEST:
+            raise ValueError(
+                gettext("A report is of %d days at most; choose a shorter period.") % LONGEST.days
+            )
+        return start, end
+
+
+def _latest(now: datetime, length: timedelta) -> tuple[datetime, datetime]:
+    """Up to the present minute, in steps that are still kept when the period before began."""
+    grain = timedelta(minutes=1)
+    if length > timedelta(hours=1):
+        grain = timedelta(minutes=15) if length <= timedelta(days=7) else timedelta(hours=1)
+    end = now + (datetime.min.replace(tzinfo=UTC) - now) % grain
+    return end - length, end
+
+
+def _full_minute(now: datetime) -> datetime:
+    return now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+
+
+def _instant(text: str, zone: ZoneInfo) -> datetime:
+    """The instant of a local time in the zone, or of one with an offset."""
+    try:
+        instant = datetime.fromisoformat(text)
+        if instant.year not in _YEARS:
+            raise ValueError(text)
+    except ValueError as error:
+        raise ValueError(
+            gettext("%(text)s is not a time; write for example 2026-03-31T09:30.")
+            % {"text": text[:40]}
+        ) from error
+    return (instant if instant.tzinfo else instant.replace(tzinfo=zone)).astimezone(UTC)

@@ -1,0 +1,74 @@
+"""What a report is chosen by: links to other reports, and two small forms that need no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.functional import Promise
+
+from apps.common import clock
+from apps.dispatch.rules.zones import zone_names
+from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice
+from apps.reports.services.summary import TIMES
+
+
+@dataclass(frozen=True)
+class Option:
+    title: str | Promise
+    url: str
+    is_chosen: bool
+
+
+def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Options by what they choose; each form with the parameters that it keeps."""
+    length = choice.end - choice.start
+    kept = choice.parameters()
+    return {
+        "sources": [
+            Option(
+                title,
+                choice.query(
+                    source=source,
+                    by=groups[source][0] if choice.is_by_group else choice.by,
+                    only=None,
+                    sort="",
+                ),
+                source == choice.source,
+            )
+            for source, title in SOURCES.items()
+        ],
+        "presets": [
+            Option(title, choice.query(preset=name), name == choice.preset)
+            for name, (_length, title) in PRESETS.items()
+        ],
+        "tabs": [
+            Option(
+                TABS[by],
+                choice.query(by=by, sort="", only=choice.only if by in TIMES else None),
+                by == choice.by,
+            )
+            for by in (*groups[choice.source], *TIMES)
+        ],
+        "earlier": choice.query(preset="", start=choice.start - length, end=choice.start),
+        "later": choice.query(preset="", start=choice.end, end=choice.end + length)
+        if choice.end < clock.now()
+        else "",
+        "all_groups": choice.query(by=choice.only[0], only=None) if choice.only else "",
+        "period_keeps": _without(kept, "period", "from", "to"),
+        "zone_keeps": _without(kept, "zone"),
+        "from": _local(choice, choice.start),
+        "to": _local(choice, choice.end),
+        "zones": sorted(zone_names()),
+    }
+
+
+def _without(kept: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in kept.items() if name not in names}
+
+
+def _local(choice: Choice, instant: datetime) -> str:
+    """As a browser's field for date and time takes it."""
+    return instant.astimezone(choice.zone).strftime("%Y-%m-%dT%H:%M")

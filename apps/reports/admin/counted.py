@@ -1,0 +1,60 @@
+"""The filter by which the journal shows the entries that a figure of the reports is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.filters import ChoiceFilter
+from apps.reports.rules.outcomes import (
+    CANCELLED,
+    ENDS,
+    EXPIRED,
+    FAILED,
+    RELEASED,
+    RETRIED,
+    RETRIES,
+    STAGE_DONE,
+    SUCCEEDED,
+    TIMED_OUT,
+    TOTAL,
+)
+
+WORDS: dict[str, str | Promise] = {
+    TOTAL: _("ended"),
+    SUCCEEDED: _("succeeded"),
+    FAILED: _("failed"),
+    RETRIED: _("retried"),
+    TIMED_OUT: _("timed out"),
+    EXPIRED: _("expired"),
+    RELEASED: _("released"),
+    CANCELLED: _("cancelled"),
+    STAGE_DONE: _("stage done"),
+}
+
+
+class CountedAs(ChoiceFilter):
+    title = _("counted as")
+    parameter = "counted"
+    options = list(WORDS.items())
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        counted = given[self.parameter]
+        return rows.filter(_entries(counted)) if counted in WORDS else super().narrowed(rows, given)
+
+
+def _entries(counted: str) -> Q:
+    """Those that count as this; as anything for the total."""
+    found = [entry for entry, counts_as in ENDS.items() if counted in (TOTAL, counts_as)]
+    if counted == RETRIED:
+        found += RETRIES
+    events: dict[tuple[str, str, str], list[str]] = {}
+    for source, event, before, after in found:
+        events.setdefault((source, before, after), []).append(event)
+    wanted = Q()
+    for (source, before, after), names in events.items():
+        wanted |= Q(source=source, from_state=before, to_state=after, event__in=names)
+    return wanted

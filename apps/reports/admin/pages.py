@@ -1,0 +1,235 @@
+"""The report pages: one address for all reports, and the same one for its CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.csv_text import plain_cell
+from apps.common.admin.display import shown_text
+from apps.common.errors import Invalid
+from apps.dispatch.models import Executor, OperatorScope
+from apps.reports.admin import chart, controls, quota
+from apps.reports.admin.choice import (
+    GROUPS,
+    SOURCES,
+    TABS,
+    Choice,
+    read_choice,
+)
+from apps.reports.admin.report import (
+    COLUMNS,
+    SORTS,
+    Row,
+    Stretch,
+    cells,
+    group_row,
+    headings,
+    ordered,
+    stretches,
+    tiles,
+    time_names,
+    time_row,
+)
+from apps.reports.permissions import may_report
+from apps.reports.rules.outcomes import DISPATCH
+from apps.reports.services.summary import DAY, Figures, Period, Summary, summarise
+
+# More groups than that are in the CSV alone.
+MOST_GROUPS = 200
+# More hours or days than that are folded away below the groups.
+MOST_OPEN = 31
+
+
+def report(request: HttpRequest) -> HttpResponse:
+    """The report that the address asks for; what it cannot be is told on the page."""
+    view = _view_of(request)
+    choice = _choice_of(request, view)
+    context = {
+        **admin.site.each_context(request),
+        "title": _("Reports"),
+        "subtitle": None,
+        "is_fullwidth": "1",
+        "choice": choice,
+        "problems": choice.problems,
+        "controls": controls.controls(choice, view.groups),
+        "csv_url": reverse("report_csv") + choice.query(),
+    }
+    try:
+        sheet = _sheet(choice, view)
+    except Invalid:
+        context["problems"] = (*choice.problems, _not_kept())
+    else:
+        context |= _shown(sheet, has_quotas=view.within is None)
+    return TemplateResponse(request, "admin/report.html", context)
+
+
+def report_csv(request: HttpRequest) -> HttpResponseBase:
+    """The table of a report, all its rows; a report with a problem leads to its page."""
+    view = _view_of(request)
+    choice = _choice_of(request, view)
+    try:
+        sheet = None if choice.problems else _sheet(choice, view)
+    except Invalid:
+        sheet = None
+    if sheet is None:
+        return HttpResponseRedirect(f"{reverse('report')}?{request.GET.urlencode()}")
+    columns = COLUMNS[choice.source]
+    lines = io.StringIO()
+    writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
+    writer.writerow([choice.by, *(column.name for column in columns)])
+    for figures in (*(row.figures for row in sheet.rows), replace(sheet.total, group="total")):
+        values = (column.value(figures) for column in columns)
+        writer.writerow([plain_cell(figures.group), *(_plain(value) for value in values)])
+    name = f"report-{choice.source}-{choice.by}-{sheet.through_time.start:%Y%m%dT%H%MZ}.csv"
+    return HttpResponse(
+        lines.getvalue(),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else plain_cell(value)
+
+
+def _not_kept() -> str:
+    return gettext(
+        "So long ago the hours and days of this time zone are no longer kept; choose groups, a "
+        "later period or another time zone."
+    )
+
+
+# --- what is asked for, and by whom ---------------------------------------------------------------
+@dataclass(frozen=True)
+class _View:
+    """How far a person sees: some executors (None: all), and what they may be told apart by."""
+
+    within: Collection[str] | None
+    groups: dict[str, tuple[str, ...]]
+
+
+def _view_of(request: HttpRequest) -> _View:
+    if not may_report(request.user):
+        raise PermissionDenied
+    if OperatorScope.names_of(request.user) is None:
+        return _View(None, GROUPS)
+    executors = Executor.objects.visible_to(request.user).users()
+    # Tasks are for others as well: who sees some executors only is told of them by executor.
+    groups = {**GROUPS, DISPATCH: ("executor",)}
+    return _View(list(executors.values_list("name", flat=True)), groups)
+
+
+def _choice_of(request: HttpRequest, view: _View) -> Choice:
+    return read_choice(request.GET, clock.now(), groups=view.groups, sorts=SORTS)
+
+
+# --- the figures ----------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Sheet:
+    """All figures of a report: through time, by group when that is asked for, and the total of the
+    period before."""
+
+    choice: Choice
+    through_time: Summary
+    by_group: Summary | None
+    period_before: Period
+    before: Figures
+
+    @property
+    def total(self) -> Figures:
+        return self.through_time.total
+
+    @property
+    def rows(self) -> list[Stretch]:
+        """Those of the table, in its order."""
+        return ordered(self.choice, stretches(self.by_group or self.through_time))
+
+
+def _sheet(choice: Choice, view: _View) -> _Sheet:
+    within = view.within if choice.source == DISPATCH else None
+    through_time = summarise(
+        choice.source, choice.time_step, choice.period, only=choice.only, within=within
+    )
+    by_group = None
+    if choice.is_by_group:
+        by_group = summarise(choice.source, choice.by, choice.period, within=within)
+    period_before = choice.before(through_time.as_of)
+    before = summarise(choice.source, DAY, period_before, only=choice.only, within=within)
+    return _Sheet(choice, through_time, by_group, period_before, before.total)
+
+
+def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
+    choice, summary = sheet.choice, sheet.through_time
+    rows = sheet.rows
+    # Drawn in order of time, however the table is sorted.
+    times = stretches(summary)
+    names = time_names(choice, choice.time_step, times)
+    figures = {"time": chart.through_time(choice, times, names), "words": chart.words()}
+    context: dict[str, Any] = {
+        "summary": summary,
+        "has_begun": summary.as_of > summary.start,
+        "span": _span(choice, summary.start, choice.end),
+        "span_before": _span(choice, sheet.period_before.start, sheet.period_before.end),
+        "as_of": _instant(choice, summary.as_of),
+        "tiles": list(tiles(choice, summary, sheet.before)),
+        "source_title": SOURCES[choice.source],
+        "heading_of_rows": TABS[choice.by],
+        "heading_of_times": TABS[choice.time_step],
+        "headings": list(headings(choice)),
+        "plain_headings": [column.title for column in COLUMNS[choice.source]],
+        "total_cells": cells(choice, Stretch(summary.total, summary.start, summary.as_of)),
+    }
+    time_rows = _time_rows(choice, times, names)
+    if sheet.by_group is None:
+        shown = dict(zip((row.since for row in times), time_rows, strict=True))
+        context["rows"] = [shown[row.since] for row in rows]
+    else:
+        figures["group"] = chart.by_group(choice, rows)
+        context |= {
+            "rows": _group_rows(choice, rows[:MOST_GROUPS]),
+            "more": max(0, len(rows) - MOST_GROUPS),
+            "time_rows": time_rows,
+            "is_short": len(time_rows) <= MOST_OPEN,
+        }
+        if choice.by == "task" and has_quotas:
+            context["quotas"] = quota.quotas(sheet.by_group)
+    if summary.total.total:
+        context["figures"] = figures
+    return context
+
+
+def _group_rows(choice: Choice, rows: Sequence[Stretch]) -> list[Row]:
+    notes = quota.titles([row.figures.group for row in rows]) if choice.by == "task" else {}
+    return [
+        group_row(choice, choice.by, row, shown_text(notes.get(row.figures.group, "")))
+        for row in rows
+    ]
+
+
+def _time_rows(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) -> list[Row]:
+    step = choice.time_step
+    return [time_row(choice, step, row, name) for row, name in zip(rows, names, strict=True)]
+
+
+def _span(choice: Choice, start: datetime, end: datetime) -> str:
+    return f"{_instant(choice, start)} – {_instant(choice, end)}"
+
+
+def _instant(choice: Choice, instant: datetime) -> str:
+    local = instant.astimezone(choice.zone)
+    return f"{date_format(local, 'SHORT_DATE_FORMAT')} {local:%H:%M}"

@@ -1,0 +1,107 @@
+"""How far the quotas of the busiest tasks are handed out.
+
+Bounded: MOST_TASKS tasks of each kind, and of a rotation the newest MOST_OCCURRENCES that are due
+in the period and of which anything has been handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from apps.common.admin.display import quota_bar
+from apps.common.db import fetch, table, union_all
+from apps.dispatch.models import TASK_MODELS, Source, Stock
+from apps.reports.services.summary import Summary
+
+MOST_TASKS = 10
+MOST_OCCURRENCES = 1_000
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A task with its hand-outs; of a rotation over all `occurrences`, of which `full` are full.
+
+    `is_cut` tells that there are more occurrences than were looked at.
+    """
+
+    label: str
+    title: str
+    url: str
+    bar: SafeString
+    occurrences: int
+    full: int | None
+    is_cut: bool
+
+
+def quotas(summary: Summary) -> list[Quota]:
+    """Of the tasks in a summary by task, the busiest first."""
+    return [
+        quota
+        for source in (Source.ONCE, Source.ROTATE)
+        for quota in _quotas(source, _busiest(summary, source), summary)
+    ]
+
+
+def titles(labels: Sequence[str]) -> dict[str, str]:
+    """The titles of tasks by label (`once:12`); those that are purged have none."""
+    found: dict[str, str] = {}
+    for source, model in TASK_MODELS.items():
+        numbers = _numbers(labels, source)
+        rows = model.objects.filter(pk__in=numbers).values_list("pk", "title") if numbers else ()
+        found |= {f"{source}:{pk}": title for pk, title in rows}
+    return found
+
+
+def _numbers(labels: Sequence[str], source: str) -> list[int]:
+    parts = (label.partition(":") for label in labels)
+    return [int(number) for kind, _, number in parts if kind == source and number.isdecimal()]
+
+
+def _busiest(summary: Summary, source: str) -> list[int]:
+    return _numbers([row.group for row in summary.rows], source)[:MOST_TASKS]
+
+
+def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]:
+    tasks: dict[int, Any] = TASK_MODELS[source].objects.in_bulk(numbers)
+    handed = _handed(source, numbers, summary)
+    return [_quota(source, tasks[number], handed[number]) for number in numbers if number in tasks]
+
+
+def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, list[int]]:
+    """How often each occurrence of these tasks is handed out, by task, the newest first."""
+    handed: dict[int, list[int]] = {number: [] for number in numbers}
+    if not numbers:
+        return handed
+    # Each an own range of the index that makes occurrences unique.
+    select = (
+        f"SELECT task, handed FROM {table(Stock)} "  # noqa: S608
+        "WHERE source = %s AND task = %s AND occurrence >= %s AND occurrence < %s "
+        f"ORDER BY occurrence DESC LIMIT {MOST_OCCURRENCES + 1}"
+    )
+    since, until = (0, 1)
+    if source == Source.ROTATE:
+        since, until = (int(at.timestamp()) for at in (summary.start, summary.as_of))
+    given = [value for number in numbers for value in (str(source), number, since, until)]
+    for task, count in fetch(union_all([select] * len(numbers)), given):
+        handed[task].append(count)
+    return handed
+
+
+def _quota(source: Source, task: Any, handed: list[int]) -> Quota:
+    is_cut = len(handed) > MOST_OCCURRENCES
+    handed = handed[:MOST_OCCURRENCES]
+    times = task.dispatch_times
+    return Quota(
+        label=f"{source}:{task.pk}",
+        title=task.title,
+        url=reverse(f"admin:dispatch_{source}task_change", args=[task.pk]),
+        bar=quota_bar(sum(handed), None if times is None else times * max(1, len(handed))),
+        occurrences=len(handed),
+        full=None if times is None else sum(each >= times for each in handed),
+        is_cut=is_cut,
+    )

@@ -1,0 +1,336 @@
+"""A report as its page, its chart and its CSV show it: figures, and where each of them leads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.formats import date_format
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.reports.admin import counted, links
+from apps.reports.admin.choice import Choice
+from apps.reports.rules.outcomes import (
+    CANCELLED,
+    DISPATCH,
+    EXPIRED,
+    FAILED,
+    JOB,
+    RELEASED,
+    RETRIED,
+    STAGE_DONE,
+    SUCCEEDED,
+    TIMED_OUT,
+    TOTAL,
+)
+from apps.reports.services.summary import DAY, HOUR, Figures, Summary
+
+NOTHING = "–"
+UP, DOWN = "better", "worse"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure by the name that addresses and CSV know it by; `value` reads it from a row.
+
+    `counted` is what the entries behind it count as; `least` names the bound of slow entries.
+    """
+
+    name: str
+    title: str | Promise
+    value: Callable[[Figures], Any]
+    shown: Callable[[Any], str]
+    counted: str = TOTAL
+    least: str = ""
+    # Whether more of it is better (1), worse (-1) or neither.
+    merit: int = 0
+
+
+def whole(count: int) -> str:
+    return f"{count:,}"
+
+
+def percent(share: float | None) -> str:
+    """`98.7 %`; only what is all or nothing is rounded to it."""
+    if share is None:
+        return NOTHING
+    tenths = round(share * 1000)
+    if share < 1:
+        tenths = min(tenths, 999)
+    if share > 0:
+        tenths = max(tenths, 1)
+    return f"{tenths // 10} %" if tenths % 1000 == 0 else f"{tenths / 10:.1f} %"
+
+
+def duration(milliseconds: int | None) -> str:
+    """`392 ms`, `3.4 s`, `58 s`, `4.5 min`, `26 h`: as exact as percentiles are."""
+    if milliseconds is None:
+        return NOTHING
+    if milliseconds < 1000:
+        return gettext("%s ms") % milliseconds
+    seconds = milliseconds / 1000
+    if seconds < 120:
+        return gettext("%s s") % _short(seconds)
+    if seconds < 7200:
+        return gettext("%s min") % _short(seconds / 60)
+    return gettext("%s h") % _short(seconds / 3600)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
+
+
+def _count(name: str, merit: int = 0) -> Column:
+    title = counted.WORDS[name]
+    return Column(name, title, lambda row: getattr(row, name), whole, counted=name, merit=merit)
+
+
+def _percentile(of: str, share: str, title: str | Promise) -> Column:
+    return Column(
+        f"{of}_{share}",
+        title,
+        lambda row: getattr(getattr(row, of), share),
+        duration,
+        least=f"{of}_from",
+        merit=-1,
+    )
+
+
+TOTALS = _count(TOTAL)
+RATE = Column(
+    "success_rate",
+    _("success rate"),
+    lambda row: row.success_rate,
+    percent,
+    counted=SUCCEEDED,
+    merit=1,
+)
+SUCCESSES = _count(SUCCEEDED)
+FAILURES = _count(FAILED, -1)
+RETRIES = _count(RETRIED, -1)
+TIMEOUTS = _count(TIMED_OUT, -1)
+EXPIRIES = _count(EXPIRED, -1)
+RELEASES = _count(RELEASED)
+CANCELS = _count(CANCELLED)
+STAGES = _count(STAGE_DONE)
+TIMES = (
+    _percentile("wait", "p50", _("wait p50")),
+    _percentile("wait", "p95", _("wait p95")),
+    _percentile("wait", "p99", _("wait p99")),
+    _percentile("run", "p50", _("run p50")),
+    _percentile("run", "p95", _("run p95")),
+    _percentile("run", "p99", _("run p99")),
+)
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    JOB: (
+        TOTALS,
+        RATE,
+        SUCCESSES,
+        FAILURES,
+        RETRIES,
+        TIMEOUTS,
+        EXPIRIES,
+        RELEASES,
+        CANCELS,
+        STAGES,
+        *TIMES,
+    ),
+    DISPATCH: (
+        TOTALS,
+        RATE,
+        SUCCESSES,
+        FAILURES,
+        RETRIES,
+        EXPIRIES,
+        RELEASES,
+        CANCELS,
+        *TIMES,
+    ),
+}
+# What one total is made of, in the order of a stacked bar. Retries of dispatches come beside it.
+STACKED = {
+    JOB: (SUCCESSES, STAGES, RETRIES, FAILURES, TIMEOUTS, EXPIRIES, RELEASES, CANCELS),
+    DISPATCH: (SUCCESSES, FAILURES, EXPIRIES, RELEASES, CANCELS),
+}
+TILES = {
+    JOB: (TOTALS, RATE, FAILURES, RETRIES, TIMEOUTS, TIMES[1], TIMES[4]),
+    DISPATCH: (TOTALS, RATE, FAILURES, RETRIES, EXPIRIES, TIMES[1], TIMES[4]),
+}
+SORTS = tuple({column.name: None for each in COLUMNS.values() for column in each})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure in words; `url` is empty where there is nothing behind it."""
+
+    text: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """`name` leads to a report of its own, `rows` to the list of what is there now."""
+
+    name: str
+    note: str
+    url: str
+    rows_url: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A total, and how it has changed since the period before."""
+
+    title: str
+    text: str
+    url: str
+    before: str
+    change: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The head of a column; `url` sorts by it, and `arrow` says that the table is."""
+
+    title: str
+    url: str
+    arrow: str = ""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A group or time of a table: its figures, and [since, until) in which they ended."""
+
+    figures: Figures
+    since: datetime
+    until: datetime
+
+
+def stretches(summary: Summary) -> list[Stretch]:
+    """The rows of a summary with their times: a row through time ends where the next one begins."""
+    starts = [row.start or summary.start for row in summary.rows]
+    ends = [*starts[1:], summary.as_of]
+    return [
+        Stretch(row, since, until)
+        if row.start is not None
+        else Stretch(row, summary.start, summary.as_of)
+        for row, since, until in zip(summary.rows, starts, ends, strict=False)
+    ]
+
+
+def tiles(choice: Choice, summary: Summary, before: Figures) -> Iterator[Tile]:
+    now = summary.total
+    for column in TILES[choice.source]:
+        value, old = column.value(now), column.value(before)
+        change, tone = _change(column, value, old)
+        yield Tile(
+            title=str(column.title),
+            text=column.shown(value),
+            url=_behind(choice, column, Stretch(now, summary.start, summary.as_of)),
+            before=column.shown(old),
+            change=change,
+            tone=tone,
+        )
+
+
+def _change(column: Column, value: Any, old: Any) -> tuple[str, str]:
+    """`+12 %`, or for a rate its points, and whether that is better or worse."""
+    if value is None or old is None:
+        return "", ""
+    difference = value - old
+    if column is RATE:
+        points = round(100 * difference, 1)
+        text = gettext("%+.1f points") % points if points else gettext("unchanged")
+        difference = points
+    elif difference == 0:
+        text = gettext("unchanged")
+    elif old == 0:
+        text = ""
+    else:
+        text = f"{100 * difference / old:+,.0f} %"
+    merit = column.merit * difference
+    return text, UP if merit > 0 else DOWN if merit < 0 else ""
+
+
+def headings(choice: Choice) -> Iterator[Heading]:
+    for column in COLUMNS[choice.source]:
+        falling = f"-{column.name}"
+        arrow = {column.name: "▲", falling: "▼"}.get(choice.sort, "")
+        sort = column.name if choice.sort == falling else falling
+        yield Heading(str(column.title), choice.query(sort=sort), arrow)
+
+
+def ordered(choice: Choice, rows: Sequence[Stretch]) -> list[Stretch]:
+    """As the report is to be sorted; what has no value comes last."""
+    column = next((c for c in COLUMNS[choice.source] if c.name == choice.sort.lstrip("-")), None)
+    if column is None:
+        return list(rows)
+    valued = [row for row in rows if column.value(row.figures) is not None]
+    valued.sort(key=lambda row: column.value(row.figures), reverse=choice.sort.startswith("-"))
+    return [*valued, *(row for row in rows if column.value(row.figures) is None)]
+
+
+def group_row(choice: Choice, by: str, stretch: Stretch, note: str = "") -> Row:
+    group = (by, stretch.figures.group)
+    return Row(
+        name=stretch.figures.group,
+        note=note,
+        url=links.report_of(choice, group),
+        rows_url=links.rows_of(choice, group),
+        cells=cells(choice, stretch, group),
+    )
+
+
+def time_row(choice: Choice, by: str, stretch: Stretch, name: str) -> Row:
+    url = ""
+    if by == DAY:
+        url = choice.query(by=HOUR, preset="", start=stretch.since, end=stretch.until, sort="")
+    return Row(name=name, note="", url=url, rows_url="", cells=cells(choice, stretch))
+
+
+def cells(
+    choice: Choice, stretch: Stretch, group: tuple[str, str] | None = None
+) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(
+            column.shown(column.value(stretch.figures)),
+            _behind(choice, column, stretch, group),
+        )
+        for column in COLUMNS[choice.source]
+    )
+
+
+def _behind(
+    choice: Choice, column: Column, stretch: Stretch, group: tuple[str, str] | None = None
+) -> str:
+    value = column.value(stretch.figures)
+    if value is None or (column.counted == column.name and value == 0):
+        return ""
+    return links.entries(
+        choice,
+        stretch.since,
+        stretch.until,
+        counted=column.counted,
+        group=group,
+        at_least={column.least: value} if column.least else None,
+    )
+
+
+def time_names(choice: Choice, by: str, rows: Sequence[Stretch]) -> list[str]:
+    """The hours or days in the zone of the report; an hour that comes twice tells its offset."""
+    local = [row.since.astimezone(choice.zone) for row in rows]
+    if by == DAY:
+        return [date_format(at, "SHORT_DATE_FORMAT") for at in local]
+    names = [f"{at:%m-%d %H:%M}" for at in local]
+    twice = {name for name, count in Counter(names).items() if count > 1}
+    return [
+        f"{name} ({at:%z})" if name in twice else name
+        for name, at in zip(names, local, strict=True)
+    ]

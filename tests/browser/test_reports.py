@@ -1,0 +1,109 @@
+"""An operator and the reports: charts, zoom, periods, zones, themes, from a figure to its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.common import clock
+from apps.reports.services import rollup
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import drawn, utc, write
+
+NOW = utc("2026-03-03T13:52:10")
+CHARTS = ("report-ends", "report-groups", "report-wait", "report-run")
+
+
+@pytest.fixture
+def history(transactional_db: None, frozen_clock: FrozenClock) -> None:
+    frozen_clock.move_to(NOW)
+    write(*drawn(600, NOW - timedelta(hours=44), NOW - timedelta(minutes=3)))
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+
+
+def charted(page: Page, chart: str, part: str) -> Any:
+    """What a chart has been told to draw."""
+    expect(page.locator(f"#{chart} svg")).to_be_visible()
+    place = f"document.getElementById('{chart}')"
+    return page.evaluate(f"echarts.getInstanceByDom({place}).getOption().{part}")
+
+
+def query(page: Page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def test_operator_reads_a_report(page_as: Callable[[str | None], Page], history: None) -> None:
+    page = page_as("operator")
+    page.goto("/admin/")
+    page.locator("#nav-sidebar").get_by_role("link", name="Reports").click()
+    for chart in CHARTS:
+        expect(page.locator(f"#{chart} svg")).to_be_visible()
+    drawn_ends = sum(sum(series["data"]) for series in charted(page, "report-ends", "series")
+                     if series["type"] == "bar")  # fmt: skip
+    ended = page.locator(".report-tile", has_text="Ended").locator("strong").inner_text()
+    assert drawn_ends == int(ended)
+
+    page.get_by_role("link", name="7 days").click()
+    page.get_by_role("link", name="By hour").click()
+    assert query(page) == {"source": "job", "by": "hour", "period": "7d", "zone": "UTC"}
+    assert len(charted(page, "report-ends", "xAxis[0].data")) == 168
+    page.get_by_label("Time zone").fill("Asia/Shanghai")
+    page.get_by_role("button", name="Switch").click()
+    assert query(page) == {"source": "job", "by": "hour", "period": "7d", "zone": "Asia/Shanghai"}
+    assert charted(page, "report-ends", "xAxis[0].data")[0] == "02-24 22:00"
+    page.get_by_label("From").fill("2026-03-02T22:00")
+    page.get_by_label("To", exact=True).fill("2026-03-03T21:00")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".report-span")).to_contain_text("2026-03-02 22:00 – 2026-03-03 21:00")
+    assert len(charted(page, "report-ends", "xAxis[0].data")) == 23
+
+
+def test_zoom_of_one_chart_is_that_of_all(
+    page_as: Callable[[str | None], Page], history: None
+) -> None:
+    page = page_as("viewer")
+    page.goto(reverse("report") + "?by=hour&period=7d")
+    assert charted(page, "report-ends", "dataZoom[0].end") == 100
+    page.locator("#report-ends").scroll_into_view_if_needed()
+    page.locator("#report-ends").hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -400)
+    page.keyboard.up("Control")
+    page.wait_for_function(
+        "['report-ends', 'report-run'].every(id => "
+        "echarts.getInstanceByDom(document.getElementById(id)).getOption().dataZoom[0].end < 99)"
+    )
+
+
+def test_bar_and_figure_lead_to_the_entries_they_count(
+    page_as: Callable[[str | None], Page], history: None
+) -> None:
+    page = page_as("operator")
+    page.goto(reverse("report"))
+    figure = page.locator(".report-table").first.locator("tbody tr").first.locator("td a").first
+    count = int(figure.inner_text())
+    figure.click()
+    expect(page.locator("#result_list tbody tr")).to_have_count(min(count, 50))
+    page.go_back()
+    bars = page.locator("#report-groups svg path[fill='#22a35a']")
+    expect(bars.first).to_be_visible()
+    bars.first.click()
+    page.wait_for_url(re.compile("journalentry"))
+    assert query(page)["counted"] == "succeeded"
+
+
+def test_charts_follow_the_theme(page_as: Callable[[str | None], Page], history: None) -> None:
+    page = page_as("viewer")
+    page.emulate_media(color_scheme="light")
+    page.goto(reverse("report"))
+    assert charted(page, "report-ends", "legend[0].textStyle.color") == "#4b5563"
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    assert charted(page, "report-ends", "legend[0].textStyle.color") == "#9ca3af"

@@ -1,0 +1,397 @@
+"""The report pages: every figure is right, leads to its rows, and bears any address."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import clock
+from apps.common.errors import Invalid
+from apps.dispatch.models import Executor, OperatorScope, Stock
+from apps.reports.admin import pages
+from apps.reports.services import rollup
+from apps.reports.services.summary import Figures, Period, Summary, summarise
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import drawn, entry, utc, write
+from tests.pages import Cell, tables_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+NOW = utc("2026-03-03T13:52:10")
+START = utc("2026-03-02T14:00:00")
+DAY = Period(START, START + timedelta(days=1), ZoneInfo("UTC"))
+URL = reverse("report")
+COUNTS = {
+    "job": ("total", "", "succeeded", "failed", "retried", "timed_out", "expired", "released",
+            "cancelled", "stage_done"),
+    "dispatch": ("total", "", "succeeded", "failed", "retried", "expired", "released",
+                 "cancelled"),
+}  # fmt: skip
+
+
+def roll_up() -> None:
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+
+
+@pytest.fixture
+def now(frozen_clock: FrozenClock) -> FrozenClock:
+    frozen_clock.move_to(NOW)
+    return frozen_clock
+
+
+@pytest.fixture
+def history(now: FrozenClock) -> None:
+    """Some two hundred ends of one day, added up."""
+    write(*drawn(300, NOW - timedelta(hours=11), NOW - timedelta(minutes=3)))
+    roll_up()
+
+
+def table(client: Client, **query: str) -> list[list[Cell]]:
+    """The rows of the first table, without its head."""
+    page = client.get(URL, query)
+    assert page.status_code == 200
+    return tables_of(page)[0][1:]
+
+
+def shown(figures: Figures, source: str) -> list[str]:
+    """The counts of a row as the page writes them, the success rate among them."""
+    told = {None: "–", 0: "0 %", 1: "100 %"}
+    rate = figures.success_rate
+    return [
+        str(getattr(figures, name)) if name else told.get(rate, f"{100 * (rate or 0):.1f} %")
+        for name in COUNTS[source]
+    ]
+
+
+# --- the figures ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("source", "by"),
+    [
+        ("job", "type"),
+        ("job", "host"),
+        ("job", "worker"),
+        ("job", "hour"),
+        ("job", "day"),
+        ("dispatch", "task"),
+        ("dispatch", "executor"),
+        ("dispatch", "hour"),
+    ],
+)
+def test_figures_of_the_page_are_those_of_the_summary(
+    admin_client: Client, history: None, source: str, by: str
+) -> None:
+    found: Summary = summarise(source, by, DAY)
+    rows = table(admin_client, source=source, by=by)
+    assert found.total.total > 30
+    assert len(rows) == len(found.rows) + 1
+    for row, figures in zip(rows, (*found.rows, found.total), strict=True):
+        counts = [cell.text for cell in row[1 : 1 + len(COUNTS[source])]]
+        assert counts == shown(figures, source)
+        assert len(row) == 1 + len(counts) + 6
+
+
+@pytest.mark.parametrize(
+    ("source", "by"),
+    [
+        ("job", "type"),
+        ("job", "host"),
+        ("job", "worker"),
+        ("job", "day"),
+        ("dispatch", "task"),
+        ("dispatch", "executor"),
+    ],
+)
+def test_every_count_leads_to_a_list_of_so_many_entries(
+    admin_client: Client, history: None, source: str, by: str
+) -> None:
+    followed = 0
+    for row in table(admin_client, source=source, by=by):
+        for name, cell in zip(COUNTS[source], row[1:], strict=False):
+            if name == "":
+                continue
+            assert bool(cell.url) is (cell.text != "0")
+            if cell.url:
+                assert len(listed(admin_client, cell.url)) == int(cell.text.replace(",", ""))
+                followed += 1
+    assert followed > 10
+
+
+def listed(client: Client, url: str) -> list[Any]:
+    """All rows of a list, page by page."""
+    found: list[Any] = []
+    while True:
+        changelist = client.get(url).context["cl"]
+        found += changelist.result_list
+        if changelist.older is None:
+            return found
+        url = url.partition("?")[0] + changelist.older_url
+
+
+def test_percentile_leads_to_the_slow_ones(admin_client: Client, history: None) -> None:
+    [row, *_] = table(admin_client, source="job", by="type")
+    p95 = summarise("job", "type", DAY).rows[0].run.p95
+    assert p95 is not None
+    slow = listed(admin_client, row[-2].url)
+    assert 0 < len(slow) < int(row[1].text) / 5
+    assert all(found.run_ms >= p95 for found in slow)
+
+
+def test_totals_are_compared_with_the_same_part_of_the_period_before(
+    admin_client: Client, now: FrozenClock
+) -> None:
+    failed = ("failed", "running", "failed")
+    before = [entry(START - timedelta(hours=1, seconds=n)) for n in range(4)]
+    # Of the period before, this lies beyond where the present one has come.
+    late = entry(START - timedelta(minutes=2))
+    present = [entry(NOW - timedelta(minutes=9, seconds=n)) for n in range(4)]
+    write(*before, late, *present, entry(NOW - timedelta(minutes=5), kind=failed))
+    roll_up()
+    text = text_of(admin_client.get(URL))
+    assert "Ended 5 +25 % before: 4" in text
+    assert "Success rate 80.0 % -20.0 points before: 100 %" in text
+    assert "Failed 1 before: 0" in text
+    assert (
+        "Added up to 2026-03-03 13:52, compared with 2026-03-01 14:00 – 2026-03-02 13:52." in text
+    )
+
+
+def test_one_group_is_told_through_time(admin_client: Client, history: None) -> None:
+    [row, *_] = table(admin_client, source="job", by="type")
+    rows = table_at(admin_client, row[0].url)
+    found = summarise("job", "hour", DAY, only=("type", row[0].text.split()[0]))
+    assert [cell[1].text for cell in rows] == [
+        str(each.total) for each in (*found.rows, found.total)
+    ]
+    assert len(listed(admin_client, rows[-1][1].url)) == found.total.total
+
+
+def table_at(client: Client, url: str) -> list[list[Cell]]:
+    return tables_of(client.get(URL + url))[0][1:]
+
+
+def test_table_is_sorted_as_asked_for(admin_client: Client, history: None) -> None:
+    def names(sort: str) -> list[str]:
+        return [row[0].text.split()[0] for row in table(admin_client, sort=sort)[:-1]]
+
+    rows = summarise("job", "type", DAY).rows
+    by_failures = sorted(rows, key=lambda row: row.failed)
+    assert names("failed") == [row.group for row in by_failures]
+    assert names("-failed") == [row.group for row in by_failures[::-1]]
+    assert names("") == [row.group for row in rows]
+
+
+def test_hour_that_comes_twice_tells_its_offset(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    frozen_clock.move_to(utc("2026-10-25T12:00:00"))
+    write(entry(utc("2026-10-25T00:30:00")), *(entry(utc("2026-10-25T01:30:00")) for _ in "12"))
+    roll_up()
+    rows = table(
+        admin_client, by="hour", zone="Europe/Berlin",
+        **{"from": "2026-10-25T01:00", "to": "2026-10-25T04:00"},
+    )  # fmt: skip
+    assert [(row[0].text, row[1].text) for row in rows] == [
+        ("10-25 01:00", "0"),
+        ("10-25 02:00 (+0200)", "1"),
+        ("10-25 02:00 (+0100)", "2"),
+        ("10-25 03:00", "0"),
+        ("All", "3"),
+    ]
+
+
+def test_days_are_those_of_the_zone(admin_client: Client, now: FrozenClock) -> None:
+    write(entry(utc("2026-03-02T15:30:00")), entry(utc("2026-03-02T16:30:00")))
+    roll_up()
+    rows = table(admin_client, by="day", period="7d", zone="Asia/Shanghai")
+    assert ("2026-03-02", "1") in [(row[0].text, row[1].text) for row in rows]
+    assert ("2026-03-03", "1") in [(row[0].text, row[1].text) for row in rows]
+
+
+# --- quotas ---------------------------------------------------------------------------------------
+def test_quotas_of_the_busiest_tasks_are_told(
+    admin_client: Client, now: FrozenClock, django_assert_max_num_queries: Any
+) -> None:
+    group = factories.group(members=["uid_a", "uid_b"])
+    once = factories.once_task(group, "Check <b>all</b>", mode="multi", dispatch_times=4)
+    unlimited = factories.once_task(group, "For everybody", mode="multi", dispatch_times=None)
+    rotation = factories.rotation(group, "Each hour", mode="multi", dispatch_times=2)
+    for task, handed in ((once, {0: 3}), (unlimited, {0: 7})):
+        stock(task, handed)
+    hour = int(START.timestamp())
+    stock(rotation, {hour: 2, hour + 3600: 1, hour - 3600: 2})
+    labels = [f"once:{once.pk}", f"once:{unlimited.pk}", f"rotate:{rotation.pk}"]
+    ended = ("succeeded", "open", "succeeded")
+    write(*(entry(NOW - timedelta(hours=1), "dispatch", kind=ended, type_or_task=label)
+            for label in labels))  # fmt: skip
+    roll_up()
+    with django_assert_max_num_queries(30):
+        page = admin_client.get(URL, {"source": "dispatch", "by": "task"})
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in tables_of(page)[1][1:]}
+    assert rows == {
+        f"once:{once.pk} Check <b>all</b>": ["3 / 4", "1", "0"],
+        f"once:{unlimited.pk} For everybody": ["7 / ∞", "1", "–"],
+        f"rotate:{rotation.pk} Each hour": ["3 / 4", "2", "1"],
+    }
+
+
+def stock(task: Any, handed: dict[int, int]) -> None:
+    for occurrence, count in handed.items():
+        Stock.objects.create(source=task.source, task=task.pk, occurrence=occurrence, handed=count)
+
+
+def test_quota_of_very_many_occurrences_is_told_of_the_newest(
+    admin_client: Client, now: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.reports.admin.quota.MOST_OCCURRENCES", 2)
+    rotation = factories.rotation(factories.group(), mode="multi", dispatch_times=2)
+    hour = int(START.timestamp())
+    stock(rotation, {hour: 2, hour + 60: 1, hour + 120: 1})
+    ended = ("succeeded", "open", "succeeded")
+    label = f"rotate:{rotation.pk}"
+    write(entry(NOW - timedelta(hours=1), "dispatch", kind=ended, type_or_task=label))
+    roll_up()
+    page = admin_client.get(URL, {"source": "dispatch", "by": "task"})
+    assert [cell.text for cell in tables_of(page)[1][1][1:]] == ["2 / 4", "2+", "0"]
+
+
+# --- addresses that make no sense -----------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"source": "plan"}, "source=plan is none of job, dispatch."),
+        ({"by": "task"}, "by=task is none of type, host, worker, hour, day."),
+        ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d."),
+        ({"sort": "name"}, "sort=name is none of total,"),
+        ({"zone": "Mars/Base"}, "There is no time zone Mars/Base;"),
+        ({"from": "yesterday"}, "yesterday is not a time;"),
+        ({"from": "1500-01-01T00:00"}, "1500-01-01T00:00 is not a time;"),
+        ({"to": "9999-12-31T23:59"}, "9999-12-31T23:59 is not a time;"),
+        (
+            {"from": "2026-03-02T10:00", "to": "2026-03-02T10:00"},
+            "The period ends before it begins;",
+        ),
+        (
+            {"from": "2024-03-02T10:00", "to": "2026-03-02T10:00"},
+            "A report is of 400 days at most;",
+        ),
+        ({"only": "mail", "by": "hour"}, "only=mail names no group;"),
+        ({"only": "task:1", "by": "hour"}, "only=task:1 names no group;"),
+        ({"only": "type:a b", "by": "hour"}, "only=type:a b names no group;"),
+        ({"only": "type:mail", "by": "type"}, "A single group is told by hour or by day only;"),
+        ({"from": "\0", "by": "\0x" + 900 * "y"}, "by=xyyy"),
+    ],
+)
+def test_what_an_address_cannot_mean_is_told_and_the_usual_is_shown(
+    admin_client: Client, history: None, query: dict[str, str], told: str
+) -> None:
+    page = admin_client.get(URL, query)
+    assert page.status_code == 200
+    assert told in text_of(page)
+    assert tables_of(page)[0][1:]
+    answer = admin_client.get(reverse("report_csv"), query)
+    assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
+
+
+def test_nothing_added_up_yet_is_told(admin_client: Client, now: FrozenClock) -> None:
+    text = text_of(admin_client.get(URL))
+    assert "Nothing of this period is added up yet" in text
+
+
+def test_period_without_ends_is_told_and_has_no_charts(
+    admin_client: Client, now: FrozenClock
+) -> None:
+    write(entry(NOW - timedelta(days=3)))
+    roll_up()
+    page = admin_client.get(URL)
+    assert "Nothing ended in this period." in text_of(page)
+    assert "echarts" not in page.content.decode()
+
+
+def test_finest_times_that_are_no_longer_kept_are_told_of(
+    admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise Invalid.field("by", "no longer kept")
+
+    monkeypatch.setattr(pages, "summarise", refuse)
+    page = admin_client.get(URL)
+    assert page.status_code == 200
+    assert "are no longer kept; choose groups" in text_of(page)
+    assert admin_client.get(reverse("report_csv")).status_code == 302
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "query", [{"by": "type"}, {"by": "hour"}, {"source": "dispatch", "by": "executor"}], ids=str
+)
+def test_csv_has_all_rows_and_the_total(
+    admin_client: Client, history: None, query: dict[str, str]
+) -> None:
+    found = summarise(query.get("source", "job"), query["by"], DAY)
+    answer = admin_client.get(reverse("report_csv"), query)
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    assert [row[query["by"]] for row in rows] == [*(row.group for row in found.rows), "total"]
+    for row, figures in zip(rows, (*found.rows, found.total), strict=True):
+        assert row["total"] == str(figures.total)
+        assert row["retried"] == str(figures.retried)
+        assert row["run_p95"] == ("" if figures.run.p95 is None else str(figures.run.p95))
+        rate = figures.success_rate
+        assert row["success_rate"] == ("" if rate is None else f"{rate:.4f}")
+
+
+@pytest.mark.parametrize("name", ["+1+1", "-2", "@sum"])
+def test_csv_holds_no_formula(admin_client: Client, now: FrozenClock, name: str) -> None:
+    write(entry(NOW - timedelta(hours=1), type_or_task=name))
+    roll_up()
+    answer = admin_client.get(reverse("report_csv"))
+    assert f'"\'{name}","1"' in answer.content.decode()
+
+
+# --- who may --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["report", "report_csv"])
+def test_reports_are_for_those_who_may_see_them(role_client: Any, name: str) -> None:
+    url = reverse(name)
+    assert Client().get(url).status_code == 302
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("stranger", is_staff=True))
+    assert stranger.get(url).status_code == 403
+    assert url not in stranger.get("/admin/").content.decode()
+    viewer = role_client("viewer")
+    assert viewer.get(url).status_code == 200
+    assert f'href="{URL}"' in viewer.get("/admin/").content.decode()
+
+
+def test_operator_with_limits_is_told_of_those_executors_only(
+    role_client: Any, role_user: Callable[[str], User], now: FrozenClock
+) -> None:
+    mine: Executor = factories.group("gid_mine", members=["uid_mine"])
+    factories.user("uid_other")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    ended = ("succeeded", "open", "succeeded")
+    for name in ("uid_mine", "uid_other", "uid_other"):
+        fields = {"kind": ended, "executor": name, "type_or_task": "once:1"}
+        write(entry(NOW - timedelta(hours=1), "dispatch", **fields))
+    roll_up()
+    operator = role_client("operator")
+    rows = table(operator, source="dispatch")
+    assert [(row[0].text.split()[0], row[1].text) for row in rows] == [
+        ("uid_mine", "1"),
+        ("All", "1"),
+    ]
+    page = operator.get(URL, {"source": "dispatch", "by": "task"})
+    assert "by=task is none of executor, hour, day." in text_of(page)
+    for query in ({"by": "hour"}, {"by": "hour", "only": "executor:uid_other"}):
+        text = operator.get(reverse("report_csv"), {"source": "dispatch", **query})
+        assert '"total","' + ("0" if "only" in query else "1") in text.content.decode()
