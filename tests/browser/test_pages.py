@@ -109,7 +109,7 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
         "search-uids": reverse("admin:search") + "?term=uid_",
-        "search-nothing": reverse("admin:search") + "?term=no+such+thing",
+        "search-nothing": reverse("admin:search") + "?term=404+404",
     }
 
 
