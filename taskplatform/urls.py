@@ -26,6 +26,7 @@ urlpatterns = [
     # First, because they are asked for most.
     path("api/v1/", include("apps.dispatch.api.urls")),
     path("api/v1/", include("apps.jobs.api.urls")),
+    path("api/v1/", include("apps.reports.api.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", favicon),
     # Before the admin, which answers for all that begins alike.

@@ -16,14 +16,16 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from apps.common import clock
 from apps.common.db import fetch, marks, table, union_all
 from apps.common.errors import Invalid
+from apps.dispatch.models import Executor
 from apps.reports.models import Rollup
 from apps.reports.rules import cover, slots
 from apps.reports.rules.cover import Run
 from apps.reports.rules.histogram import Histogram, percentile
 from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
-from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, TYPE, Tally
+from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER, Tally
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -35,6 +37,7 @@ from apps.reports.services.stretches import (
 LONGEST = timedelta(days=400)
 HOUR, DAY, TASK = "hour", "day", "task"
 TIMES = (HOUR, DAY)
+GROUPINGS = (TYPE, TASK, EXECUTOR, HOST, WORKER, HOUR, DAY)
 # What an API key or an operator may be limited to.
 LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE}
 # How far (s) the edges of local hours and days may be moved where only coarser stretches are kept.
@@ -43,6 +46,8 @@ _MOVED = {HOUR: 0, DAY: cover.HOUR - 1}
 _AT_ONCE = 100
 # What figures are not told apart by here; services.failures tells of errors.
 _NOT_TOLD_BY = (ALL, ERROR)
+# So many values are named to the database; more are picked out of all that it gives.
+_MOST_NAMED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,13 @@ def summarise(
     return Summary(tuple(rows), _figures("", total), instant_of(start), instant_of(end))
 
 
+def users_within(bound: Collection[str] | None) -> Collection[str] | None:
+    """The users that names of users and groups stand for, as `within` wants them; None for all."""
+    if bound is None:
+        return None
+    return list(Executor.objects.within(bound).users().values_list("name", flat=True))
+
+
 # --- what is asked for --------------------------------------------------------------------------
 def groupings(source: str) -> tuple[str, ...]:
     """By what the figures of a source can be told apart, as `by` names it."""
@@ -219,6 +231,8 @@ def _beyond_limit(field: str, limit: str) -> Invalid:
 def _check_period(period: Period) -> None:
     if period.start >= period.end:
         raise Invalid.field("to", "The period ends before it begins; choose a later `to`.")
+    if period.start > clock.now():
+        raise Invalid.field("from", "The period has not begun yet; choose an earlier `from`.")
     if period.end - period.start > LONGEST:
         raise Invalid.field(
             "to", f"The period is longer than {LONGEST.days} days; choose a later `from`."
@@ -297,7 +311,8 @@ def _rows(
         return
     condition = f"source = %s AND dimension IN ({marks(len(dimensions))})"
     parameters = [source, *dimensions]
-    if values is not None:
+    wanted = None if values is None or len(values) <= _MOST_NAMED else set(values)
+    if values is not None and wanted is None:
         condition += f" AND value IN ({marks(len(values))})"
         parameters += values
     select = (
@@ -310,7 +325,8 @@ def _rows(
         for start, dimension, value, *counts, wait, run in fetch(
             union_all([select] * len(some)), given
         ):
-            yield start, dimension, value, tuple(counts), wait, run
+            if wanted is None or value in wanted:
+                yield start, dimension, value, tuple(counts), wait, run
 
 
 # --- telling ------------------------------------------------------------------------------------

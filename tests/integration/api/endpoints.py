@@ -175,6 +175,13 @@ ENDPOINTS = [
         scope="read",
         path=lambda world: f"explain/?executor=uid_alice&source=once&task={world.task}",
     ),
+    Endpoint(
+        method="GET",
+        route="reports/summary/",
+        scope="read",
+        path=lambda world: "reports/summary/?source=dispatch&by=executor",
+        foreign=200,
+    ),
     _all_see_it(method="GET", route="templates/", scope="read"),
     _all_see_it(
         method="POST",

@@ -79,6 +79,7 @@ def questions(draw: st.DrawFn) -> tuple[str, str, Period, tuple[str, str] | None
     zone = ZoneInfo(draw(st.sampled_from(ZONES)))
     end = NOW - timedelta(seconds=draw(st.integers(-7200, 40 * 86_400)))
     length = draw(st.one_of(st.integers(60, 7200), st.integers(3600, 50 * 86_400)))
+    length += max(0, round((end - NOW).total_seconds()) - length)
     only = None
     if by in ("hour", "day") and draw(st.booleans()):
         only = ("type", draw(st.sampled_from(["mail", "sms", "once:1", "none"])))

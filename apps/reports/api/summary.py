@@ -1,0 +1,130 @@
+"""What the report pages show, for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from apps.access.bindings import executors_of, job_types_of
+from apps.common import clock
+from apps.common.serializers import Choice, Instant, StrictSerializer, Text, wire_time
+from apps.common.views import ApiView, JsonAnswer
+from apps.dispatch.rules.zones import parse_zone
+from apps.reports.rules.outcomes import JOB, SOURCES
+from apps.reports.services.summary import (
+    GROUPINGS,
+    Figures,
+    Period,
+    summarise,
+    users_within,
+)
+
+USUAL = timedelta(days=7)
+
+
+class SummaryQuery(StrictSerializer):
+    """`from` and `to` beside; a word of Python cannot be declared like a field."""
+
+    source = Choice(choices=SOURCES)  # type: ignore[assignment]
+    by = Choice(
+        choices=GROUPINGS,
+        help_text="Of jobs type, host and worker, of dispatches task and executor; hour and day.",
+    )
+    time_zone = Text(
+        max_length=64,
+        required=False,
+        help_text="Where hours and days begin, as Asia/Shanghai; the server's when it is absent.",
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        period = {
+            "from": Instant(required=False, help_text="7 days before `to`, when it is absent."),
+            "to": Instant(required=False, help_text="Not included; now, when it is absent."),
+        }
+        return {**super().get_fields(), **period}
+
+
+class PercentilesOut(serializers.Serializer[Any]):
+    """Milliseconds, off by 2 % at most; null of nothing."""
+
+    p50 = serializers.IntegerField(allow_null=True)
+    p95 = serializers.IntegerField(allow_null=True)
+    p99 = serializers.IntegerField(allow_null=True)
+
+
+class FiguresOut(serializers.Serializer[Any]):
+    group = serializers.CharField(help_text="The type, task, executor, host, worker, hour or day.")
+    start = serializers.DateTimeField(allow_null=True, help_text="Of an hour or a day.")
+    total = serializers.IntegerField(help_text="Ends of dispatches, or of attempts at jobs.")
+    succeeded = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="For good.")
+    retried = serializers.IntegerField(
+        help_text="Attempts that another follows; hand-outs that repeat one without success."
+    )
+    timed_out = serializers.IntegerField(help_text="For good, past the hard end.")
+    expired = serializers.IntegerField()
+    released = serializers.IntegerField()
+    cancelled = serializers.IntegerField()
+    stage_done = serializers.IntegerField(help_text="Attempts that ended a stage of a job.")
+    success_rate = serializers.FloatField(
+        allow_null=True,
+        help_text="succeeded / (succeeded + failed + timed_out + expired); null of nothing.",
+    )
+    wait = PercentilesOut(help_text="From due to begun.")
+    run = PercentilesOut(help_text="From begun to ended.")
+
+
+class SummaryOut(serializers.Serializer[Any]):
+    rows = FiguresOut(many=True, help_text="In order of time, or the greatest total first.")
+    total = FiguresOut(help_text="Of the whole period; its group is empty.")
+    start = serializers.DateTimeField(help_text="`from`, at a minute; long ago at an hour or day.")
+    as_of = serializers.DateTimeField(
+        help_text="Where the figures end: `to`, or the last minute that is added up."
+    )
+
+
+class SummaryView(ApiView):
+    """What ended in a period, how well and how fast, by type, task, executor, host, hour or day.
+
+    A bound key sees its own executors (dispatch) or job types (job), hours and days of them only.
+    """
+
+    scopes = {"GET": "read"}
+    queries = {"get": SummaryQuery}
+
+    @extend_schema(responses={200: SummaryOut})
+    def get(self, request: Request) -> JsonAnswer:
+        query = self.query
+        zone = parse_zone(query.get("time_zone") or settings.TIME_ZONE)
+        end = query.get("to") or clock.now()
+        start = query.get("from") or end - USUAL
+        is_job = query["source"] == JOB
+        told = summarise(
+            query["source"],
+            query["by"],
+            Period(start, end, zone),
+            within=job_types_of(request) if is_job else users_within(executors_of(request)),
+        )
+        return JsonAnswer(
+            {
+                "rows": [figures_shape(row) for row in told.rows],
+                "total": figures_shape(told.total),
+                "start": wire_time(told.start),
+                "as_of": wire_time(told.as_of),
+            }
+        )
+
+
+def figures_shape(figures: Figures) -> dict[str, Any]:
+    """One row of the wire contract."""
+    return {
+        **asdict(figures),
+        "start": None if figures.start is None else wire_time(figures.start),
+        "success_rate": figures.success_rate,
+    }
