@@ -17,7 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.theme import AdminSite
-from apps.reports.permissions import may_report
+from apps.reports.permissions import may_report, may_see_failures
 from taskplatform import search
 from taskplatform.audit import may_audit
 
@@ -132,9 +132,13 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     site = admin.site
     assert isinstance(site, PlatformAdminSite)  # noqa: S101
     groups: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
     if may_report(request.user):
-        reports = {"title": _("Reports"), "icon": "monitoring", "link": reverse("report")}
-        groups.append({"title": _("What happens"), "separator": True, "items": [reports]})
+        told.append({"title": _("Reports"), "icon": "monitoring", "link": reverse("report")})
+    if may_see_failures(request.user):
+        told.append({"title": _("Failures"), "icon": "error", "link": reverse("failures")})
+    if told:
+        groups.append({"title": _("What happens"), "separator": True, "items": told})
     groups += [
         {
             "title": box["title"],

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-PERMISSION = "reports.view_rollup"
+User = AbstractBaseUser | AnonymousUser
 
 
-def may_report(user: AbstractBaseUser | AnonymousUser) -> bool:
+def may_report(user: User) -> bool:
     """Whether reports are this person's to see."""
+    return _has(user, "reports.view_rollup")
+
+
+def may_see_failures(user: User) -> bool:
+    """Whether failures are this person's to see: who sees jobs sees what went wrong with them."""
+    return _has(user, "jobs.view_job")
+
+
+def _has(user: User, permission: str) -> bool:
     may = getattr(user, "has_perm", None)
-    return may is not None and bool(may(PERMISSION))
+    return may is not None and bool(may(permission))

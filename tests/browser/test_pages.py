@@ -69,6 +69,7 @@ def lists() -> dict[str, str]:
         "home": reverse("admin:index"),
         "search": reverse("admin:search"),
         "audit": reverse("audit"),
+        "failures": reverse("failures"),
         "report": reverse("report"),
         "report-of-dispatches": reverse("report") + "?source=dispatch&period=7d",
     }

@@ -201,8 +201,8 @@ def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
     assert list(boxes) == ["Dispatch", "Jobs", "Journal", "Access"]
     models = [model for shown in boxes.values() for model in shown]
     assert {m["model"]._meta.model_name for m in models if m["add_url"]} == adds
-    reports, *menu = page.context["sidebar_navigation"]
-    assert [item["link"] for item in reports["items"]] == [reverse("report")]
+    told, *menu = page.context["sidebar_navigation"]
+    assert [item["link"] for item in told["items"]] == [reverse("report"), reverse("failures")]
     if role == "configurer":
         system = menu.pop()
         assert [str(system["title"]), system["items"][0]["link"]] == ["System", reverse("audit")]

@@ -1,0 +1,203 @@
+"""The failures page: what went wrong in a period, in groups, and from there to what helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.filters import read_key
+from apps.dispatch.models import OperatorScope
+from apps.jobs.admin.filters import type_names
+from apps.jobs.admin.job_groups import GROUP_URL
+from apps.jobs.admin.labels import relative
+from apps.journal.admin.words import reason_of
+from apps.reports.admin.trend import trend
+from apps.reports.permissions import may_see_failures
+from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services.failures import Failure, failures
+
+MOST_SHOWN = 100
+MOST_SAMPLE = 240
+
+
+@dataclass(frozen=True)
+class Length:
+    """A period up to now, the steps of its trend, and to what its end is rounded up."""
+
+    length: timedelta
+    title: str | Promise
+    steps: int
+    grain: timedelta
+
+
+PERIODS = {
+    "1h": Length(timedelta(hours=1), _("Last hour"), 20, timedelta(minutes=1)),
+    "24h": Length(timedelta(hours=24), _("24 hours"), 24, timedelta(minutes=15)),
+    "7d": Length(timedelta(days=7), _("7 days"), 28, timedelta(minutes=15)),
+    "30d": Length(timedelta(days=30), _("30 days"), 30, timedelta(hours=1)),
+    "90d": Length(timedelta(days=90), _("90 days"), 30, timedelta(hours=1)),
+}
+SORTS = {"count": _("Most often"), "last": _("Newest"), "new": _("First seen last")}
+_USUAL_PERIOD, _USUAL_SORT = "24h", "count"
+_KEYS = {
+    "count": lambda failure: (failure.total, failure.last_seen),
+    "last": lambda failure: failure.last_seen,
+    "new": lambda failure: failure.first_seen,
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the address asks for; `problems` are sentences about what could not be done."""
+
+    period: str
+    type: str
+    sort: str
+    problems: tuple[str, ...] = ()
+
+    def query(self, **changes: Any) -> str:
+        to = replace(self, **changes)
+        asked = {"period": to.period, "type": to.type, "sort": to.sort}
+        return f"?{urlencode({name: value for name, value in asked.items() if value})}"
+
+
+@dataclass(frozen=True)
+class Option:
+    title: str | Promise
+    url: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A group as it is shown. `jobs_url` and `acts` (title and address) are those of jobs only."""
+
+    failure: Failure
+    sample: str
+    url: str
+    only_url: str
+    first_seen: SafeString
+    last_seen: str
+    is_new: bool
+    trend: SafeString
+    jobs_url: str
+    acts: tuple[tuple[str | Promise, str], ...]
+
+
+def failures_page(request: HttpRequest) -> HttpResponse:
+    """The groups of the period and type that the address asks for."""
+    user: Any = request.user
+    if not may_see_failures(user):
+        raise PermissionDenied
+    now, choice = clock.now(), _read(request.GET)
+    period = PERIODS[choice.period]
+    end = now + (datetime.min.replace(tzinfo=UTC) - now) % period.grain
+    found = failures(
+        end - period.length,
+        end,
+        steps=period.steps,
+        sources=_sources(user),
+        type_or_task=choice.type,
+    )
+    groups = sorted(found.groups, key=_KEYS[choice.sort], reverse=True)
+    acts = (("retry", _("Retry…")), ("cancel", _("Cancel…")))
+    offered = acts if user.has_perm("jobs.operate_job") else ()
+    context = {
+        **admin.site.each_context(request),
+        "title": _("Failures"),
+        "subtitle": None,
+        "is_fullwidth": "1",
+        "choice": choice,
+        "periods": _options(choice, "period", {n: each.title for n, each in PERIODS.items()}),
+        "sorts": _options(choice, "sort", SORTS),
+        "types": sorted({*type_names(), *filter(None, [choice.type])}),
+        "all_types": choice.query(type=""),
+        "rows": [_row(each, choice, found.start, now, offered) for each in groups[:MOST_SHOWN]],
+        "more": max(0, len(groups) - MOST_SHOWN),
+        "count": len(groups),
+        "total": sum(each.total for each in groups),
+        "as_of": shown_time(found.as_of),
+        "has_begun": found.as_of > found.start,
+    }
+    return TemplateResponse(request, "admin/failures.html", context)
+
+
+def _sources(user: Any) -> tuple[str, ...]:
+    """Tasks are for many executors: who is limited to some is told of jobs alone."""
+    sees_tasks = user.has_perm("dispatch.view_dispatch") and OperatorScope.names_of(user) is None
+    return (JOB, DISPATCH) if sees_tasks else (JOB,)
+
+
+def _read(query: QueryDict) -> Choice:
+    problems: list[str] = []
+
+    def one_of(name: str, known: Any, usual: str) -> str:
+        text = query.get(name, "").strip()[:60].replace("\0", "")
+        if not text or text in known:
+            return text or usual
+        told = {"name": name, "text": text, "known": ", ".join(known)}
+        problems.append(gettext("%(name)s=%(text)s is none of %(known)s.") % told)
+        return usual
+
+    period = one_of("period", PERIODS, _USUAL_PERIOD)
+    sort = one_of("sort", SORTS, _USUAL_SORT)
+    type_ = query.get("type", "").strip()
+    if read_key(type_) is None or len(type_) > 128:
+        text = gettext("%(text)s is not a name; names have letters, digits and _ . : @ / + - only.")
+        problems.append(text % {"text": type_[:60].replace("\0", "")})
+        type_ = ""
+    return Choice(period, type_, sort, tuple(problems))
+
+
+def _options(choice: Choice, name: str, known: dict[str, Any]) -> list[Option]:
+    chosen = getattr(choice, name)
+    return [
+        Option(title, choice.query(**{name: each}), each == chosen) for each, title in known.items()
+    ]
+
+
+def _row(
+    failure: Failure,
+    choice: Choice,
+    start: datetime,
+    now: datetime,
+    acts: tuple[tuple[str, str | Promise], ...],
+) -> Row:
+    is_job = failure.source == JOB
+    group = {"type": failure.type_or_task, "error_key": failure.error_key}
+    back = {"back": reverse("failures") + choice.query()}
+    words = gettext("%(most)d at most in one of %(steps)d steps, %(last)d in the last.") % {
+        "most": max(failure.trend),
+        "steps": len(failure.trend),
+        "last": failure.trend[-1],
+    }
+    model = "jobs_job" if is_job else "dispatch_dispatch"
+    return Row(
+        failure=failure,
+        sample=shown_text(reason_of(failure.sample), most=MOST_SAMPLE),
+        url=reverse(f"admin:{model}_change", args=[failure.subject_id]),
+        only_url=choice.query(type=failure.type_or_task),
+        first_seen=shown_time(failure.first_seen),
+        last_seen=relative(failure.last_seen, now),
+        is_new=failure.first_seen >= start,
+        trend=trend(failure.trend, words),
+        jobs_url=f"{reverse('admin:jobs_job_changelist')}?{urlencode(group)}" if is_job else "",
+        acts=tuple(
+            (title, f"{reverse(GROUP_URL, args=[name])}?{urlencode({**group, **back})}")
+            for name, title in (acts if is_job else ())
+        ),
+    )

@@ -1,0 +1,55 @@
+"""An operator finds a failure, looks at it and has the whole group tried again, with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.common import clock
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.journal.models import JournalEntry
+from apps.reports.services import rollup
+from tests.frozen import FrozenClock
+from tests.jobs import end, job_type, jobs, take
+
+
+@pytest.fixture
+def refused(transactional_db: None, frozen_clock: FrozenClock) -> list[int]:
+    """Two mails that a server refused, and one that had no address."""
+    job_type(max_attempts=1)
+    numbers = jobs(3)
+    for place in range(2):
+        error = f"Traceback\n  line {place}\nConnectionRefusedError: 10.0.0.{place}:25"
+        end(take(1)[0], "failed", error=error, retry="never")
+    end(take(1)[0], "failed", error="ValueError: no address", retry="never")
+    frozen_clock.advance(minutes=3)
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+    return numbers
+
+
+def test_failure_is_found_and_its_group_retried_with_a_reason(
+    page_as: Callable[[str | None], Page], refused: list[int]
+) -> None:
+    page = page_as("operator")
+    page.goto("/admin/")
+    page.locator(f'a[href="{reverse("failures")}"]').first.click()
+    group = page.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.1:25")
+    expect(group).to_contain_text("2 for good")
+    group.get_by_role("link", name="ConnectionRefusedError").click()
+    expect(page.locator(".state-here")).to_contain_text("Failed")
+    page.go_back()
+    group.get_by_role("link", name="Retry…").click()
+    expect(page.get_by_text("This concerns 2 jobs")).to_be_visible()
+    page.get_by_label("Reason").fill("The mail server is back")
+    page.get_by_role("button", name="Retry", exact=True).click()
+    expect(page.get_by_text("Retry: 2 rows done.")).to_be_visible()
+    assert reverse("failures") in page.url
+    retried = set(Job.objects.filter(status=t.READY).values_list("pk", flat=True))
+    assert retried == set(refused[:2])
+    reasons = JournalEntry.objects.filter(event="retried").values_list("actor", "reason")
+    assert list(reasons) == [("admin:operator", "The mail server is back")] * 2

@@ -1,0 +1,198 @@
+"""The failures page: who sees it, what it shows and where its links lead."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from apps.common import clock
+from apps.dispatch.models import OperatorScope
+from apps.jobs.rules import transitions as t
+from apps.journal.services import error_key
+from apps.reports.admin import failures
+from tests.factories import user
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import shown, statuses
+from tests.integration.reports.test_failures import NOW, REFUSED, failure, roll_up, write
+from tests.jobs import end, job_type, jobs, take
+from tests.pages import form_of, inline_code_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/admin/failures/"
+
+
+@pytest.fixture(autouse=True)
+def now(frozen_clock: FrozenClock) -> FrozenClock:
+    frozen_clock.move_to(NOW)
+    return frozen_clock
+
+
+@pytest.fixture
+def refused(now: FrozenClock) -> list[int]:
+    """Three mails that a database refused, and one bill without a shop."""
+    job_type("mail", max_attempts=1)
+    job_type("bill", max_attempts=1)
+    mails = jobs(3)
+    for number in range(3):
+        end(take(1)[0], "failed", error=REFUSED.format(number, number), retry="never")
+    now.advance(seconds=1)
+    jobs(1, "bill")
+    end(take(1, types=("bill",))[0], "failed", error="ValueError: no such shop", retry="never")
+    now.advance(minutes=3)
+    roll_up()
+    return mails
+
+
+def rows(page: Any) -> list[tuple[str, int]]:
+    return [(row.failure.type_or_task, row.failure.total) for row in page.context["rows"]]
+
+
+def links(page: Any, words: str) -> list[str]:
+    """Where the links with these words lead."""
+    found = re.findall(r'<a [^>]*href="([^"]+)"[^>]*>([^<]*)<', page.content.decode())
+    return [url.replace("&amp;", "&") for url, text in found if text.strip() == words]
+
+
+def test_groups_come_with_counts_samples_and_ways_on(role_client: Any, refused: list[int]) -> None:
+    client = role_client("operator")
+    page = client.get(PAGE)
+    assert rows(page) == [("mail", 3), ("bill", 1)]
+    text = text_of(page)
+    assert "4 failures of 2 kinds" in text
+    assert "ConnectionRefusedError: 10.0.0.2:5432" in text
+    assert "3 for good" in text
+    assert inline_code_of(page) == inline_code_of(client.get("/admin/jobs/job/"))
+    [found, _bills] = links(page, "Jobs")[-2:]
+    assert shown(client.get(found)) == refused[::-1]
+    assert page.context["rows"][0].url == f"/admin/jobs/job/{refused[2]}/change/"
+
+
+def test_group_is_retried_from_the_page_and_the_way_leads_back(
+    role_client: Any, refused: list[int]
+) -> None:
+    client = role_client("operator")
+    page = client.get(PAGE, {"period": "1h"})
+    confirm = client.get(links(page, "Retry…")[0])
+    assert "This concerns 3 jobs" in text_of(confirm)
+    sent = {**form_of(confirm, "ids"), "reason": "The database is back"}
+    answer = client.post(confirm.context["url"], sent)
+    assert statuses(refused) == [t.READY] * 3
+    assert answer["Location"] == f"{PAGE}?period=1h&sort=count"
+
+
+def test_who_only_looks_is_offered_no_action(role_client: Any, refused: list[int]) -> None:
+    page = role_client("viewer").get(PAGE)
+    assert rows(page) == [("mail", 3), ("bill", 1)]
+    assert links(page, "Retry…") == links(page, "Cancel…") == []
+
+
+def test_page_and_menu_are_for_those_who_see_jobs(client: Client) -> None:
+    client.force_login(User.objects.create(username="stranger", is_staff=True))
+    assert client.get(PAGE).status_code == 403
+    assert PAGE not in client.get("/admin/").content.decode()
+
+
+def test_menu_leads_there(role_client: Any) -> None:
+    assert PAGE in role_client("viewer").get("/admin/").content.decode()
+
+
+def test_dispatches_are_shown_without_actions_and_to_nobody_with_limits(
+    admin_client: Client, role_client: Any, role_user: Any
+) -> None:
+    made = failure(
+        NOW - timedelta(minutes=3),
+        "no card",
+        "once:7",
+        source="dispatch",
+        kind=("failed", "open", "failed"),
+    )
+    write(made)
+    roll_up()
+    page = admin_client.get(PAGE)
+    assert rows(page) == [("once:7", 1)]
+    [row] = page.context["rows"]
+    assert (row.acts, row.jobs_url) == ((), "")
+    assert row.url == f"/admin/dispatch/dispatch/{made.subject_id}/change/"
+    limited = role_user("viewer")
+    OperatorScope.objects.create(operator=limited, executor=user("uid_ann"))
+    assert rows(role_client("viewer").get(PAGE)) == []
+
+
+def test_type_period_and_order_narrow_and_sort(
+    admin_client: Client, refused: list[int], now: FrozenClock
+) -> None:
+    assert rows(admin_client.get(PAGE, {"type": "bill"})) == [("bill", 1)]
+    assert rows(admin_client.get(PAGE, {"type": "nobody"})) == []
+    assert rows(admin_client.get(PAGE, {"sort": "last"})) == [("bill", 1), ("mail", 3)]
+    now.advance(hours=3)
+    roll_up()
+    assert rows(admin_client.get(PAGE, {"period": "1h"})) == []
+    assert "Nothing went wrong" in text_of(admin_client.get(PAGE, {"period": "1h"}))
+    assert rows(admin_client.get(PAGE, {"period": "7d"})) == [("mail", 3), ("bill", 1)]
+
+
+def test_new_errors_are_marked(admin_client: Client, now: FrozenClock) -> None:
+    write(failure(NOW - timedelta(hours=30)), failure(NOW - timedelta(minutes=9)))
+    write(failure(NOW - timedelta(minutes=5), "never before"))
+    roll_up()
+    marked = {row.failure.error_key: row.is_new for row in admin_client.get(PAGE).context["rows"]}
+    assert marked == {error_key(REFUSED): False, error_key("never before"): True}
+
+
+def test_more_groups_than_fit_are_counted(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "MOST_SHOWN", 2)
+    write(*(failure(NOW - timedelta(minutes=5), f"error {'x' * n}") for n in range(1, 6)))
+    roll_up()
+    page = admin_client.get(PAGE)
+    assert len(rows(page)) == 2
+    assert "and 3 more" in text_of(page)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"period": "9y"},
+        {"sort": "size"},
+        {"type": "no name"},
+        {"type": "x" * 500},
+        {"type": "\0"},
+        {"period": "\0<script>"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_told_and_the_usual_is_shown(
+    admin_client: Client, refused: list[int], query: dict[str, str]
+) -> None:
+    page = admin_client.get(PAGE, query)
+    assert page.status_code == 200
+    assert len(page.context["choice"].problems) == 1
+    assert rows(page) == [("mail", 3), ("bill", 1)]
+
+
+def test_foreign_text_is_only_text(admin_client: Client) -> None:
+    evil = "<script>alert(1)</script>\u202e"
+    write(failure(NOW - timedelta(minutes=5), evil))
+    roll_up()
+    assert "<script>alert" not in admin_client.get(PAGE).content.decode()
+
+
+def test_before_the_first_sweep_the_page_says_so(admin_client: Client) -> None:
+    assert "is added up yet" in text_of(admin_client.get(PAGE))
+
+
+def test_page_takes_as_many_queries_for_fifty_groups_as_for_two(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    write(*(failure(NOW - timedelta(minutes=5), f"error {'x' * n}") for n in range(1, 50)))
+    roll_up()
+    assert clock.now() == NOW
+    with django_assert_max_num_queries(22):
+        assert len(rows(admin_client.get(PAGE, {"period": "90d"}))) == 49
