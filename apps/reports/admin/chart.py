@@ -18,10 +18,11 @@ MOST_BARS = 12
 
 def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) -> dict[str, Any]:
     """Bars and rates by time, and the waits and runs; `counts` in the order of `series`."""
+    entries = links.entries_of(choice)
     return {
         "names": list(names),
         "series": _series(choice, rows),
-        "links": [links.entries(choice, row.since, row.until) for row in rows],
+        "links": [links.between(entries, row.since, row.until) for row in rows],
         "rates": [_rounded(row) for row in rows],
         "times": [
             {
@@ -41,7 +42,9 @@ def by_group(choice: Choice, rows: Sequence[Stretch]) -> dict[str, Any]:
         "names": [row.figures.group for row in most],
         "series": _series(choice, most),
         "links": [
-            links.entries(choice, row.since, row.until, group=(choice.by, row.figures.group))
+            links.between(
+                links.entries_of(choice, (choice.by, row.figures.group)), row.since, row.until
+            )
             for row in most
         ],
     }

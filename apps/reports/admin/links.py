@@ -22,25 +22,32 @@ JOURNAL_PARAMETERS = {
 }
 
 
-def entries(
-    choice: Choice,
-    since: datetime,
-    until: datetime,
-    *,
-    counted: str = TOTAL,
-    group: tuple[str, str] | None = None,
-    at_least: dict[str, int] | None = None,
-) -> str:
-    """The journal entries of [since, until) that a count is of, within one group if it is named.
+def entries_of(choice: Choice, group: tuple[str, str] | None = None) -> str:
+    """The journal entries of all times, within one group if it is named.
 
-    `at_least` bounds `wait_from` or `run_from`, in milliseconds.
+    `between`, `counted_as` and `at_least` narrow them further: a report has thousands of figures,
+    whose addresses have most in common.
     """
     narrowed = group or choice.only
-    parameters: dict[str, Any] = {"source": choice.source, "counted": counted}
+    parameters: dict[str, Any] = {"source": choice.source}
     if narrowed:
         parameters[JOURNAL_PARAMETERS[narrowed[0]]] = narrowed[1]
-    parameters |= {"since": stamp(since), "until": stamp(until), **(at_least or {})}
     return f"{reverse('admin:journal_journalentry_changelist')}?{urlencode(parameters)}"
+
+
+def between(entries: str, since: datetime, until: datetime) -> str:
+    """Those of the entries that were made in [since, until)."""
+    return f"{entries}&since={stamp(since)}&until={stamp(until)}"
+
+
+def counted_as(entries: str, counted: str) -> str:
+    """Those of the entries that a count is of."""
+    return f"{entries}&counted={counted}"
+
+
+def at_least(entries: str, bound: str, milliseconds: int) -> str:
+    """Those that waited or ran so long; `bound` is `wait_from` or `run_from`."""
+    return f"{counted_as(entries, TOTAL)}&{bound}={milliseconds}"
 
 
 def report_of(choice: Choice, group: tuple[str, str]) -> str:

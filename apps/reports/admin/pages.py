@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -49,8 +49,8 @@ from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.summary import DAY, Figures, Period, Summary, summarise
 
-# More groups than that are in the CSV alone.
-MOST_GROUPS = 200
+# More rows than that are in the CSV alone.
+MOST_ROWS = 400
 # More hours or days than that are folded away below the groups.
 MOST_OPEN = 31
 
@@ -192,17 +192,17 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "heading_of_times": TABS[choice.time_step],
         "headings": list(headings(choice)),
         "plain_headings": [column.title for column in COLUMNS[choice.source]],
+        "more": max(0, len(rows) - MOST_ROWS),
         "total_cells": cells(choice, Stretch(summary.total, summary.start, summary.as_of)),
     }
-    time_rows = _time_rows(choice, times, names)
+    name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
-        shown = dict(zip((row.since for row in times), time_rows, strict=True))
-        context["rows"] = [shown[row.since] for row in rows]
+        context["rows"] = _time_rows(choice, rows[:MOST_ROWS], name_of)
     else:
+        time_rows = _time_rows(choice, times, name_of)
         figures["group"] = chart.by_group(choice, rows)
         context |= {
-            "rows": _group_rows(choice, rows[:MOST_GROUPS]),
-            "more": max(0, len(rows) - MOST_GROUPS),
+            "rows": _group_rows(choice, rows[:MOST_ROWS]),
             "time_rows": time_rows,
             "is_short": len(time_rows) <= MOST_OPEN,
         }
@@ -221,9 +221,10 @@ def _group_rows(choice: Choice, rows: Sequence[Stretch]) -> list[Row]:
     ]
 
 
-def _time_rows(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) -> list[Row]:
-    step = choice.time_step
-    return [time_row(choice, step, row, name) for row, name in zip(rows, names, strict=True)]
+def _time_rows(
+    choice: Choice, rows: Sequence[Stretch], name_of: Mapping[datetime, str]
+) -> list[Row]:
+    return [time_row(choice, choice.time_step, row, name_of[row.since]) for row in rows]
 
 
 def _span(choice: Choice, start: datetime, end: datetime) -> str:

@@ -32,6 +32,7 @@ class Quota:
     label: str
     title: str
     url: str
+    dispatches_url: str
     bar: SafeString
     occurrences: int
     full: int | None
@@ -100,6 +101,8 @@ def _quota(source: Source, task: Any, handed: list[int]) -> Quota:
         label=f"{source}:{task.pk}",
         title=task.title,
         url=reverse(f"admin:dispatch_{source}task_change", args=[task.pk]),
+        dispatches_url=reverse("admin:dispatch_dispatch_changelist")
+        + f"?source={source}&task={task.pk}",
         bar=quota_bar(sum(handed), None if times is None else times * max(1, len(handed))),
         occurrences=len(handed),
         full=None if times is None else sum(each >= times for each in handed),

@@ -227,13 +227,15 @@ def stretches(summary: Summary) -> list[Stretch]:
 
 def tiles(choice: Choice, summary: Summary, before: Figures) -> Iterator[Tile]:
     now = summary.total
+    entries = links.between(links.entries_of(choice), summary.start, summary.as_of)
     for column in TILES[choice.source]:
         value, old = column.value(now), column.value(before)
         change, tone = _change(column, value, old)
+        cell = _cell(column, now, entries)
         yield Tile(
             title=str(column.title),
-            text=column.shown(value),
-            url=_behind(choice, column, Stretch(now, summary.start, summary.as_of)),
+            text=cell.text,
+            url=cell.url,
             before=column.shown(old),
             change=change,
             tone=tone,
@@ -298,29 +300,18 @@ def time_row(choice: Choice, by: str, stretch: Stretch, name: str) -> Row:
 def cells(
     choice: Choice, stretch: Stretch, group: tuple[str, str] | None = None
 ) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(
-            column.shown(column.value(stretch.figures)),
-            _behind(choice, column, stretch, group),
-        )
-        for column in COLUMNS[choice.source]
-    )
+    entries = links.between(links.entries_of(choice, group), stretch.since, stretch.until)
+    return tuple(_cell(column, stretch.figures, entries) for column in COLUMNS[choice.source])
 
 
-def _behind(
-    choice: Choice, column: Column, stretch: Stretch, group: tuple[str, str] | None = None
-) -> str:
-    value = column.value(stretch.figures)
+def _cell(column: Column, figures: Figures, entries: str) -> Cell:
+    value = column.value(figures)
+    text = column.shown(value)
     if value is None or (column.counted == column.name and value == 0):
-        return ""
-    return links.entries(
-        choice,
-        stretch.since,
-        stretch.until,
-        counted=column.counted,
-        group=group,
-        at_least={column.least: value} if column.least else None,
-    )
+        return Cell(text)
+    if column.least:
+        return Cell(text, links.at_least(entries, column.least, value))
+    return Cell(text, links.counted_as(entries, column.counted))
 
 
 def time_names(choice: Choice, by: str, rows: Sequence[Stretch]) -> list[str]:

@@ -91,6 +91,7 @@ def shown(figures: Figures, source: str) -> list[str]:
 def test_figures_of_the_page_are_those_of_the_summary(
     admin_client: Client, history: None, source: str, by: str
 ) -> None:
+    """S1.19, S1.1: success, duration and counts on web pages."""
     found: Summary = summarise(source, by, DAY)
     rows = table(admin_client, source=source, by=by)
     assert found.total.total > 30
@@ -178,6 +179,17 @@ def test_one_group_is_told_through_time(admin_client: Client, history: None) -> 
 
 def table_at(client: Client, url: str) -> list[list[Cell]]:
     return tables_of(client.get(URL + url))[0][1:]
+
+
+def test_report_of_very_many_hours_shows_the_first_and_exports_all(
+    admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_ROWS", 3)
+    page = admin_client.get(URL, {"by": "hour"})
+    assert len(tables_of(page)[0][1:]) == 3 + 1
+    assert "and 21 more: all of them as CSV" in text_of(page)
+    answer = admin_client.get(reverse("report_csv"), {"by": "hour"})
+    assert len(answer.content.decode().splitlines()) == 1 + 24 + 1
 
 
 def test_table_is_sorted_as_asked_for(admin_client: Client, history: None) -> None:
