@@ -115,7 +115,7 @@ def read_choice(
 
     `groups` are those that each source is told by, `sorts` the columns to sort a table by.
     """
-    reader = _Reader(query)
+    reader = Reader(query)
     source = reader.one_of("source", SOURCES, JOB)
     by = reader.one_of("by", (*groups[source], *TIMES), groups[source][0])
     zone = reader.zone()
@@ -135,7 +135,9 @@ def read_choice(
     )
 
 
-class _Reader:
+class Reader:
+    """Reads an address; what it cannot be is the usual, and a sentence among the problems."""
+
     def __init__(self, query: QueryDict) -> None:
         self.query = query
         self.problems: list[str] = []

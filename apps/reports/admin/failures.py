@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone_name, localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -21,10 +22,13 @@ from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.filters import read_key
 from apps.dispatch.models import OperatorScope
+from apps.dispatch.rules.zones import parse_zone
 from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.job_groups import GROUP_URL
 from apps.jobs.admin.labels import relative
 from apps.journal.admin.words import reason_of
+from apps.reports.admin.choice import PRESETS, Reader, stamp
+from apps.reports.admin.controls import Option
 from apps.reports.admin.trend import trend
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -34,25 +38,11 @@ MOST_SHOWN = 100
 MOST_SAMPLE = 240
 
 
-@dataclass(frozen=True)
-class Length:
-    """A period up to now, the steps of its trend, and to what its end is rounded up."""
-
-    length: timedelta
-    title: str | Promise
-    steps: int
-    grain: timedelta
-
-
-PERIODS = {
-    "1h": Length(timedelta(hours=1), _("Last hour"), 20, timedelta(minutes=1)),
-    "24h": Length(timedelta(hours=24), _("24 hours"), 24, timedelta(minutes=15)),
-    "7d": Length(timedelta(days=7), _("7 days"), 28, timedelta(minutes=15)),
-    "30d": Length(timedelta(days=30), _("30 days"), 30, timedelta(hours=1)),
-    "90d": Length(timedelta(days=90), _("90 days"), 30, timedelta(hours=1)),
-}
+# Of the trend, by the period; those of one's own have the usual number.
+STEPS = {"1h": 20, "24h": 24, "7d": 28, "30d": 30, "90d": 30}
+_USUAL_STEPS = 24
 SORTS = {"count": _("Most often"), "last": _("Newest"), "new": _("First seen last")}
-_USUAL_PERIOD, _USUAL_SORT = "24h", "count"
+_USUAL_SORT = "count"
 _KEYS = {
     "count": lambda failure: (failure.total, failure.last_seen),
     "last": lambda failure: failure.last_seen,
@@ -62,24 +52,27 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """What the address asks for; `problems` are sentences about what could not be done."""
+    """What the address asks for: `preset` is empty for a period of one's own; `problems` are
+    sentences about what could not be done."""
 
-    period: str
+    preset: str
+    start: datetime
+    end: datetime
     type: str
     sort: str
     problems: tuple[str, ...] = ()
 
+    @property
+    def period(self) -> dict[str, str]:
+        """How an address names the period."""
+        if self.preset:
+            return {"period": self.preset}
+        return {"from": stamp(self.start), "to": stamp(self.end)}
+
     def query(self, **changes: Any) -> str:
         to = replace(self, **changes)
-        asked = {"period": to.period, "type": to.type, "sort": to.sort}
+        asked = {**to.period, "type": to.type, "sort": to.sort}
         return f"?{urlencode({name: value for name, value in asked.items() if value})}"
-
-
-@dataclass(frozen=True)
-class Option:
-    title: str | Promise
-    url: str
-    is_chosen: bool
 
 
 @dataclass(frozen=True)
@@ -103,13 +96,12 @@ def failures_page(request: HttpRequest) -> HttpResponse:
     user: Any = request.user
     if not may_see_failures(user):
         raise PermissionDenied
-    now, choice = clock.now(), _read(request.GET)
-    period = PERIODS[choice.period]
-    end = now + (datetime.min.replace(tzinfo=UTC) - now) % period.grain
+    now = clock.now()
+    choice = _read(request.GET, now)
     found = failures(
-        end - period.length,
-        end,
-        steps=period.steps,
+        choice.start,
+        choice.end,
+        steps=STEPS.get(choice.preset, _USUAL_STEPS),
         sources=_sources(user),
         type_or_task=choice.type,
     )
@@ -122,7 +114,9 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         "subtitle": None,
         "is_fullwidth": "1",
         "choice": choice,
-        "periods": _options(choice, "period", {n: each.title for n, each in PERIODS.items()}),
+        "periods": _options(choice, "preset", {n: title for n, (_for, title) in PRESETS.items()}),
+        "from": _local(choice.start),
+        "to": _local(choice.end),
         "sorts": _options(choice, "sort", SORTS),
         "types": sorted({*type_names(), *filter(None, [choice.type])}),
         "all_types": choice.query(type=""),
@@ -142,25 +136,16 @@ def _sources(user: Any) -> tuple[str, ...]:
     return (JOB, DISPATCH) if sees_tasks else (JOB,)
 
 
-def _read(query: QueryDict) -> Choice:
-    problems: list[str] = []
-
-    def one_of(name: str, known: Any, usual: str) -> str:
-        text = query.get(name, "").strip()[:60].replace("\0", "")
-        if not text or text in known:
-            return text or usual
-        told = {"name": name, "text": text, "known": ", ".join(known)}
-        problems.append(gettext("%(name)s=%(text)s is none of %(known)s.") % told)
-        return usual
-
-    period = one_of("period", PERIODS, _USUAL_PERIOD)
-    sort = one_of("sort", SORTS, _USUAL_SORT)
+def _read(query: QueryDict, now: datetime) -> Choice:
+    reader = Reader(query)
+    preset, start, end = reader.period(now, parse_zone(get_current_timezone_name()))
+    sort = reader.one_of("sort", SORTS, _USUAL_SORT)
     type_ = query.get("type", "").strip()
     if read_key(type_) is None or len(type_) > 128:
         text = gettext("%(text)s is not a name; names have letters, digits and _ . : @ / + - only.")
-        problems.append(text % {"text": type_[:60].replace("\0", "")})
+        reader.problems.append(text % {"text": type_[:60].replace("\0", "")})
         type_ = ""
-    return Choice(period, type_, sort, tuple(problems))
+    return Choice(preset, start, end, type_, sort, tuple(reader.problems))
 
 
 def _options(choice: Choice, name: str, known: dict[str, Any]) -> list[Option]:
@@ -168,6 +153,11 @@ def _options(choice: Choice, name: str, known: dict[str, Any]) -> list[Option]:
     return [
         Option(title, choice.query(**{name: each}), each == chosen) for each, title in known.items()
     ]
+
+
+def _local(instant: datetime) -> str:
+    """As a browser's field for date and time takes it."""
+    return localtime(instant).strftime("%Y-%m-%dT%H:%M")
 
 
 def _row(

@@ -137,6 +137,21 @@ def test_type_period_and_order_narrow_and_sort(
     assert rows(admin_client.get(PAGE, {"period": "7d"})) == [("mail", 3), ("bill", 1)]
 
 
+def test_period_of_ones_own_is_kept_by_all_links(admin_client: Client, refused: list[int]) -> None:
+    own = {"from": "2026-03-30T12:30", "to": "2026-03-30T12:40Z"}
+    page = admin_client.get(PAGE, own)
+    assert rows(page) == [("mail", 3), ("bill", 1)]
+    kept = "from=2026-03-30T12%3A30Z&to=2026-03-30T12%3A40Z"
+    assert page.context["rows"][0].only_url == f"?{kept}&type=mail&sort=count"
+    sent = form_of(page, "type")
+    assert {name: sent[name] for name in ("from", "to")} == {
+        "from": "2026-03-30T12:30Z",
+        "to": "2026-03-30T12:40Z",
+    }
+    before = {"from": "2026-03-29T12:30", "to": "2026-03-30T12:20"}
+    assert rows(admin_client.get(PAGE, before)) == []
+
+
 def test_new_errors_are_marked(admin_client: Client, now: FrozenClock) -> None:
     write(failure(NOW - timedelta(hours=30)), failure(NOW - timedelta(minutes=9)))
     write(failure(NOW - timedelta(minutes=5), "never before"))
@@ -165,6 +180,9 @@ def test_more_groups_than_fit_are_counted(
         {"type": "x" * 500},
         {"type": "\0"},
         {"period": "\0<script>"},
+        {"from": "yesterday"},
+        {"from": "2026-03-30T12:30", "to": "2026-03-30T12:00"},
+        {"from": "2020-03-30T12:30"},
     ],
     ids=str,
 )
