@@ -44,7 +44,7 @@ class PauseForm(ReasonForm):
         label=_("Until"),
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
-        widget=TextWidget(attrs={"type": "datetime-local"}),
+        widget=TextWidget(attrs={"type": "datetime-local", "step": "1"}),
         help_text=_("It resumes by itself then. Empty: when somebody resumes it."),
     )
 
