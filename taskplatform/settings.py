@@ -346,9 +346,14 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": "taskplatform.site.favicon"}
     ],
     "STYLES": ["taskplatform.site.stylesheet"],
-    "SCRIPTS": ["taskplatform.site.script", "taskplatform.site.search_script"],
+    "SCRIPTS": [
+        "taskplatform.site.script",
+        "taskplatform.site.search_script",
+        "taskplatform.site.reach_script",
+    ],
     "SHOW_HISTORY": True,
-    "SHOW_LANGUAGES": True,
+    # The header has its own, which the login page shows, too.
+    "SHOW_LANGUAGES": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,
     "SIDEBAR": {

@@ -168,6 +168,10 @@ def search_script(request: HttpRequest) -> str:
     return static("taskplatform/search.js")
 
 
+def reach_script(request: HttpRequest) -> str:
+    return static("taskplatform/reach.js")
+
+
 def favicon(request: HttpRequest) -> str:
     return static("taskplatform/favicon.svg")
 

@@ -19,7 +19,7 @@ def send_login(page: Page, name: str, password: str) -> None:
     page.locator("[name=username]").fill(name)
     page.locator("[name=password]").fill(password)
     with page.expect_navigation():
-        page.locator("[type=submit]").click()
+        page.locator("#login-form [type=submit]").click()
 
 
 def test_wrong_passwords_lock_a_name_even_against_the_right_one(
@@ -49,20 +49,39 @@ def test_wrong_passwords_lock_a_name_even_against_the_right_one(
     expect(page).to_have_url(re.compile("/admin/$"))
 
 
-def test_language_chosen_in_the_menu_stays_until_another_is_chosen(
+def test_language_chosen_in_the_header_stays_until_another_is_chosen(
     page_as: Callable[[str | None], Page],
 ) -> None:
     page = page_as("operator")
     page.goto("/admin/dispatch/oncetask/?status=paused")
-    account = page.get_by_text("operator", exact=True)
 
-    account.click()
     page.get_by_role("button", name="简体中文").click()
 
     expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
     expect(page).to_have_url(re.compile(r"/admin/dispatch/oncetask/\?status=paused$"))
     expect(page.get_by_text("未找到结果")).to_be_visible()
-    account.click()
+    page.get_by_text("operator", exact=True).click()
     page.get_by_role("button", name="退出登录").or_(page.get_by_role("button", name="注销")).click()
     page.goto("/admin/login/")
     expect(page.get_by_role("button", name="登录")).to_be_visible()
+
+
+def test_language_is_chosen_before_signing_in(
+    page_as: Callable[[str | None], Page], role_user: Callable[[str], User]
+) -> None:
+    user = role_user("operator")
+    user.set_password(PASSWORD)
+    user.save()
+    page = page_as(None)
+    page.goto("/admin/dispatch/oncetask/")
+
+    page.get_by_role("button", name="简体中文").click()
+    expect(page.get_by_role("button", name="登录")).to_be_visible()
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()
+    page.get_by_role("button", name="简体中文").click()
+    expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
+    send_login(page, "operator", PASSWORD)
+
+    expect(page).to_have_url(re.compile("/admin/dispatch/oncetask/$"))
+    expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
