@@ -1,4 +1,4 @@
-"""Every main page fits narrow and wide screens, in both themes and both languages.
+"""Every main page fits narrow and wide screens and shuts nobody out, in both themes and languages.
 
 With SCREENSHOTS=<folder> each is kept there as `<page>-<data>-<language>-<theme>-<width>.png`.
 """
@@ -19,12 +19,15 @@ from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
+from tests.browser.barriers import barriers
 from tests.browser.looks import english_texts, sideways
 from tests.frozen import FrozenClock
 from tests.job_scenes import Yard, fill_yard
 from tests.scenes import Morning, play_morning
 
 WIDE, NARROW = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
+# Once for each page and theme: every colour is met so, and every width.
+BARRIERS_AT = {"light": WIDE, "dark": NARROW}
 LISTS = (
     "dispatch_oncetask",
     "dispatch_rotatetask",
@@ -164,7 +167,7 @@ def _texts(value: Any) -> Iterator[str]:
     ("data", "language", "theme"),
     [("full", "en", "light"), ("full", "zh-hans", "dark"), ("empty", "zh-hans", "light")],
 )
-def test_pages_fit_and_speak_one_language(
+def test_pages_fit_speak_one_language_and_shut_nobody_out(
     browser_page: Page,
     frozen_clock: FrozenClock,
     screenshots: Path,
@@ -190,6 +193,8 @@ def test_pages_fit_and_speak_one_language(
             browser_page.set_viewport_size(size)
             if over := sideways(browser_page):
                 wrong.append(f"{name} is {over} px wider than {size['width']}")
+            if size is BARRIERS_AT[theme]:
+                wrong += [f"{name}: {barrier}" for barrier in barriers(browser_page)]
         if os.environ.get("SCREENSHOTS"):
             keep(browser_page, screenshots / f"{name}-{data}-{language}")
 

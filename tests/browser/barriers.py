@@ -1,0 +1,34 @@
+"""What shuts people out of a page: axe-core looks for it in the page as the browser shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+# Run by the browser itself, not as a script of the page, so the page's policy stays as it is.
+_AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
+# Colours are measured as they are in the end, not on their way.
+_RUN = """
+async () => {
+  for (const animation of document.getAnimations()) {
+    try { animation.finish(); } catch { animation.cancel(); }
+  }
+  const options = { resultTypes: ["violations"], preload: false, iframes: false };
+  return (await axe.run(document, options)).violations;
+}
+"""
+_GRAVE = {"serious", "critical"}
+
+
+def barriers(page: Page) -> list[str]:
+    """Each serious or critical barrier of the page as it stands: its rule, where it is, and why."""
+    page.evaluate(_AXE)
+    found: list[dict[str, Any]] = page.evaluate(_RUN)
+    return [
+        f"{rule['id']} at {' '.join(map(str, node['target']))}: {node['failureSummary']}"
+        for rule in found
+        if rule["impact"] in _GRAVE
+        for node in rule["nodes"]
+    ]

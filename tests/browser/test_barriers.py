@@ -1,0 +1,139 @@
+"""Nobody is shut out of what only steps lead to; pages with an address are walked by test_pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.conf import settings
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from tests.browser.barriers import barriers
+from tests.browser.conftest import Watch
+from tests.browser.test_pages import NARROW, WIDE
+from tests.browser.test_people import send_login
+from tests.frozen import FrozenClock
+from tests.scenes import Morning, play_morning
+
+
+class Look:
+    """Collects the barriers of pages, each as it stands, in both themes and at both widths."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def at(self, page: Page, name: str) -> None:
+        for dark, size in ((False, WIDE), (True, NARROW)):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
+            page.evaluate("dark => document.documentElement.classList.toggle('dark', dark)", dark)
+            told = "dark" if dark else "light"
+            self.found += [f"{name}, {told}: {barrier}" for barrier in barriers(page)]
+        page.set_viewport_size(WIDE)
+
+
+@pytest.fixture
+def look() -> Look:
+    return Look()
+
+
+@pytest.fixture
+def morning(frozen_clock: FrozenClock) -> Morning:
+    return play_morning(frozen_clock)
+
+
+def press(page: Page, name: str) -> None:
+    with page.expect_navigation():
+        page.get_by_role("button", name=name, exact=True).first.click()
+
+
+def test_barriers_of_a_page_are_found(browser_page: Page, watch: Watch) -> None:
+    """What the other tests rest on."""
+    browser_page.goto(reverse("admin:index"))
+    browser_page.evaluate(
+        "document.querySelector('#content').insertAdjacentHTML('beforeend', "
+        "`<input><p style='color:#aaa;background:#fff'>faint</p>`)"
+    )
+
+    found = {barrier.partition(" ")[0] for barrier in barriers(browser_page)}
+
+    assert found == {"label", "color-contrast"}
+
+
+def test_answers_to_forms_shut_nobody_out(browser_page: Page, morning: Morning, look: Look) -> None:
+    page = browser_page
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.locator("[name=priority]").fill("5000")
+    press(page, "Save")
+    look.at(page, "refused task")
+
+    page.goto(reverse("admin:dispatch_oncetask_change", args=[morning.task.pk]))
+    page.locator("[name=priority]").fill("50")
+    page.locator("button[name=_what_if]").click()
+    page.locator("#what-if").wait_for()
+    look.at(page, "what-if")
+
+    page.goto(reverse("admin:dispatch_executor_import"))
+    for text in ("name,kind\nuid_new,user\n", "name,kind\nuid_new,plant\n"):
+        page.locator("textarea").fill(text)
+        press(page, "Try it")
+        look.at(page, "import")
+        page.goto(reverse("admin:dispatch_executor_import"))
+
+    page.goto(
+        reverse("admin:dispatch_dispatch_act", args=["cancel"]) + f"?ids={morning.cancelled.pk}"
+    )
+    page.get_by_label("Reason").fill("Closed")
+    page.locator("form.panel [type=submit]").click()
+    look.at(page, "refused action")
+
+    page.goto(reverse("audit"))
+    press(page, "Run the audit")
+    look.at(page, "audit")
+
+    page.goto(reverse("admin:access_apiclient_rotate", args=[morning.client]))
+    page.get_by_label("Reason").fill("Lost")
+    press(page, "Rotate the key")
+    look.at(page, "new key")
+
+    assert look.found == []
+
+
+def test_menus_shut_nobody_out(browser_page: Page, morning: Morning, look: Look) -> None:
+    page = browser_page
+    page.goto(reverse("admin:dispatch_dispatch_changelist"))
+    page.get_by_text("Filters", exact=False).first.click()
+    look.at(page, "filters")
+    page.goto(reverse("admin:index"))
+    page.get_by_text("admin", exact=True).click()
+    look.at(page, "account menu")
+    page.goto(reverse("admin:dispatch_oncetask_changelist"))
+    page.locator("#action-toggle").check()
+    look.at(page, "chosen rows")
+    page.set_viewport_size(NARROW)
+    page.goto(reverse("admin:index"))
+    page.get_by_text("dock_to_right").locator("visible=true").click()
+    expect(page.locator("#nav-sidebar-apps")).to_be_visible()
+    look.found += barriers(page)
+
+    assert look.found == []
+
+
+def test_pages_without_a_session_shut_nobody_out(
+    page_as: Callable[[str | None], Page], look: Look, watch: Watch
+) -> None:
+    watch.allow("404")
+    watch.allow("429")
+    page = page_as(None)
+    page.goto("/admin/")
+    look.at(page, "login")
+    for _ in range(settings.AXES_FAILURE_LIMIT - 1):
+        send_login(page, "olga", "wrong")
+    look.at(page, "refused login")
+    send_login(page, "olga", "wrong")
+    look.at(page, "locked out")
+    page.goto("/nowhere/")
+    look.at(page, "not found")
+
+    assert look.found == []
