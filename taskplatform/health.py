@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.core.cache import cache
 from django.db import Error, connection
@@ -15,14 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from apps.common import clock
-from apps.common.leases import turns
+from apps.common.leases import BEAT_SILENCE, last_beat, turns
 from apps.jobs.services import register
 from taskplatform import beat
 
 logger = logging.getLogger(__name__)
-
-# The shortest periods are seconds, so all sweeps being silent for so long is not chance.
-BEAT_SILENCE = timedelta(seconds=30)
 
 
 class Failing(Exception):
@@ -86,10 +83,10 @@ def _cache(_now: datetime) -> str:
 
 
 def _beat(now: datetime) -> str:
-    begun = [turn.started_at for turn in turns(beat.periods(), now) if turn.started_at]
-    if begun and now - max(begun) <= BEAT_SILENCE:
-        return ""
-    return f"no sweep has begun since {max(begun)}" if begun else "no sweep has ever begun"
+    last = last_beat(turns(beat.periods(), now))
+    if last is None:
+        return "no sweep has ever begun"
+    return "" if now - last <= BEAT_SILENCE else f"no sweep has begun since {last}"
 
 
 def _workers(now: datetime) -> str:

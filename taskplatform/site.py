@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.theme import AdminSite
 from apps.reports.permissions import may_report, may_see_failures
-from taskplatform import search
+from taskplatform import beat, search
 from taskplatform.audit import may_audit
 
 # More than any name and password: hashing a megabyte would keep a process busy.
@@ -96,7 +96,16 @@ class PlatformAdminSite(AdminSite):
         return (order.index(label) if label in order else len(order), str(model["name"]))
 
     def index(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        return super().index(request, {"boxes": self.boxes(request), **(extra_context or {})})
+        # Its figures need the models' admin classes, which register with this site.
+        from apps.reports.admin.overview.page import OVERVIEW_URL, overview
+
+        context = {
+            "boxes": self.boxes(request),
+            "overview": overview(request, beat.periods()),
+            "overview_url": reverse(OVERVIEW_URL),
+            "is_fullwidth": "1",
+        }
+        return super().index(request, {**context, **(extra_context or {})})
 
     def login(self, request: HttpRequest, extra_context: Any = None) -> Any:
         size = request.META.get("CONTENT_LENGTH") or "0"

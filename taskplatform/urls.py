@@ -13,6 +13,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
 from apps.reports.admin import failures
 from apps.reports.admin import pages as report_pages
+from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
 from taskplatform import audit_page, beat, health
 from taskplatform.site import AUDIT_URL
@@ -35,6 +36,7 @@ urlpatterns = [
     path("admin/reports/", admin.site.admin_view(report_pages.report), name="report"),
     path("admin/reports/csv/", admin.site.admin_view(report_pages.report_csv), name="report_csv"),
     path("admin/failures/", admin.site.admin_view(failures.failures_page), name="failures"),
+    path("admin/overview/", admin.site.admin_view(refreshed(beat.periods)), name=OVERVIEW_URL),
     path("admin/", admin.site.urls),
     # Takes the language that a person chooses in the menu.
     path("i18n/", include("django.conf.urls.i18n")),

@@ -92,3 +92,8 @@ connection_created.connect(_clock.resync, dispatch_uid="common.clock")
 def now() -> datetime:
     """The present instant by the database's clock (aware, UTC)."""
     return _clock.now()
+
+
+def drift() -> timedelta:
+    """By how much this machine's wall clock is ahead of the database's; negative when behind."""
+    return datetime.now(UTC) - now()

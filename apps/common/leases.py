@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -60,6 +60,10 @@ def save_position(name: str, position: dict[str, Any]) -> None:
     SweepLease.objects.filter(name=name).update(position=position)
 
 
+# The shortest periods are seconds, so all sweeps being silent for so long is not chance.
+BEAT_SILENCE = timedelta(seconds=30)
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """How the last turn of a sweep went. `overdue` is None for one that has never begun."""
@@ -90,3 +94,8 @@ def _turn(name: str, row: SweepLease | None, period: timedelta, now: datetime) -
     last = max(row.started_at, row.finished_at or row.started_at)
     late = timedelta() if under_way else max(timedelta(), now - last - period)
     return Turn(name, row.started_at, row.duration_ms, late)
+
+
+def last_beat(found: Iterable[Turn]) -> datetime | None:
+    """When a sweep was started for the last time: a sign of life of beat and of who runs sweeps."""
+    return max((turn.started_at for turn in found if turn.started_at), default=None)

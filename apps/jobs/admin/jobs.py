@@ -100,8 +100,9 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         if given.get("key"):
             return self._few(rows.filter(type__in=types or type_names(), key=given["key"]))
         found = rows.filter(type=types[0]) if types else rows
-        if given.get("status") in transitions.OPEN or connection.vendor == "mysql":
-            # On SQLite the indexes of states that are over would only cost.
+        indexed = (*transitions.OPEN, transitions.FAILED)
+        if given.get("status") in indexed or connection.vendor == "mysql":
+            # On SQLite indexes of the other states would only cost.
             found = found.filter(status=given["status"]) if given.get("status") else found
         return None if found is rows else self._few(found)
 

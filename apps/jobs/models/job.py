@@ -120,6 +120,13 @@ class Job(models.Model):
                 condition=Q(status=transitions.RUNNING),
                 vendors=("sqlite",),
             ),
+            # How many failed, and which; elsewhere the index of claims tells.
+            VendorIndex(
+                fields=["type", "id"],
+                name="job_failed",
+                condition=Q(status=transitions.FAILED),
+                vendors=("sqlite",),
+            ),
         ]
         permissions = [
             ("operate_job", _("Can cancel, retry, run and edit jobs")),

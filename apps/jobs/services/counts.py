@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import connection
 
@@ -68,6 +69,64 @@ def _sorted(status: str, most: int) -> Counter[str]:
         f"WHERE status = '{status}' LIMIT {_MOST_SORTED}) counted GROUP BY type"
     )
     return Counter({name: min(most, count) for name, count in rows})
+
+
+class Standing(NamedTuple):
+    """How many jobs of all types stand in these states, each up to a limit."""
+
+    ready: int
+    scheduled: int
+    running: int
+    failed: int
+
+
+def standing(most: int) -> Standing:
+    """All types together, in one statement."""
+    jobs = f"{table(Job)}{forced('job_claim')}"
+    parts = [
+        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {jobs} WHERE status = '{status}' "  # noqa: S608 names and literals
+        f"LIMIT {most}) counted)"
+        for status in (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
+    ]
+    [row] = fetch(f"SELECT {', '.join(parts)}")
+    return Standing(*row)
+
+
+class Due(NamedTuple):
+    """A ready job, and since when it could have run."""
+
+    number: int
+    type: str
+    since: datetime
+
+
+def longest_due(types: Sequence[str]) -> Due | None:
+    """The ready job that has been due for longest.
+
+    MariaDB/MySQL finds it by one entry of an index. SQLite has none of ready jobs by time and looks
+    at the first 1,000 in line of each of the types.
+    """
+    if connection.vendor == "mysql":
+        one = (
+            f"SELECT id, type, run_at FROM {table(Job)}{forced('job_due')} "  # noqa: S608
+            f"WHERE status = '{t.READY}' ORDER BY run_at, id LIMIT 1"
+        )
+        found = fetch(one)
+    else:
+        one = (
+            f"SELECT * FROM (SELECT id, type, run_at FROM {table(Job)} "  # noqa: S608
+            f"WHERE status = '{t.READY}' AND type = %s "
+            f"ORDER BY affinity_host, order_key, id LIMIT {_FIRST})"
+        )
+        found = [
+            row
+            for some in _some(types)
+            for row in fetch(
+                f"{' UNION ALL '.join([one] * len(some))} ORDER BY run_at, id LIMIT 1", some
+            )
+        ]
+    due = [Due(number, name, instant(run_at)) for number, name, run_at in found]
+    return min(due, key=lambda each: (each.since, each.number), default=None)
 
 
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import fetch, instant, table
+from apps.common.db import fetch, forced, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import READY
@@ -65,7 +65,7 @@ def _first_in_line(names: list[str]) -> dict[str, datetime]:
     """When the job that any host may take next was due, of the types that have one: the first
     entry of the claim index for each."""
     one = (
-        f"SELECT * FROM (SELECT type, run_at FROM {table(Job)} "  # noqa: S608
+        f"SELECT * FROM (SELECT type, run_at FROM {table(Job)}{forced('job_claim')} "  # noqa: S608
         "WHERE status = %s AND type = %s AND affinity_host = '' "
         "ORDER BY order_key, id LIMIT 1) t"
     )

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, table
-from apps.reports.models import Rollup, Stretch
-from apps.reports.rules.cover import MINUTE, Run
+from apps.reports.models import Rollup
+from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import COUNTS
 from apps.reports.rules.tally import ALL
 from apps.reports.services.stretches import (
@@ -17,6 +17,7 @@ from apps.reports.services.stretches import (
     instant_of,
     kept_from,
     second_of,
+    stored_to,
 )
 
 
@@ -32,16 +33,16 @@ class Ever(NamedTuple):
 
 def ever() -> Ever:
     """The sums of the coarsest stored stretches, so few rows however long it has been."""
-    [(newest,)] = fetch(f"SELECT MAX(start) FROM {table(Stretch)} WHERE level = %s", [MINUTE])  # noqa: S608
+    end = stored_to()
     first = beginning(kept_from())
-    if newest is None or first is None:
+    if end is None or first is None:
         return Ever({}, None)
     runs, _left = cover_by_stored([(first, second_of(clock.now()))])
     ended: dict[tuple[str, str], int] = {}
     for run in runs:
         for source, outcome, count in _of(run):
             ended[source, outcome] = ended.get((source, outcome), 0) + count
-    return Ever(ended, instant_of(newest + MINUTE))
+    return Ever(ended, instant_of(end))
 
 
 def _of(run: Run) -> list[tuple[str, str, int]]:

@@ -16,14 +16,18 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import fetch, table
 from apps.common.leases import load_position, save_position, sweep_lease
-from apps.reports.models import Stretch
 from apps.reports.rules import keeping
 from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER, Range, floor
 from apps.reports.services import totals
 from apps.reports.services.entries import counted, read_back
-from apps.reports.services.stretches import beginning, instant_of, kept_from, second_of
+from apps.reports.services.stretches import (
+    beginning,
+    instant_of,
+    kept_from,
+    second_of,
+    stored_to,
+)
 from apps.reports.services.totals import SWEEP, entries_between
 
 __all__ = ["MOST_TIME", "SWEEP", "Part", "rebuild", "roll_up"]
@@ -54,7 +58,7 @@ def roll_up(*, until: datetime) -> int:
     now = clock.now()
     closed = floor(second_of(now - conf.REPORT_GRACE), MINUTE)
     # In this order: a gap is put down before what comes after it is stored.
-    after = _stored_to()
+    after = stored_to()
     position = load_position(SWEEP)
     gaps = [(start, end) for start, end in position.get("gaps", [])]
     if after is None:
@@ -79,7 +83,7 @@ def rebuild(start: datetime, end: datetime) -> Iterator[Part]:
 
     The sweep goes on between the parts.
     """
-    after = _stored_to()
+    after = stored_to()
     first = beginning(kept_from())
     low = max(second_of(start), first or 0)
     high = -(-min(second_of(end), after or 0) // MINUTE) * MINUTE
@@ -120,12 +124,6 @@ def horizons(now: datetime, stored: dict[int, int] | None = None) -> dict[int, i
     }
     seconds = {level: each // timedelta(seconds=1) for level, each in kept.items()}
     return keeping.horizons(second_of(now), seconds, stored)
-
-
-def _stored_to() -> int | None:
-    """The end of the newest stored minute."""
-    [(newest,)] = fetch(f"SELECT MAX(start) FROM {table(Stretch)} WHERE level = %s", [MINUTE])  # noqa: S608
-    return None if newest is None else newest + MINUTE
 
 
 def _fill_newest(

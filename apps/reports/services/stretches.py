@@ -11,7 +11,7 @@ from apps.common.db import fetch, table
 from apps.journal.models import JournalEntry
 from apps.reports.models import Stretch
 from apps.reports.rules import cover
-from apps.reports.rules.cover import DAY, LEVELS, Range, Run, floor
+from apps.reports.rules.cover import DAY, LEVELS, MINUTE, Range, Run, floor
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -43,6 +43,12 @@ def beginning(kept: dict[int, int]) -> int | None:
     if oldest is not None:
         starts.append(second_of(ids.made_at(oldest)))
     return floor(min(starts), DAY) if starts else None
+
+
+def stored_to() -> int | None:
+    """The end of the newest stored minute; None before the first."""
+    [(newest,)] = fetch(f"SELECT MAX(start) FROM {table(Stretch)} WHERE level = %s", [MINUTE])  # noqa: S608
+    return None if newest is None else newest + MINUTE
 
 
 def stored_between(level: int, start: int, end: int) -> set[int]:

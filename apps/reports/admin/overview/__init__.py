@@ -1,0 +1,1 @@
+"""The overview, the home page of the admin: is work flowing, how well, what is late."""

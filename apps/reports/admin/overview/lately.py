@@ -1,0 +1,192 @@
+"""The part of the overview that changes once a minute: how the last hour went."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import shown_text
+from apps.dispatch.models import Dispatch, Executor
+from apps.jobs.models import Job, JobType
+from apps.journal.models import JournalEntry
+from apps.reports.admin.overview.sight import Sight
+from apps.reports.admin.overview.sparkline import sparkline
+from apps.reports.admin.overview.tiles import (
+    DANGER,
+    WARNING,
+    Panel,
+    Tile,
+    listed,
+    percent,
+    rate,
+    taking,
+)
+from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services import lately
+from apps.reports.services.lately import Course, Went
+
+MOST_COUNTED = 10_000
+_TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
+_MODELS = {JOB: Job, DISPATCH: Dispatch}
+_FLOW_MINUTES = lately.FLOW // timedelta(minutes=1)
+# So much lower than in the hour before, a success rate is worth a look.
+_NOTABLE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A type or group in a table of courses."""
+
+    key: str
+    name: str
+    url: str
+    picture: SafeString
+    ended: str
+    success: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The courses of types or groups; without rows there was too much to draw."""
+
+    key: str
+    title: str | Promise
+    heading: str | Promise
+    url: str
+    rows: list[Drawn] | None
+
+
+def hour(
+    sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
+) -> dict[str, Any]:
+    """The panels and tables of these sources; `types` are the names of all types."""
+    went = lately.last_hours(sources, until, executors=sight.executors)
+    return {
+        "until": until,
+        "panels": [_panel(sight, source, until, *went[source]) for source in sources],
+        "tables": list(_tables(sight, sources, until, types)),
+    }
+
+
+def _panel(sight: Sight, source: str, until: datetime, last: Went, before: Went) -> Panel:
+    tiles, picture = [], None
+    if not sight.is_limited(source):
+        course = lately.course_of_all(source, until)
+        tiles, picture = list(_flow(source, until, course)), sparkline(course)
+    tiles += _ends(sight, source, last, before)
+    return Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
+
+
+def _flow(source: str, until: datetime, course: Course) -> Iterator[Tile]:
+    model = _MODELS[source]
+    came = lately.came_in(model, until, MOST_COUNTED)
+    minutes = gettext("last %d minutes") % _FLOW_MINUTES
+    yield Tile(
+        key=f"{source}-in",
+        title=_("in"),
+        value=rate(came, _FLOW_MINUTES, MOST_COUNTED),
+        url=listed(model),
+        note=minutes,
+    )
+    yield Tile(
+        key=f"{source}-out",
+        title=_("out"),
+        value=rate(course.flow, _FLOW_MINUTES),
+        url=listed(model),
+        note=minutes,
+    )
+
+
+def _ends(sight: Sight, source: str, last: Went, before: Went) -> Iterator[Tile]:
+    entries = listed(JournalEntry, source=source) if sight.may("journal.view_journalentry") else ""
+    yield Tile(
+        key=f"{source}-ended",
+        title=_("ended"),
+        value=f"{last.ended:,}",
+        url=entries,
+        note=_before(f"{before.ended:,}"),
+    )
+    yield Tile(
+        key=f"{source}-success",
+        title=_("succeeded"),
+        value=percent(last.success_rate),
+        url=entries,
+        note=_before(percent(before.success_rate)),
+        tone=_tone(last.success_rate, before.success_rate),
+    )
+    yield Tile(
+        key=f"{source}-wait",
+        title=_("wait, 95 % below"),
+        value=taking(last.wait_p95),
+        url=entries,
+        note=_before(taking(before.wait_p95)),
+    )
+    yield Tile(
+        key=f"{source}-run",
+        title=_("run, 95 % below"),
+        value=taking(last.run_p95),
+        url=entries,
+        note=_before(taking(before.run_p95)),
+    )
+
+
+def _before(told: str) -> str:
+    return gettext("hour before: %s") % told
+
+
+def _tone(last: float | None, before: float | None) -> str:
+    if last is None or last > 0.99:
+        return ""
+    if last < 0.5:
+        return DANGER
+    return WARNING if before is not None and before - last >= _NOTABLE else ""
+
+
+def _tables(
+    sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
+) -> Iterator[Table]:
+    if JOB in sources:
+        rows = lately.courses_of_types(until, types)
+        yield Table(
+            key="types",
+            title=_("Job types, last hour"),
+            heading=_("Type"),
+            url=listed(JobType),
+            rows=_rows("type", rows, lambda name: listed(Job, type=name)),
+        )
+    if DISPATCH in sources and sight.may("dispatch.view_executor"):
+        groups = sight.groups
+        names = list(groups.order_by("name").values_list("name", flat=True)[: lately.MOST_DRAWN])
+        only = list(groups.values_list("pk", flat=True)) if sight.is_limited(DISPATCH) else None
+        courses = lately.courses_of_groups(until, names, only=only) if names else []
+        if courses != []:
+            yield Table(
+                key="groups",
+                title=_("Executor groups, last hour"),
+                heading=_("Group"),
+                url=listed(Executor, kind=Executor.Kind.GROUP),
+                rows=_rows("group", courses, lambda name: listed(Dispatch, executor=name)),
+            )
+
+
+def _rows(kind: str, courses: list[Course] | None, url_of: Any) -> list[Drawn] | None:
+    if courses is None:
+        return None
+    return [
+        Drawn(
+            key=f"{kind}-{course.name}",
+            name=shown_text(course.name),
+            url=url_of(course.name),
+            picture=sparkline(course),
+            ended=f"{course.total:,}",
+            success=percent(course.success_rate),
+        )
+        for course in courses
+    ]

@@ -1,0 +1,257 @@
+"""The part of the overview that changes all the time: how everything stands now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Min
+from django.utils.formats import localize
+from django.utils.functional import Promise
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.display import shown_text
+from apps.common.conf import conf
+from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
+from apps.dispatch.models import Dispatch
+from apps.dispatch.services.in_flight import InFlight, in_flight
+from apps.jobs.admin.labels import age, capped, relative
+from apps.jobs.admin.serving import is_silent
+from apps.jobs.models import Job, JobType, TypeState, Worker
+from apps.jobs.rules import breaker
+from apps.jobs.services import counts
+from apps.reports.admin.overview.sight import Sight
+from apps.reports.admin.overview.tiles import (
+    DANGER,
+    WARNING,
+    Link,
+    Notice,
+    Panel,
+    Tile,
+    listed,
+    row_of,
+)
+from apps.reports.rules.outcomes import DISPATCH
+
+MOST_COUNTED = 10_000
+# So far from the database's, a machine's clock makes its logs and certificates wrong; nothing is
+# decided by it.
+NOTABLE_DRIFT = timedelta(seconds=2)
+# Closing what is past its deadline takes a sweep or two.
+_CLOSED_WITHIN = timedelta(seconds=30)
+_LATE = timedelta(seconds=5)
+
+
+# --- jobs and dispatches --------------------------------------------------------------------------
+def jobs(types: Sequence[JobType], now: datetime) -> Panel:
+    found = counts.standing(MOST_COUNTED)
+    words = Job.Status
+    tiles = [
+        Tile(
+            key=f"jobs-{status}",
+            title=status.label,
+            value=capped(count, MOST_COUNTED),
+            url=listed(Job, status=status),
+            tone=DANGER if status == words.FAILED and count else "",
+        )
+        for status, count in (
+            (words.READY, found.ready),
+            (words.SCHEDULED, found.scheduled),
+            (words.RUNNING, found.running),
+            (words.FAILED, found.failed),
+        )
+    ]
+    due = counts.longest_due([each.name for each in types]) if found.ready else None
+    tiles.insert(1, _longest_due(due, {each.name: each for each in types}, now))
+    return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
+
+
+def _longest_due(due: counts.Due | None, types: Mapping[str, JobType], now: datetime) -> Tile:
+    key, title = "jobs-due", _("longest due")
+    if due is None:
+        return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
+    is_paused = due.type in types and types[due.type].policy.is_paused(now)
+    is_late = now - due.since > timedelta(seconds=conf.JOB_STARVATION_SECONDS)
+    name = shown_text(due.type)
+    return Tile(
+        key=key,
+        title=title,
+        value=age(due.since, now),
+        url=row_of(Job, due.number),
+        note=gettext("%s, paused") % name if is_paused else name,
+        tone=WARNING if is_late and not is_paused else "",
+    )
+
+
+def dispatches(sight: Sight, now: datetime) -> Panel:
+    found = _limited(sight) if sight.is_limited(DISPATCH) else in_flight(MOST_COUNTED)
+    url = listed(Dispatch, state=Dispatch.State.OPEN)
+    deadline = found.deadline_at
+    is_over = deadline is not None and now - deadline > _CLOSED_WITHIN
+    tiles = [
+        Tile(
+            key="dispatches-open",
+            title=_("in hand"),
+            value=capped(found.open, MOST_COUNTED),
+            url=url,
+        ),
+        Tile(
+            key="dispatches-deadline",
+            title=_("next deadline"),
+            value="–" if deadline is None else relative(deadline, now),
+            url=url,
+            tone=DANGER if is_over else "",
+        ),
+    ]
+    return Panel(key="dispatches", title=_("Dispatches now"), tiles=tiles)
+
+
+def _limited(sight: Sight) -> InFlight:
+    is_open = sight.dispatches.filter(state=Dispatch.State.OPEN)
+    first = is_open.aggregate(at=Min("deadline_at"))["at"]
+    return InFlight(is_open.order_by()[:MOST_COUNTED].count(), first)
+
+
+# --- processes ------------------------------------------------------------------------------------
+def processes(sight: Sight, periods: Mapping[str, float], now: datetime) -> dict[str, Any]:
+    """The panel, the notices, and the sweeps one by one."""
+    tiles: list[Tile] = []
+    notices: list[Notice] = []
+    sweeps: list[dict[str, str]] = []
+    if sight.may("jobs.view_worker"):
+        workers = list(Worker.objects.exclude(state=Worker.State.GONE).order_by("name"))
+        tiles += _workers(workers, now)
+        notices += _silent(workers, now)
+    if sight.may("common.view_sweeplease"):
+        found = turns(periods, now)
+        tiles += _beat(found, periods, now)
+        tiles.append(_clock())
+        sweeps = [_sweep(turn, periods, now) for turn in found]
+    panel = Panel(key="processes", title=_("Processes"), tiles=tiles)
+    return {"panel": panel if tiles else None, "notices": notices, "sweeps": sweeps}
+
+
+def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
+    alive = [each for each in workers if not is_silent(each, now)]
+    active = [each for each in alive if each.state == Worker.State.ACTIVE]
+    inside = [each for each in active if each.kind == Worker.Kind.CELERY]
+    last = max((each.last_heartbeat_at for each in workers), default=None)
+    yield Tile(
+        key="workers",
+        title=_("live workers"),
+        value=f"{len(active):,}",
+        url=listed(Worker, state=Worker.State.ACTIVE),
+        note="" if last is None else gettext("heartbeat %s") % relative(last, now),
+        tone="" if active else DANGER,
+    )
+    places = sum(each.capacity for each in inside)
+    busy = sum(min(each.running, each.capacity) for each in inside)
+    yield Tile(
+        key="places",
+        title=_("busy places"),
+        value=gettext("%(busy)d of %(places)d") % {"busy": busy, "places": places},
+        url=listed(Worker, state=Worker.State.ACTIVE),
+    )
+
+
+def _silent(workers: Sequence[Worker], now: datetime) -> Iterator[Notice]:
+    silent = [each for each in workers if is_silent(each, now)]
+    if silent:
+        links = [
+            Link(
+                name=shown_text(each.name),
+                url=row_of(Worker, each.pk),
+                told=relative(each.last_heartbeat_at, now),
+            )
+            for each in silent[:20]
+        ]
+        yield Notice(key="silent", text=_("Workers fell silent:"), links=links)
+
+
+def _beat(found: Sequence[Turn], periods: Mapping[str, float], now: datetime) -> Iterator[Tile]:
+    last = last_beat(found)
+    is_silent_now = last is None or now - last > BEAT_SILENCE
+    yield Tile(
+        key="beat",
+        title=_("beat"),
+        value=gettext("never") if last is None else relative(last, now),
+        url="#overview-sweeps",
+        note=gettext("start it: nothing is looked after") if is_silent_now else "",
+        tone=DANGER if is_silent_now else "",
+    )
+    late = sum(_is_late(turn, periods) for turn in found)
+    yield Tile(
+        key="late-sweeps",
+        title=_("sweeps overdue"),
+        value=gettext("%(late)d of %(all)d") % {"late": late, "all": len(found)},
+        url="#overview-sweeps",
+        tone=WARNING if late else "",
+    )
+
+
+def _is_late(turn: Turn, periods: Mapping[str, float]) -> bool:
+    """One period late, and not only by the second that any start may take."""
+    grace = max(_LATE, timedelta(seconds=periods[turn.name]))
+    return turn.overdue is not None and turn.overdue > grace
+
+
+def _sweep(turn: Turn, periods: Mapping[str, float], now: datetime) -> dict[str, Any]:
+    return {
+        "name": turn.name,
+        "period": gettext("%d s") % periods[turn.name],
+        "began": "–" if turn.started_at is None else relative(turn.started_at, now),
+        "took": "–" if turn.duration_ms is None else gettext("%d ms") % turn.duration_ms,
+        "is_late": _is_late(turn, periods),
+    }
+
+
+def _clock() -> Tile:
+    ahead = clock.drift()
+    return Tile(
+        key="clock",
+        title=_("clock here"),
+        value=gettext("%+.1f s") % ahead.total_seconds(),
+        note=gettext("against the database"),
+        tone=WARNING if abs(ahead) > NOTABLE_DRIFT else "",
+    )
+
+
+# --- types that do not run ------------------------------------------------------------------------
+def held_back(types: Sequence[JobType], now: datetime) -> Iterator[Notice]:
+    """Pauses with reason and end, and breakers that are not closed."""
+    paused = [each for each in types if each.policy.is_paused(now)]
+    if paused:
+        links = [Link(name=each.name, url=_page(each), told=_pause(each)) for each in paused]
+        yield Notice(key="paused", text=_("Paused job types:"), links=links)
+    guarded = {each.name: each for each in types if each.breaker_enabled}
+    if not guarded:
+        return
+    words = dict(TypeState.Breaker.choices)
+    links = []
+    states = TypeState.objects.filter(type__in=guarded).exclude(breaker=breaker.CLOSED)
+    for row in states.order_by("type"):
+        policy = guarded[row.type].policy.breaker
+        state = breaker.at(policy, row.breaker_state, now)
+        told: str | Promise = words[TypeState.Breaker(state.state)]
+        if state.state == breaker.OPEN and state.since is not None:
+            probes = state.since + timedelta(seconds=policy.open_seconds)
+            told = gettext("open, first probe %s") % relative(probes, now)
+        links.append(Link(name=row.type, url=_page(guarded[row.type]), told=str(told)))
+    if links:
+        yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
+
+
+def _page(job_type: JobType) -> str:
+    return row_of(JobType, job_type.pk)
+
+
+def _pause(job_type: JobType) -> str:
+    reason = shown_text(job_type.pause_reason, most=200)
+    if job_type.paused_until is None:
+        return reason
+    until = gettext("until %s") % localize(localtime(job_type.paused_until))
+    return f"{until}: {reason}" if reason else until

@@ -1,0 +1,63 @@
+"""How much of the platform a person may see."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from apps.dispatch.models import Dispatch, Executor, OperatorScope
+from apps.dispatch.models.dispatch import DispatchQuerySet
+from apps.dispatch.models.executor import ExecutorQuerySet
+from apps.reports.rules.outcomes import DISPATCH, JOB
+
+_PERMISSIONS = {JOB: "jobs.view_job", DISPATCH: "dispatch.view_dispatch"}
+TOTALS = "reports.view_rollup"
+MOST_EXECUTORS = 500
+
+
+class Sight:
+    """By permissions, and for operators with scopes by their executors."""
+
+    def __init__(self, user: Any) -> None:
+        self._user = user
+
+    def may(self, permission: str) -> bool:
+        return bool(self._user.has_perm(permission))
+
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """Of jobs and dispatches those that can be seen."""
+        return tuple(source for source, name in _PERMISSIONS.items() if self.may(name))
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Of those the ones whose totals can be seen. Those of a view of very many executors would
+        have to be added up one by one, and are left out."""
+        if not self.may(TOTALS):
+            return ()
+        many = len(self.executors or ()) > MOST_EXECUTORS
+        return tuple(source for source in self.shown if not (many and self.is_limited(source)))
+
+    @cached_property
+    def _has_scopes(self) -> bool:
+        return OperatorScope.names_of(self._user) is not None
+
+    def is_limited(self, source: str) -> bool:
+        """Whether this person sees some executors only; jobs have none."""
+        return source == DISPATCH and self._has_scopes
+
+    @cached_property
+    def executors(self) -> list[str] | None:
+        """The users that dispatches are seen of; None for all."""
+        if not self._has_scopes:
+            return None
+        seen = Executor.objects.visible_to(self._user).users()
+        return list(seen.values_list("name", flat=True)[: MOST_EXECUTORS + 1])
+
+    @property
+    def groups(self) -> ExecutorQuerySet:
+        return Executor.objects.visible_to(self._user).groups()
+
+    @property
+    def dispatches(self) -> DispatchQuerySet:
+        return Dispatch.objects.visible_to(self._user)

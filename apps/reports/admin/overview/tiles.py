@@ -1,0 +1,87 @@
+"""What the overview is made of: panels of figures, each a link to what it counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from django.db import models
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+
+from apps.journal.admin.words import duration_of
+
+WARNING, DANGER = "warning", "danger"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """One figure. `key` stays the same from one refresh to the next; without an `url` nothing
+    lists what it tells of."""
+
+    key: str
+    title: str | Promise
+    value: str
+    url: str = ""
+    note: str | SafeString = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    key: str
+    title: str | Promise
+    tiles: list[Tile] = field(default_factory=list)
+    picture: SafeString | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A name in a notice, where it leads, and what is said of it."""
+
+    name: str
+    url: str
+    told: str | SafeString = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """What an operator should look at."""
+
+    key: str
+    text: str | Promise
+    links: list[Link] = field(default_factory=list)
+
+
+def listed(model: type[models.Model], **filters: str) -> str:
+    """The address of the list of the model, filtered."""
+    meta = model._meta
+    url = reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist")
+    return f"{url}?{urlencode(filters)}" if filters else url
+
+
+def row_of(model: type[models.Model], key: int) -> str:
+    """The address of one row of the model."""
+    meta = model._meta
+    return reverse(f"admin:{meta.app_label}_{meta.model_name}_change", args=[key])
+
+
+def rate(count: int, minutes: int, most: int | None = None) -> str:
+    """`12.4/min`, `35/s`; `2,000+/min` when so many were counted that counting stopped."""
+    beyond = "" if most is None or count < most else "+"
+    each_minute = count / minutes
+    if each_minute < 600:
+        return gettext("%s/min") % f"{each_minute:,.1f}{beyond}"
+    return gettext("%s/s") % f"{each_minute / 60:,.1f}{beyond}"
+
+
+def percent(share: float | None) -> str:
+    """`99.9 %`; what is not all of it is never rounded up to 100."""
+    return "–" if share is None else f"{math.floor(share * 1000) / 10:.1f} %"
+
+
+def taking(milliseconds: int | None) -> str:
+    return "–" if milliseconds is None else duration_of(milliseconds)

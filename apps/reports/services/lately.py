@@ -1,0 +1,228 @@
+"""How work went in the last hour, from the totals of closed minutes.
+
+Everything here is of the time before `closed_until()`, the end of the newest minute that is added
+up. So it changes once a minute, and whoever has it need not ask again before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models
+
+from apps.common import ids
+from apps.common.db import fetch, marks, table, union_all
+from apps.dispatch.models import Executor, Membership
+from apps.reports.models import Rollup
+from apps.reports.rules.cover import HOUR, MINUTE
+from apps.reports.rules.histogram import percentile
+from apps.reports.rules.outcomes import (
+    CANCELLED,
+    COUNTS,
+    DISPATCH,
+    EXPIRED,
+    FAILED,
+    JOB,
+    RELEASED,
+    SUCCEEDED,
+    TIMED_OUT,
+    success_rate,
+)
+from apps.reports.rules.tally import ALL, EXECUTOR, TYPE, Tally
+from apps.reports.services.stretches import cover_by_stored, instant_of, second_of, stored_to
+
+MINUTES = HOUR // MINUTE
+# Rates are of so many minutes: one alone says little where little happens.
+FLOW = timedelta(minutes=5)
+MOST_DRAWN = 12
+# Rows of totals that the courses of types or groups are made of at most.
+MOST_READ = 20_000
+
+_UNLUCKY = (FAILED, TIMED_OUT, EXPIRED)
+# What brings a dispatch or job to its end; an attempt that another follows does not.
+_ENDS = {
+    JOB: (SUCCEEDED, *_UNLUCKY, CANCELLED),
+    DISPATCH: (SUCCEEDED, *_UNLUCKY, CANCELLED, RELEASED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Went:
+    """What ended in a stretch of time. The p95s are of all attempts, in milliseconds."""
+
+    ended: int
+    success_rate: float | None
+    wait_p95: int | None
+    run_p95: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The last hour of a type or group, or of everything: in each minute, the newest one last, what
+    ended, and what of it succeeded, and failed, timed out or expired."""
+
+    name: str
+    ended: list[int] = field(default_factory=lambda: [0] * MINUTES)
+    unlucky: list[int] = field(default_factory=lambda: [0] * MINUTES)
+    succeeded: list[int] = field(default_factory=lambda: [0] * MINUTES)
+
+    @property
+    def total(self) -> int:
+        return sum(self.ended)
+
+    @property
+    def success_rate(self) -> float | None:
+        return success_rate(
+            succeeded=sum(self.succeeded), failed=sum(self.unlucky), timed_out=0, expired=0
+        )
+
+    @property
+    def flow(self) -> int:
+        """How much ended in the last minutes, those of FLOW."""
+        return sum(self.ended[-(FLOW // timedelta(seconds=MINUTE)) :])
+
+
+def closed_until() -> datetime | None:
+    """The end of the newest minute that is added up; None before the first."""
+    end = stored_to()
+    return None if end is None else instant_of(end)
+
+
+def came_in(model: type[models.Model], until: datetime, most: int) -> int:
+    """How many rows of dispatches or jobs were made in FLOW before `until`, at most so many."""
+    since = until - FLOW
+    [(count,)] = fetch(
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM {table(model)} WHERE id >= %s AND id < %s "  # noqa: S608
+        f"LIMIT {int(most)}) counted",
+        [ids.lowest_id_at(since), ids.lowest_id_at(until)],
+    )
+    return int(count)
+
+
+# --- the hour, and the one before -----------------------------------------------------------------
+def last_hours(
+    sources: Collection[str], until: datetime, *, executors: Sequence[str] | None = None
+) -> dict[str, tuple[Went, Went]]:
+    """Of each source, the last hour and the hour before it.
+
+    `executors` limits the dispatches to those of some users.
+    """
+    end = second_of(until)
+    middle = end - HOUR
+    runs, _left = cover_by_stored([(middle - HOUR, middle), (middle, end)])
+    tallies = {source: (Tally(), Tally()) for source in sources}
+    for source in sources if runs else ():
+        dimension, values = ALL, [""]
+        if source == DISPATCH and executors is not None:
+            dimension, values = EXECUTOR, [*executors]
+        if not values:
+            continue
+        one = (
+            f"SELECT start, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)} "  # noqa: S608
+            f"WHERE level = %s AND start >= %s AND start < %s AND source = %s AND dimension = %s "
+            f"AND value IN ({marks(len(values))})"
+        )
+        given = [each for run in runs for each in (*run, source, dimension, *values)]
+        for start, *counts, wait, run in fetch(union_all([one] * len(runs)), given):
+            tallies[source][start < middle].add(counts, wait, run)
+    return {
+        source: (_went(source, last), _went(source, before))
+        for source, (last, before) in tallies.items()
+    }
+
+
+def _went(source: str, tally: Tally) -> Went:
+    counts = dict(zip(COUNTS, tally.counts, strict=True))
+    return Went(
+        ended=sum(counts[each] for each in _ENDS[source]),
+        success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_UNLUCKY)}),
+        wait_p95=percentile(tally.wait, 0.95),
+        run_p95=percentile(tally.run, 0.95),
+    )
+
+
+# --- minute by minute -----------------------------------------------------------------------------
+def course_of_all(source: str, until: datetime) -> Course:
+    """Everything of a source."""
+    table_of = f"SELECT '', t.start, {_sums(source)} FROM {table(Rollup)} t WHERE {_of_hour()}"  # noqa: S608
+    rows = fetch(table_of, _within(source, ALL, until))
+    return _courses(rows, until).get("") or Course("")
+
+
+def courses_of_types(until: datetime, names: Collection[str]) -> list[Course] | None:
+    """Those of the busiest job types, by name, and of idle ones among `names` as long as few are
+    busy. None when more rows of totals would have to be read than MOST_READ."""
+    rows = fetch(
+        f"SELECT t.value, t.start, {_sums(JOB)} FROM {table(Rollup)} t WHERE {_of_hour()} "  # noqa: S608
+        f"LIMIT {MOST_READ + 1}",
+        _within(JOB, TYPE, until),
+    )
+    return None if len(rows) > MOST_READ else _busiest(_courses(rows, until), names)
+
+
+def courses_of_groups(
+    until: datetime, names: Collection[str], *, only: Collection[int] | None = None
+) -> list[Course] | None:
+    """Those of groups: what their present members were handed out. `only` some, by their keys;
+    else as `courses_of_types`."""
+    within = _within(DISPATCH, EXECUTOR, until)
+    if fetch(
+        f"SELECT 1 FROM {table(Rollup)} t WHERE {_of_hour()} LIMIT 1 OFFSET {MOST_READ}",  # noqa: S608
+        within,
+    ):
+        return None
+    sums = _sums(DISPATCH, "SUM({})")
+    chosen = "" if only is None else f" AND g.id IN ({marks(len(only))})"
+    rows = (
+        []
+        if only is not None and not only
+        else fetch(
+            f"SELECT g.name, t.start, {sums} FROM {table(Rollup)} t "  # noqa: S608
+            f"JOIN {table(Executor)} u ON u.name = t.value "
+            f"JOIN {table(Membership)} m ON m.user_id = u.id "
+            f"JOIN {table(Executor)} g ON g.id = m.group_id "
+            f"WHERE {_of_hour()}{chosen} GROUP BY g.name, t.start LIMIT {MOST_READ + 1}",
+            [*within, *(only or ())],
+        )
+    )
+    return None if len(rows) > MOST_READ else _busiest(_courses(rows, until), names)
+
+
+def _sums(source: str, form: str = "{}") -> str:
+    """What ended, was unlucky and succeeded, in SQL."""
+    sums = (_ENDS[source], _UNLUCKY, (SUCCEEDED,))
+    return ", ".join(form.format(" + ".join(f"t.{name}" for name in names)) for names in sums)
+
+
+def _of_hour() -> str:
+    return (
+        f"t.level = {MINUTE} AND t.source = %s AND t.dimension = %s "
+        "AND t.start >= %s AND t.start < %s"
+    )
+
+
+def _within(source: str, dimension: str, until: datetime) -> list[Any]:
+    end = second_of(until)
+    return [source, dimension, end - HOUR, end]
+
+
+def _courses(rows: Sequence[tuple[Any, ...]], until: datetime) -> dict[str, Course]:
+    first = second_of(until) - HOUR
+    found: dict[str, Course] = {}
+    for name, start, ended, unlucky, succeeded in rows:
+        course = found.setdefault(name, Course(name))
+        minute = (start - first) // MINUTE
+        course.ended[minute] = int(ended)
+        course.unlucky[minute] = int(unlucky)
+        course.succeeded[minute] = int(succeeded)
+    return found
+
+
+def _busiest(found: dict[str, Course], names: Collection[str]) -> list[Course]:
+    """By name, so that nothing moves under a reader's hand while the order of volumes changes."""
+    chosen = sorted(found.values(), key=lambda each: (-each.total, each.name))[:MOST_DRAWN]
+    idle = [Course(name) for name in sorted(names) if name not in found]
+    return sorted([*chosen, *idle][:MOST_DRAWN], key=lambda each: each.name)

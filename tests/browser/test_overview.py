@@ -1,0 +1,150 @@
+"""The home page as it stays open on a screen: it follows by itself, and only while it is seen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+
+from apps.jobs.models import Job, JobType
+from apps.journal.models import JournalEntry
+from apps.reports.services import lately
+from tests.browser.conftest import Watch
+from tests.frozen import FrozenClock
+from tests.home_scenes import add_up, two_hours
+from tests.jobs import end, job_type, jobs, take
+
+pytestmark = pytest.mark.django_db(transaction=True)
+# The period is five seconds.
+SOON_MS = 15_000
+
+
+def set_hidden(page: Page, hidden: bool) -> None:
+    """As the browser does when another tab comes to the front."""
+    page.evaluate(
+        """hidden => {
+          Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )
+
+
+@pytest.fixture
+def asked(browser_page: Page) -> list[str]:
+    """The addresses of the refreshes that the page has asked for."""
+    found: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/admin/overview/" in request.url:
+            found.append(request.url)
+
+    browser_page.on("request", note)
+    return found
+
+
+def test_figures_follow_by_themselves_and_leave_the_reader_alone(
+    browser_page: Page, frozen_clock: FrozenClock, asked: list[str]
+) -> None:
+    two_hours(frozen_clock)
+    page = browser_page
+    page.set_viewport_size({"width": 1280, "height": 600})
+    page.goto("/admin/")
+    ready = page.locator("#overview-tile-jobs-ready strong")
+    waiting = int(ready.inner_text())
+    assert waiting == ready_jobs()
+    ended = page.locator("#overview-tile-job-ended strong")
+    before = int(ended.inner_text())
+    page.locator("#overview-sweeps summary").click()
+    link = page.locator("#overview-type-mail a")
+    link.focus()
+    page.evaluate("scrollTo(0, 180)")
+    top = page.evaluate("scrollY")
+
+    jobs(3)
+    page.evaluate("document.marked = true")
+    expect(ready).to_have_text(str(waiting + 3), timeout=SOON_MS)
+
+    # What the last hour was, the page has, and asks for no more until another minute is over.
+    assert all("known=" in url for url in asked)
+    for held in take(2):
+        end(held)
+    frozen_clock.advance(minutes=1, seconds=11)
+    add_up()
+    JobType.objects.filter(name="sms").update(paused=True, pause_reason="A new provider")
+    expect(ended).to_have_text(str(before + 2 - fell_out()), timeout=SOON_MS)
+    expect(ready).to_have_text(str(ready_jobs()), timeout=SOON_MS)
+    paused = page.locator("#overview-notice-paused")
+    expect(paused).to_contain_text("A new provider", timeout=SOON_MS)
+    assert page.evaluate("document.marked"), "the page was loaded anew"
+    expect(link).to_be_focused()
+    assert page.evaluate("scrollY") - top == pytest.approx(0, abs=200)
+    expect(page.locator("#overview-sweeps")).to_have_attribute("open", "")
+
+
+def ready_jobs() -> int:
+    return Job.objects.filter(status="ready").count()
+
+
+def fell_out() -> int:
+    """How many ended in the minutes that have just left the last hour."""
+    until = lately.closed_until()
+    assert until is not None
+    left = JournalEntry.objects.filter(
+        source="job",
+        to_state__in=("succeeded", "failed"),
+        at__lt=until - timedelta(hours=1),
+        at__gte=until - timedelta(hours=1, minutes=1),
+    )
+    return left.count()
+
+
+def test_nothing_is_asked_while_nobody_looks(
+    browser_page: Page, frozen_clock: FrozenClock, asked: list[str]
+) -> None:
+    job_type()
+    page = browser_page
+    page.clock.install()
+    page.goto("/admin/")
+    ready = page.locator("#overview-tile-jobs-ready strong")
+    set_hidden(page, True)
+    jobs(2)
+    page.clock.run_for(60_000)
+    assert asked == []
+
+    set_hidden(page, False)
+    expect(ready).to_have_text("2")
+
+    page.get_by_role("button", name="Pause").click()
+    before = len(asked)
+    page.clock.run_for(60_000)
+    assert len(asked) == before
+    jobs(2)
+    page.get_by_role("button", name="Pause").click()
+    expect(ready).to_have_text("4")
+
+
+def test_page_says_when_it_is_stale_and_recovers(
+    browser_page: Page, frozen_clock: FrozenClock, watch: Watch
+) -> None:
+    job_type()
+    page = browser_page
+    page.clock.install()
+    page.goto("/admin/")
+    stale = page.locator(".overview-stale")
+    expect(stale).to_have_text("")
+    watch.allow("ERR_INTERNET_DISCONNECTED|Failed to load resource")
+    page.context.set_offline(True)
+    page.clock.run_for(5_000)
+    expect(stale).to_have_text("Not refreshed since this time; trying again.")
+
+    page.context.set_offline(False)
+    jobs(1)
+    page.clock.run_for(5_000)
+    expect(page.locator("#overview-tile-jobs-ready strong")).to_have_text("1")
+    expect(stale).to_have_text("")
+
+    page.context.clear_cookies()
+    page.clock.run_for(5_000)
+    expect(stale).to_have_text("You are signed out; load the page again.")
