@@ -231,6 +231,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     }
 )
 if not REDIS_URL:
+    CELERY_BROKER_TRANSPORT = "taskplatform.broker:Transport"
     for _folder in (_QUEUE_DIR, VAR_DIR / "queue-control"):
         _folder.mkdir(parents=True, exist_ok=True)
 CELERY_TASK_IGNORE_RESULT = True

@@ -1,0 +1,61 @@
+"""The broker of a machine without Redis: a folder of messages, each there whole or not at all.
+
+Kombu opens the file of a message under its final name and writes it afterwards. A process that
+looked in between read nothing, and ended.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any
+
+from kombu.exceptions import ChannelError
+from kombu.transport import filesystem
+from kombu.utils.json import dumps
+
+
+class Channel(filesystem.Channel):
+    """Kombu's channel, with files that appear when they are written."""
+
+    def _put(self, queue: str, message: Any, **_: Any) -> None:  # type: ignore[override]
+        folder = Path(self.data_folder_out)
+        with _written(folder, dumps(message)) as draft:
+            # The drafts of one folder differ in name, and the oldest message is taken first.
+            draft.rename(folder / f"{monotonic_ns():020}_{draft.name}.{queue}.msg")
+
+    def _queue_bind(self, exchange: str, *binding: Any) -> None:
+        file: Path = self._exchange_file(exchange)  # type: ignore[attr-defined]
+        if not file.exists():
+            self.control_folder.mkdir(exist_ok=True)
+            with _written(self.control_folder, "[]") as draft:
+                # Unlike a rename, a link leaves alone what another process has made meanwhile.
+                with suppress(FileExistsError):
+                    os.link(draft, file)
+        super()._queue_bind(exchange, *binding)
+
+
+class Transport(filesystem.Transport):
+    """Set as Celery's `broker_transport`."""
+
+    Channel = Channel
+
+
+@contextmanager
+def _written(folder: Path, text: str) -> Iterator[Path]:
+    """A file with that text and a name that no reader looks for; gone afterwards unless renamed."""
+    try:
+        number, name = tempfile.mkstemp(dir=folder)
+        draft = Path(name)
+        try:
+            with open(number, "w", encoding="utf-8") as file:
+                file.write(text)
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise ChannelError(f"A message cannot be put into {folder}: {error.strerror}") from error

@@ -1,0 +1,110 @@
+"""The folder of messages that serves a machine without Redis."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import pytest
+from kombu import Connection
+from kombu.exceptions import ChannelError
+
+MESSAGES = 1_000
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "queue"
+    made.mkdir()
+    return made
+
+
+def channel(folder: Path) -> Any:
+    options = {
+        "data_folder_in": str(folder),
+        "data_folder_out": str(folder),
+        "control_folder": str(folder / "control"),
+    }
+    return Connection(
+        "filesystem://localhost",
+        transport="taskplatform.broker:Transport",
+        transport_options=options,
+    ).channel()
+
+
+class Looking:
+    """A message that has somebody look for it while it is written."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def __json__(self) -> dict[str, int]:
+        with pytest.raises(Empty):
+            self._reader._get("fast")
+        return {"number": 1}
+
+
+def test_half_a_message_is_none_yet(folder: Path) -> None:
+    """A process that read the file of one between its name and its content ended."""
+    channel(folder)._put("fast", Looking(channel(folder)))
+    assert channel(folder)._get("fast") == {"number": 1}
+
+
+def test_every_message_comes_once(folder: Path) -> None:
+    writers = [threading.Thread(target=_put_all, args=(folder, n)) for n in range(2)]
+    reader = channel(folder)
+    for writer in writers:
+        writer.start()
+    received = []
+    while len(received) < 2 * MESSAGES:
+        try:
+            received.append(reader._get("fast")["number"])
+        except Empty:
+            assert any(writer.is_alive() for writer in writers) or list(folder.glob("*.fast.msg"))
+    assert sorted(received) == sorted([*range(MESSAGES)] * 2)
+    assert not list(folder.glob("*.msg"))
+    for writer in writers:
+        writer.join(WAIT_SECONDS)
+
+
+def _put_all(folder: Path, _writer: int) -> None:
+    mine = channel(folder)
+    for number in range(MESSAGES):
+        mine._put("fast", {"number": number, "padding": "x" * 2_000})
+
+
+def test_messages_come_in_the_order_in_which_they_were_sent(folder: Path) -> None:
+    both = channel(folder)
+    for number in range(20):
+        both._put("fast", {"number": number})
+        both._put("slow", {"number": -number})
+    assert [both._get("fast")["number"] for _ in range(20)] == [*range(20)]
+
+
+def test_queues_that_are_bound_at_once_are_all_known(folder: Path) -> None:
+    (folder / "control").mkdir()
+    barrier = threading.Barrier(8)
+
+    def bind(number: int) -> None:
+        mine = channel(folder)
+        barrier.wait(WAIT_SECONDS)
+        mine._queue_bind("work", f"key{number}", "", f"queue{number}")
+        mine.get_table("work")
+
+    binders = [threading.Thread(target=bind, args=(number,)) for number in range(8)]
+    for binder in binders:
+        binder.start()
+    for binder in binders:
+        binder.join(WAIT_SECONDS)
+    bound = channel(folder).get_table("work")
+    assert sorted(each.queue for each in bound) == [f"queue{number}" for number in range(8)]
+
+
+def test_folder_that_is_gone_is_told(folder: Path) -> None:
+    there = channel(folder)
+    folder.rmdir()
+    with pytest.raises(ChannelError, match="cannot be put into"):
+        there._put("fast", {})
