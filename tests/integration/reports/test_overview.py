@@ -238,6 +238,10 @@ def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
     assert shown[f"{source}-run"] == duration_of(last.run_p95 or 0)
     assert shown[f"{source}-wait"] == duration_of(last.wait_p95 or 0)
     assert f"hour before: {duration_of(before.run_p95 or 0)}" in html
+    by = {"job": "type", "dispatch": "task"}[source]
+    report = f"/admin/reports/?source={source}&amp;by={by}&amp;period=1h"
+    assert f'id="overview-tile-{source}-ended" href="{report}"' in html
+    assert admin_client.get(report.replace("&amp;", "&")).status_code == 200
 
 
 def test_flow_is_what_came_and_went_in_the_last_minutes(
@@ -437,6 +441,7 @@ def statements(client: Client, **query: Any) -> list[str]:
 def test_as_many_statements_however_much_there_is(admin_client: Client, scene: FrozenClock) -> None:
     until = lately.closed_until()
     known = str(int(until.timestamp())) if until else ""
+    jobs(1)
     few = statements(admin_client)
     refresh = statements(admin_client, known=known)
     now = clock.now()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -15,7 +17,6 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.display import shown_text
 from apps.dispatch.models import Dispatch, Executor
 from apps.jobs.models import Job, JobType
-from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.sparkline import sparkline
 from apps.reports.admin.overview.tiles import (
@@ -35,6 +36,7 @@ from apps.reports.services.lately import Course, Went
 MOST_COUNTED = 10_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
 _MODELS = {JOB: Job, DISPATCH: Dispatch}
+_BY = {JOB: "type", DISPATCH: "task"}
 _FLOW_MINUTES = lately.FLOW // timedelta(minutes=1)
 # So much lower than in the hour before, a success rate is worth a look.
 _NOTABLE = 0.05
@@ -47,6 +49,7 @@ class Drawn:
     key: str
     name: str
     url: str
+    report: str
     picture: SafeString
     ended: str
     success: str
@@ -104,20 +107,25 @@ def _flow(source: str, until: datetime, course: Course) -> Iterator[Tile]:
     )
 
 
+def _report(source: str, **parameters: str) -> str:
+    """The address of the report of the last hour."""
+    return f"{reverse('report')}?{urlencode({'source': source, **parameters, 'period': '1h'})}"
+
+
 def _ends(sight: Sight, source: str, last: Went, before: Went) -> Iterator[Tile]:
-    entries = listed(JournalEntry, source=source) if sight.may("journal.view_journalentry") else ""
+    report = _report(source, by="executor" if sight.is_limited(source) else _BY[source])
     yield Tile(
         key=f"{source}-ended",
         title=_("ended"),
         value=f"{last.ended:,}",
-        url=entries,
+        url=report,
         note=_before(f"{before.ended:,}"),
     )
     yield Tile(
         key=f"{source}-success",
         title=_("succeeded"),
         value=percent(last.success_rate),
-        url=entries,
+        url=report,
         note=_before(percent(before.success_rate)),
         tone=_tone(last.success_rate, before.success_rate),
     )
@@ -125,14 +133,14 @@ def _ends(sight: Sight, source: str, last: Went, before: Went) -> Iterator[Tile]
         key=f"{source}-wait",
         title=_("wait, 95 % below"),
         value=taking(last.wait_p95),
-        url=entries,
+        url=report,
         note=_before(taking(before.wait_p95)),
     )
     yield Tile(
         key=f"{source}-run",
         title=_("run, 95 % below"),
         value=taking(last.run_p95),
-        url=entries,
+        url=report,
         note=_before(taking(before.run_p95)),
     )
 
@@ -159,7 +167,12 @@ def _tables(
             title=_("Job types, last hour"),
             heading=_("Type"),
             url=listed(JobType),
-            rows=_rows("type", rows, lambda name: listed(Job, type=name)),
+            rows=_rows(
+                "type",
+                rows,
+                lambda name: listed(Job, type=name),
+                lambda name: _report(JOB, by="hour", only=f"type:{name}"),
+            ),
         )
     if DISPATCH in sources and sight.may("dispatch.view_executor"):
         groups = sight.groups
@@ -172,11 +185,16 @@ def _tables(
                 title=_("Executor groups, last hour"),
                 heading=_("Group"),
                 url=listed(Executor, kind=Executor.Kind.GROUP),
-                rows=_rows("group", courses, lambda name: listed(Dispatch, executor=name)),
+                rows=_rows("group", courses, *[lambda name: listed(Dispatch, executor=name)] * 2),
             )
 
 
-def _rows(kind: str, courses: list[Course] | None, url_of: Any) -> list[Drawn] | None:
+def _rows(
+    kind: str,
+    courses: list[Course] | None,
+    url_of: Callable[[str], str],
+    report_of: Callable[[str], str],
+) -> list[Drawn] | None:
     if courses is None:
         return None
     return [
@@ -184,6 +202,7 @@ def _rows(kind: str, courses: list[Course] | None, url_of: Any) -> list[Drawn] |
             key=f"{kind}-{course.name}",
             name=shown_text(course.name),
             url=url_of(course.name),
+            report=report_of(course.name),
             picture=sparkline(course),
             ended=f"{course.total:,}",
             success=percent(course.success_rate),
