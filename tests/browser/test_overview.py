@@ -57,7 +57,7 @@ def test_figures_follow_by_themselves_and_leave_the_reader_alone(
     ended = page.locator("#overview-tile-job-ended strong")
     before = int(ended.inner_text())
     page.locator("#overview-sweeps summary").click()
-    link = page.locator("#overview-type-mail a")
+    link = page.locator("#overview-type-mail th a")
     link.focus()
     page.evaluate("scrollTo(0, 180)")
     top = page.evaluate("scrollY")
