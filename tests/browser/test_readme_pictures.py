@@ -1,18 +1,27 @@
-"""The two pictures of the README; `README_SCREENSHOTS=1` takes them anew."""
+"""The pictures of the README; `README_SCREENSHOTS=1` takes them anew."""
 
 from __future__ import annotations
 
+import math
 import os
+import random
 import struct
 import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize
 
+from apps.common.models import SweepLease
+from apps.journal.services import error_key
+from apps.reports.services import rollup
+from taskplatform import beat
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import entry, write
+from tests.job_scenes import fill_yard
 from tests.scenes import play_morning
 
 TAKES_ANEW = bool(os.environ.get("README_SCREENSHOTS"))
@@ -41,24 +50,85 @@ async png => {
 """
 
 
-@pytest.mark.parametrize(("name", "most"), [("tasks", 860), ("dispatch", 2000)])
+# The address and the height in pixels at which the picture ends, if the page has not.
+SIGHTS = {
+    "overview": ("/admin/", 1270),
+    "tasks": ("/admin/dispatch/oncetask/", 860),
+    "dispatch": ("/admin/dispatch/dispatch/{cancelled}/change/", 2000),
+    "report": ("/admin/reports/", 1190),
+    "failures": ("/admin/failures/", 700),
+}
+# Type of jobs: a minute's share of work, the usual time in ms, and one in how many that fails.
+WORK = {"mail": (5, 240, 60), "thumbnail": (9, 900, 300), "invoice": (2, 3_000, 25)}
+FAILURES = {
+    "mail": "ConnectionRefusedError: mail server smtp.example.org refused the connection",
+    "thumbnail": "ValueError: the picture has no pixels",
+    "invoice": "TimeoutError: the tax service did not answer within 10 s",
+}
+GOOD_END = ("succeeded", "running", "succeeded")
+BAD_ENDS = [("failed", "running", "scheduled")] * 3 + [("failed", "running", "failed")]
+
+
+@pytest.mark.parametrize("name", SIGHTS)
 def test_picture_of_the_readme_is_there_and_small(
-    request: pytest.FixtureRequest, name: str, most: int
+    request: pytest.FixtureRequest, name: str
 ) -> None:
-    """`most` is the height in pixels at which the picture ends, if the page has not."""
     picture = PICTURES / f"{name}.png"
     if TAKES_ANEW:
         page: Page = request.getfixturevalue("browser_page")
-        morning = play_morning(request.getfixturevalue("frozen_clock"))
-        addresses = {
-            "tasks": reverse("admin:dispatch_oncetask_changelist"),
-            "dispatch": reverse("admin:dispatch_dispatch_change", args=[morning.cancelled.pk]),
-        }
-        picture.write_bytes(squeezed(page, shot_of(page, addresses[name], most)))
+        clock: FrozenClock = request.getfixturevalue("frozen_clock")
+        morning = play_morning(clock)
+        work_a_day(clock())
+        clock.advance(minutes=1)
+        rollup.roll_up(until=clock() + rollup.MOST_TIME)
+        fill_yard(clock)
+        keep_running(request.getfixturevalue("monkeypatch"), clock())
+        address, most = SIGHTS[name]
+        address = address.format(cancelled=morning.cancelled.pk)
+        picture.write_bytes(squeezed(page, shot_of(page, address, most)))
     content = picture.read_bytes()
 
     assert struct.unpack(">I", content[16:20]) == (WIDTH,)
     assert len(content) < MOST_BYTES
+
+
+def keep_running(patch: pytest.MonkeyPatch, now: datetime) -> None:
+    """Have the sweeps come round in time, on a machine whose clock is the one of the picture."""
+    for name in beat.periods():
+        SweepLease.objects.update_or_create(
+            name=name, defaults={"started_at": now, "finished_at": now, "duration_ms": 4}
+        )
+    patch.setattr("apps.common.clock.drift", lambda: timedelta(milliseconds=3))
+
+
+def failure(error: str) -> dict[str, str]:
+    return {"error": error, "error_key": error_key(error)}
+
+
+def work_a_day(until: datetime) -> None:
+    """A day of jobs on two hosts, most of it in the afternoon."""
+    chance = random.Random(1)
+    made = []
+    for minute in range(24 * 60):
+        at = until - timedelta(minutes=24 * 60 - minute)
+        busy = 1 + math.sin((at.hour * 60 + at.minute - 540) / 1440 * 2 * math.pi)
+        for name, (share, usual, one_in) in WORK.items():
+            for _ in range(round(share * busy * chance.random())):
+                ended = at + timedelta(seconds=chance.uniform(0, 59))
+                failed = not chance.randrange(one_in)
+                made.append(
+                    entry(
+                        min(ended, until),
+                        type_or_task=name,
+                        host=f"app{chance.randint(1, 2)}",
+                        worker="drain",
+                        wait_ms=int(chance.lognormvariate(3.5, 1.0)),
+                        run_ms=int(usual * chance.lognormvariate(0, 0.5)),
+                        kind=chance.choice(BAD_ENDS) if failed else GOOD_END,
+                        **(failure(FAILURES[name]) if failed else {}),
+                    )
+                )
+    write(*made)
 
 
 def shot_of(page: Page, address: str, most: int) -> bytes:
