@@ -29,7 +29,7 @@ from apps.jobs.admin.labels import relative
 from apps.journal.admin.words import reason_of
 from apps.reports.admin.choice import PRESETS, Reader, stamp
 from apps.reports.admin.controls import Option
-from apps.reports.admin.trend import trend
+from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.failures import Failure, failures
@@ -184,7 +184,7 @@ def _row(
         first_seen=shown_time(failure.first_seen),
         last_seen=relative(failure.last_seen, now),
         is_new=failure.first_seen >= start,
-        trend=trend(failure.trend, words),
+        trend=sparkline(failure.trend, words, unlucky=failure.trend),
         jobs_url=f"{reverse('admin:jobs_job_changelist')}?{urlencode(group)}" if is_job else "",
         acts=tuple(
             (title, f"{reverse(GROUP_URL, args=[name])}?{urlencode({**group, **back})}")

@@ -18,7 +18,6 @@ from apps.common.admin.display import shown_text
 from apps.dispatch.models import Dispatch, Executor
 from apps.jobs.models import Job, JobType
 from apps.reports.admin.overview.sight import Sight
-from apps.reports.admin.overview.sparkline import sparkline
 from apps.reports.admin.overview.tiles import (
     DANGER,
     WARNING,
@@ -29,6 +28,7 @@ from apps.reports.admin.overview.tiles import (
     rate,
     taking,
 )
+from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
 from apps.reports.services.lately import Course, Went
@@ -82,7 +82,7 @@ def _panel(sight: Sight, source: str, until: datetime, last: Went, before: Went)
     tiles, picture = [], None
     if not sight.is_limited(source):
         course = lately.course_of_all(source, until)
-        tiles, picture = list(_flow(source, until, course)), sparkline(course)
+        tiles, picture = list(_flow(source, until, course)), _picture(course)
     tiles += _ends(sight, source, last, before)
     return Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
 
@@ -203,9 +203,28 @@ def _rows(
             name=shown_text(course.name),
             url=url_of(course.name),
             report=report_of(course.name),
-            picture=sparkline(course),
+            picture=_picture(course),
             ended=f"{course.total:,}",
             success=percent(course.success_rate),
         )
         for course in courses
     ]
+
+
+def _picture(course: Course) -> SafeString:
+    return sparkline(course.ended, _words(course), unlucky=course.unlucky)
+
+
+def _words(course: Course) -> str:
+    most = max(course.ended)
+    if not most:
+        return gettext("Nothing ended in the last hour.")
+    return gettext(
+        "%(ended)s ended in the last hour, %(most)s in the busiest minute and %(last)s in the "
+        "newest; %(unlucky)s failed."
+    ) % {
+        "ended": f"{course.total:,}",
+        "most": f"{most:,}",
+        "last": f"{course.ended[-1]:,}",
+        "unlucky": f"{sum(course.unlucky):,}",
+    }
