@@ -110,7 +110,7 @@ def test_first_start_shows_a_password_that_opens_the_admin(
         urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
     )
     with opener.open(f"{running.url}/admin/login/") as page:
-        (token,) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())[0]
     form = {"csrfmiddlewaretoken": token, "username": "admin", "password": password}
 
     with opener.open(

@@ -14,6 +14,7 @@ from apps.access.rules.terms import Scope
 from apps.dispatch.api.urls import urlpatterns as dispatch_urls
 from apps.dispatch.services import executors
 from apps.jobs.api.urls import urlpatterns as job_urls
+from apps.reports.api.urls import urlpatterns as report_urls
 from tests import factories
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoints import ENDPOINTS, Endpoint
@@ -32,7 +33,7 @@ def world(frozen_clock: Any) -> World:
 
 
 def methods_of_every_address() -> Iterator[tuple[str, str]]:
-    for pattern in (*dispatch_urls, *job_urls):
+    for pattern in (*dispatch_urls, *job_urls, *report_urls):
         view: Any = pattern.callback.view_class
         for method in view.http_method_names:
             if method != "head" and hasattr(view, method):
