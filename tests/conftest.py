@@ -224,3 +224,20 @@ def role_client(role_user: Callable[[str], Any]) -> Callable[[str], Any]:
 def racers(transactional_db: None) -> Callable[[Sequence[Callable[[], Any]]], Race]:
     """`racers([call] * 50)` runs all calls at once, each with its own database connection."""
     return race
+
+
+@pytest.fixture
+def handle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """`handle("mail", function, …settings)` registers a handler and makes its type."""
+    from apps.jobs.handlers import handler
+    from apps.jobs.handlers.registry import known
+    from tests.jobs import job_type
+
+    monkeypatch.setattr(known, "handlers", dict(known.handlers))
+    monkeypatch.setattr(known, "problems", [])
+
+    def handle(name: str, function: Callable[..., Any], **settings: Any) -> None:
+        handler(name)(function)
+        job_type(name, handler=name, **settings)
+
+    return handle

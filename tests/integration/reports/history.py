@@ -125,15 +125,15 @@ class Naive:
             for each in self.entries
             if each.source == source
             and found.start <= ids.made_at(each.id) < found.as_of
-            and (only is None or _value(each, only[0]) == only[1])
+            and (only is None or value_of(each, only[0]) == only[1])
         ]
         _same(found.total, inside)
         if by in ("hour", "day"):
             self._check_time(found, inside, by, period.zone)
             return
-        groups = _grouped(inside, lambda each: _value(each, by))
+        groups = _grouped(inside, lambda each: value_of(each, by))
         groups.pop("", None)
-        groups = {name: them for name, them in groups.items() if any(map(_counts_as, them))}
+        groups = {name: them for name, them in groups.items() if any(map(counts_as, them))}
         assert {row.group for row in found.rows} == set(groups)
         for row in found.rows:
             _same(row, groups[row.group])
@@ -164,11 +164,11 @@ def label_of(at: datetime, by: str, zone: ZoneInfo) -> str:
     return f"{local:%Y-%m-%dT%H:00}{offset[:3]}:{offset[3:]}"
 
 
-def _value(each: JournalEntry, by: str) -> str:
+def value_of(each: JournalEntry, by: str) -> str:
     return str(getattr(each, "type_or_task" if by in ("type", "task") else by))
 
 
-def _counts_as(each: JournalEntry) -> str | None:
+def counts_as(each: JournalEntry) -> str | None:
     return KINDS[each.source][each.event, each.from_state, each.to_state]
 
 
@@ -182,8 +182,8 @@ def _grouped(
 
 
 def _same(figures: Figures, entries: Sequence[JournalEntry]) -> None:
-    counts = Counter(name for each in entries if (name := _counts_as(each)))
-    ends = [e for e in entries if _counts_as(e) and e.event != "handed_out"]
+    counts = Counter(name for each in entries if (name := counts_as(each)))
+    ends = [e for e in entries if counts_as(e) and e.event != "handed_out"]
     assert {name: getattr(figures, name) for name in COUNTS} == {n: counts[n] for n in COUNTS}
     assert figures.total == len(ends)
     for name in ("wait", "run"):

@@ -1,0 +1,283 @@
+"""A morning of an operator, from the plan to the export, every figure held against the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Locator, Page, expect
+
+from apps.common import clock
+from apps.jobs.handlers import Retry
+from apps.jobs.models import Job, JobType
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.process import Node, Process
+from apps.journal.models import JournalEntry
+from apps.reports.services import rollup
+from taskplatform.sdk import Client, Nothing
+from tests.clients import JsonClient
+from tests.frozen import FrozenClock
+from tests.integration.reports import told
+from tests.jobs import job_type
+
+pytestmark = pytest.mark.django_db(transaction=True)
+# The overview asks for news every five seconds.
+SOON_MS = 15_000
+ENDED = {"job": ("succeeded", "failed", "cancelled"), "dispatch": ("succeeded", "failed")}
+REPORTS = (
+    ("job", "type"),
+    ("job", "host"),
+    ("job", "worker"),
+    ("job", "hour"),
+    ("job", "day"),
+    ("dispatch", "task"),
+    ("dispatch", "executor"),
+    ("dispatch", "hour"),
+)
+
+
+# The words of tables: heads, rows and the foot, and those of tiles.
+TABLES = """tables => tables.map(table => [...table.rows].map(row => [...row.cells].map(cell =>
+  (cell.matches("tbody th") && cell.querySelector("a:not(.report-list)") || cell)
+    .textContent.replace(/[▲▼]/, "").trim())))"""
+TILES = """tiles => tiles.map(tile => [...tile.querySelectorAll(":scope > :is(span, strong)")]
+  .slice(0, 2).map(part => part.textContent.trim()))"""
+
+
+class Crm:
+    """A system that jobs talk to; `accepts` so many more of them."""
+
+    def __init__(self, frozen: FrozenClock) -> None:
+        self.accepts = 0
+        self._frozen = frozen
+
+    def __call__(self, context: Any) -> Any:
+        self._frozen.advance(milliseconds=700)
+        if not self.accepts:
+            raise ConnectionRefusedError(f"10.0.0.{context['customer']}:443")
+        self.accepts -= 1
+
+
+@pytest.fixture
+def crm(handle: Callable[..., Any], frozen_clock: FrozenClock) -> Crm:
+    """The types: a ready-made handler, one that asks for a second try, one that may fail."""
+
+    def mail(context: Any, ctx: Any) -> Any:
+        frozen_clock.advance(milliseconds=1300)
+        if ctx.attempt == 1 and context["position"] % 3 == 0:
+            raise Retry(5, "greylisted")
+        return {"sent": True}
+
+    crm = Crm(frozen_clock)
+    handle("mail", mail, max_attempts=3)
+    handle("crm.sync", crm, max_attempts=1)
+    job_type("echo", handler="echo")
+    return crm
+
+
+def test_operator_plans_watches_mends_pauses_and_exports(
+    page_as: Callable[[str | None], Page],
+    live_site: str,
+    make_key: Callable[..., str],
+    frozen_clock: FrozenClock,
+    crm: Crm,
+    tmp_path: Path,
+) -> None:
+    key = make_key()
+    page, watched = page_as("operator"), page_as("viewer")
+    watched.goto("/admin/")
+    plan_round(page)
+    work_off_round(live_site, key, frozen_clock)
+    submit(page, JsonClient(key))
+    expect(tile(watched, "jobs-ready")).to_have_text("17", timeout=SOON_MS)
+
+    work_off_jobs(frozen_clock)
+    expect(tile(watched, "job-ended")).to_have_text("17", timeout=SOON_MS)
+    expect(tile(watched, "jobs-failed")).to_have_text("4")
+    check_overview(watched)
+
+    watched.get_by_role("link", name="Failures").first.click()
+    group = watched.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.")
+    expect(group).to_contain_text("4 for good")
+    page.goto(reverse("failures"))
+    crm.accepts = 3
+    page.locator(".failure").filter(has_text="Connection").get_by_role(
+        "link", name="Retry…"
+    ).click()
+    expect(page.get_by_text("This concerns 4 jobs")).to_be_visible()
+    give_reason(page, "Retry", "The CRM is back")
+    expect(page.get_by_text("Retry: 4 rows done.")).to_be_visible()
+    work_off_jobs(frozen_clock)
+    watched.goto("/admin/")
+    expect(tile(watched, "jobs-failed")).to_have_text("1")
+
+    pause_type(page, "crm.sync", "It went away again")
+    submit_by_form(page, "crm.sync", '{"customer": 9}')
+    expect(page.get_by_text("The type crm.sync is paused: It went away again")).to_be_visible()
+    work_off_jobs(frozen_clock)
+    notice = watched.locator("#overview-notice-paused")
+    expect(notice).to_contain_text("It went away again", timeout=SOON_MS)
+    expect(tile(watched, "jobs-ready")).to_have_text("1", timeout=SOON_MS)
+    check_overview(watched)
+    check_who_said_why()
+
+    page.goto("/admin/")
+    page.locator("#nav-sidebar").get_by_role("link", name="Reports").click()
+    for source, by in REPORTS:
+        check_report(page, JsonClient(key), source, by, tmp_path)
+
+
+# --- what the operator does -----------------------------------------------------------------------
+def plan_round(page: Page) -> None:
+    page.goto(reverse("admin:dispatch_executor_add"))
+    page.get_by_label("Name").fill("gid_shops")
+    page.get_by_label("Add members").fill("uid_ava\nuid_bo\nuid_cy")
+    send(page, "Save")
+    expect(page.get_by_role("row", name="gid_shops")).to_contain_text("3 members")
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.get_by_label("Title").fill("Night photo")
+    page.get_by_label("Executor").fill("gid_shops")
+    page.get_by_label("Mode").select_option("multi")
+    page.get_by_label("Dispatch times").fill("3")
+    send(page, "Save")
+    expect(page.get_by_role("row", name="Night photo")).to_contain_text("0 / 3")
+
+
+def submit(page: Page, api: JsonClient) -> None:
+    """Sixteen by a program, and one by the form."""
+    bodies = [{"type": "mail", "context": {"position": each}} for each in range(8)]
+    bodies += [{"type": "echo", "context": {"position": each}} for each in range(5)]
+    bodies += [{"type": "crm.sync", "context": {"customer": each}} for each in range(3)]
+    assert api.post("/api/v1/jobs/", {"jobs": bodies}).status_code < 300
+    submit_by_form(page, "crm.sync", '{"customer": 3}')
+
+
+def submit_by_form(page: Page, type_: str, context: str) -> None:
+    page.goto(f"{reverse('admin:jobs_job_add')}?type={type_}")
+    page.get_by_label("Context as JSON").fill(context)
+    send(page, "Save")
+    expect(page.get_by_text("was submitted")).to_be_visible()
+
+
+def pause_type(page: Page, name: str, reason: str) -> None:
+    page.goto(reverse("admin:jobs_jobtype_changelist"))
+    page.get_by_role("link", name=name, exact=True).first.click()
+    page.get_by_role("link", name="Pause").click()
+    give_reason(page, "Pause", reason)
+    expect(page.get_by_role("alert").filter(has_text=reason)).to_be_visible()
+
+
+def give_reason(page: Page, button: str, reason: str) -> None:
+    page.get_by_label("Reason").fill(reason)
+    send(page, button)
+
+
+def send(page: Page, button: str) -> None:
+    page.get_by_role("button", name=button, exact=True).click()
+
+
+# --- what others do meanwhile ---------------------------------------------------------------------
+def work_off_round(site: str, key: str, frozen: FrozenClock) -> None:
+    """Two members succeed, the third fails, each in a time of its own."""
+    with Client(site, key, give_up_after=5) as client:
+        for seconds, uid in ((20, "uid_ava"), (45, "uid_bo"), (90, "uid_cy")):
+            offer = client.pull(uid)
+            assert not isinstance(offer, Nothing)
+            frozen.advance(seconds=seconds)
+            client.callback(uid, offer.number, "failed" if uid == "uid_cy" else "succeeded")
+
+
+def work_off_jobs(frozen: FrozenClock) -> None:
+    """A worker runs what is due, twice, as some ask for another try; then the minutes are added
+    up."""
+    process = Process(Node("worker@test", ("fast", "slow"), 2))
+    for _ in range(2):
+        Drain(process, "fast").run(linger=False)
+        frozen.advance(seconds=6)
+    process.leave()
+    frozen.advance(minutes=1, seconds=11)
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+
+
+# --- what is told, and what the rows say ----------------------------------------------------------
+def tile(page: Page, name: str) -> Locator:
+    return page.locator(f"#overview-tile-{name} strong")
+
+
+def entries_of(source: str) -> list[JournalEntry]:
+    return list(JournalEntry.objects.filter(source=source).order_by("id"))
+
+
+def check_overview(page: Page) -> None:
+    """The figures of the last hour; all that has ended here ended in it."""
+    statuses = list(Job.objects.values_list("status", flat=True))
+    for status in ("ready", "scheduled", "running", "failed"):
+        expect(tile(page, f"jobs-{status}")).to_have_text(str(statuses.count(status)))
+    for source, final in ENDED.items():
+        entries = entries_of(source)
+        ends = [each for each in entries if each.to_state in final and each.from_state != "failed"]
+        expect(tile(page, f"{source}-ended")).to_have_text(str(len(ends)))
+        good = sum(each.to_state == "succeeded" for each in ends)
+        share = told.share_of(tile(page, f"{source}-success").inner_text())
+        assert share == pytest.approx(good / len(ends), abs=0.001)
+        for of in ("wait", "run"):
+            shown = told.milliseconds_of(tile(page, f"{source}-{of}").inner_text())
+            attempts = [each for each in entries if getattr(each, f"{of}_ms") is not None]
+            values = sorted(getattr(each, f"{of}_ms") for each in attempts)
+            assert shown == pytest.approx(told.percentile(values, 95), rel=0.07)
+    jobs = entries_of("job")
+    for name in JobType.objects.values_list("name", flat=True):
+        row = page.locator(f'[id="overview-type-{name}"]')
+        own = [each for each in jobs if each.type_or_task == name]
+        ends = [each for each in own if each.to_state in ENDED["job"]]
+        good = sum(each.to_state == "succeeded" for each in ends)
+        assert int(row.locator("td").nth(1).inner_text()) == len(ends)
+        share = told.share_of(row.locator("td").nth(2).inner_text())
+        assert share == pytest.approx(good / len(ends), abs=0.001)
+
+
+def check_who_said_why() -> None:
+    reasons = JournalEntry.objects.exclude(reason="").filter(actor="admin:operator")
+    assert set(reasons.values_list("event", "reason")) == {
+        ("retried", "The CRM is back"),
+        ("type_paused", "It went away again"),
+    }
+
+
+def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path) -> None:
+    """Its tables, its tiles, its CSV and the API, each held against the rows of the journal."""
+    title = {"job": "Jobs", "dispatch": "Dispatches"}[source]
+    page.get_by_role("navigation", name="Source").get_by_role("link", name=title).click()
+    page.get_by_role("link", name=f"By {by}", exact=True).click()
+    entries = entries_of(source)
+    tables = page.locator(".report-table").evaluate_all(TABLES)
+    assert len(tables) == (1 if by in ("hour", "day") else 2)
+    for shown, group in zip(tables, (by, "hour"), strict=False):
+        figures = told.of_table(shown[0], shown[1:])
+        told.check(figures, entries, told.by(group, on_page=True), rounded=True)
+    tiles = dict(page.locator(".report-tile").evaluate_all(TILES))
+    everything = told.of_table(tables[0][0], tables[0][1:])["All"]
+    assert tiles["Ended"] == str(everything.counts["total"])
+    assert told.share_of(tiles["Success rate"]) == everything.rate
+    for name, figure in tiles.items():
+        key = name.lower().replace(" ", "_")
+        if key in everything.counts:
+            assert figure == str(everything.counts[key])
+        elif key in everything.times:
+            assert told.milliseconds_of(figure) == everything.times[key]
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export", exact=True).click()
+    file = folder / f"{source}-{by}.csv"
+    download.value.save_as(file)
+    told.check(told.of_csv(file.read_text()), entries, told.by(by))
+
+    period = {"from": clock.now() - timedelta(days=1), "to": clock.now()}
+    given = {name: instant.isoformat() for name, instant in period.items()}
+    answer = api.get("/api/v1/reports/summary/", source=source, by=by, **given).json()
+    assert entries[-1].at < datetime.fromisoformat(answer["as_of"])
+    told.check(told.of_api(answer), entries, told.by(by))

@@ -1,0 +1,153 @@
+"""Figures as pages, CSV and API tell them, to be held against the entries of the journal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.common import ids
+from apps.journal.models import JournalEntry
+from tests.integration.reports.history import COUNTS, counts_as, value_of
+
+SHARES = {"p50": 50, "p95": 95, "p99": 99}
+_TIMES = tuple(f"{of}_{share}" for of in ("wait", "run") for share in SHARES)
+_UNITS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000}
+
+
+@dataclass(frozen=True)
+class Told:
+    """A row of figures; what nothing tells is absent from `counts` and `times` (ms or None)."""
+
+    counts: Mapping[str, int]
+    rate: float | None
+    times: Mapping[str, int | None]
+
+
+def of_csv(text: str) -> dict[str, Told]:
+    """By group, the total as "total"."""
+    head, *rows = csv.reader(io.StringIO(text))
+    found = {}
+    for name, *values in rows:
+        given = dict(zip(head[1:], values, strict=True))
+        found[name] = Told(
+            counts={each: int(given[each]) for each in ("total", *COUNTS) if each in given},
+            rate=float(given["success_rate"]) if given["success_rate"] else None,
+            times={each: int(given[each]) if given[each] else None for each in _TIMES},
+        )
+    return found
+
+
+def of_api(answer: Mapping[str, Any]) -> dict[str, Told]:
+    """By group, the total as "total"."""
+    rows = [*answer["rows"], {**answer["total"], "group": "total"}]
+    return {
+        row["group"]: Told(
+            counts={each: row[each] for each in ("total", *COUNTS)},
+            rate=row["success_rate"],
+            times={f"{of}_{share}": row[of][share] for of in ("wait", "run") for share in SHARES},
+        )
+        for row in rows
+    }
+
+
+def of_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, Told]:
+    """By the words of the first cell; the headings are those of English pages."""
+    names = [text.strip().lower().replace(" ", "_").replace("ended", "total") for text in head[1:]]
+    found = {}
+    for name, *values in rows:
+        given = dict(zip(names, values, strict=True))
+        found[name.strip()] = Told(
+            counts={
+                each: int(given[each].replace(",", ""))
+                for each in ("total", *COUNTS)
+                if each in given
+            },
+            rate=share_of(given["success_rate"]),
+            times={each: milliseconds_of(given[each]) for each in _TIMES},
+        )
+    return found
+
+
+def share_of(text: str) -> float | None:
+    """`98.7 %` as a share of 1."""
+    return None if text == "–" else float(text.removesuffix(" %")) / 100
+
+
+def milliseconds_of(text: str) -> int | None:
+    """`3.4 s` or `1 min 5 s` in milliseconds."""
+    if text == "–":
+        return None
+    parts = text.split()
+    numbers = (float(number.replace(",", "")) for number in parts[::2])
+    return round(sum(n * _UNITS[unit] for n, unit in zip(numbers, parts[1::2], strict=True)))
+
+
+def check(
+    told: Mapping[str, Told],
+    entries: Sequence[JournalEntry],
+    group_of: Callable[[JournalEntry], str],
+    *,
+    rounded: bool = False,
+) -> None:
+    """The figures of each group, and the total if it is told, are what the entries add up to.
+
+    Pages tell times and rates `rounded` to what a person reads.
+    """
+    groups: dict[str, list[JournalEntry]] = {}
+    for each in entries:
+        if counts_as(each):
+            groups.setdefault(group_of(each), []).append(each)
+    groups.pop("", None)
+    assert set(groups) <= set(told)
+    for name, figures in told.items():
+        is_total = name in ("total", "All") and name not in groups
+        _check_one(name, figures, entries if is_total else groups.get(name, []), rounded=rounded)
+
+
+def _check_one(name: str, told: Told, entries: Sequence[JournalEntry], *, rounded: bool) -> None:
+    counts = Counter(counted for each in entries if (counted := counts_as(each)))
+    ends = [each for each in entries if counts_as(each) and each.event != "handed_out"]
+    exact = {"total": len(ends), **{each: counts[each] for each in COUNTS}}
+    assert told.counts == {each: exact[each] for each in told.counts}, name
+    assert not any(exact[each] for each in exact if each not in told.counts), name
+    decided = sum(counts[each] for each in ("succeeded", "failed", "timed_out", "expired"))
+    if not decided:
+        assert told.rate is None, name
+    else:
+        assert told.rate is not None, name
+        assert abs(told.rate - counts["succeeded"] / decided) <= (0.0005 if rounded else 0.00005)
+    for of in ("wait", "run"):
+        values = sorted(v for each in ends if (v := getattr(each, f"{of}_ms")) is not None)
+        for share, percent in SHARES.items():
+            _check_time(told.times[f"{of}_{share}"], percentile(values, percent), rounded=rounded)
+
+
+def _check_time(told: int | None, exact: int | None, *, rounded: bool) -> None:
+    if told is None or exact is None:
+        assert told is exact
+        return
+    # Two digits at least are told, so rounding adds 5 % at most to the 2 % of the histograms.
+    assert abs(told - exact) <= (0.07 if rounded else 0.02) * exact + 0.5
+
+
+def percentile(values: Sequence[int], percent: int) -> int | None:
+    """The least of the ascending values that so many per cent of them do not exceed."""
+    return values[math.ceil(percent * len(values) / 100) - 1] if values else None
+
+
+def by(name: str, *, on_page: bool = False) -> Callable[[JournalEntry], str]:
+    """The group of an entry as CSV and API name it, or a page; hours and days are those of UTC."""
+    hour = "%m-%d %H:00" if on_page else "%Y-%m-%dT%H:00+00:00"
+    formats = {"hour": hour, "day": "%Y-%m-%d"}
+
+    def group_of(entry: JournalEntry) -> str:
+        if name in formats:
+            return ids.made_at(entry.id).strftime(formats[name])
+        return value_of(entry, name)
+
+    return group_of
