@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,37 +25,14 @@ from apps.journal.models import JournalEntry
 from taskplatform.benchmark import people, purge
 from taskplatform.benchmark.figures import Figure, figure, median, percentile
 from taskplatform.benchmark.load import Volley, fire, post
+from taskplatform.benchmark.parts import Benchmark, Part
 from taskplatform.benchmark.people import User, settle
 from taskplatform.benchmark.replay import record
-from taskplatform.benchmark.scratch import on_sqlite, renew_cache, scratch_database, server
+from taskplatform.benchmark.scratch import renew_cache, server
 
 # Rows of the benchmark have numbers that no other value of a statement has.
 _NUMBERS = count(1_000_000_000, 10_000_000)
 DISPATCH, CALLBACK = "/api/v1/dispatch/", "/api/v1/callback/"
-
-
-def measure(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """All figures that the configured database allows, each as soon as it is known."""
-    if connection.vendor == "sqlite":
-        with tempfile.TemporaryDirectory() as name, scratch_database(Path(name)):
-            yield embedded_pairs(quick=quick)
-        return
-    if not os.environ.get("DATABASE_URL") or not os.environ.get("REDIS_URL"):
-        raise CommandError("Set DATABASE_URL and REDIS_URL; both must be of test machines.")
-    with tempfile.TemporaryDirectory() as name, scratch_database(Path(name)):
-        folder = Path(name)
-        say("rebuilds")
-        yield rebuild()
-        say("HTTP: pulls, callbacks, empty answers")
-        yield from over_http(folder, quick=quick)
-        say("a dead Redis")
-        yield redis_away(quick=quick)
-        say("flatness")
-        yield from flatness(quick=quick)
-        say("a purge")
-        yield beside_a_purge(quick=quick)
-    say("SQLite")
-    yield from on_sqlite("dispatch", quick=quick)
 
 
 def _group() -> int:
@@ -326,3 +301,16 @@ def _p99(crew: list[User]) -> float:
                 _end(user, taken)
         batches.append(percentile(times, 99))
     return median(batches)
+
+
+BENCHMARK = Benchmark(
+    "dispatch",
+    [
+        Part("rebuild", lambda run: iter([rebuild()])),
+        Part("http", lambda run: over_http(run.folder, quick=run.quick)),
+        Part("redis", lambda run: iter([redis_away(quick=run.quick)])),
+        Part("flatness", lambda run: flatness(quick=run.quick)),
+        Part("purge", lambda run: iter([beside_a_purge(quick=run.quick)])),
+        Part("pairs", lambda run: iter([embedded_pairs(quick=run.quick)]), embedded=True),
+    ],
+)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.db import connection
 
 from apps.common import clock, ids
@@ -23,41 +19,17 @@ from apps.jobs.services.submit import Submission, submit, submit_many
 from taskplatform.benchmark import backlog, runner
 from taskplatform.benchmark.backlog import BATCH, WORKER, seconds_of
 from taskplatform.benchmark.figures import Figure, figure, median
+from taskplatform.benchmark.parts import Benchmark, Part, Run
 from taskplatform.benchmark.people import settle as let_settle
 from taskplatform.benchmark.replay import Statement, record, replay
-from taskplatform.benchmark.scratch import on_sqlite, scratch_database
 
 LARGE = 2**50
 
 
-def measure(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """All figures that the configured database allows, each as soon as it is known."""
-    with tempfile.TemporaryDirectory() as name, scratch_database(Path(name)):
-        folder = Path(name)
-        for each in ("noop", "other"):
-            backlog.job_type(each, batch_limit=1000)
-        backlog.job_type("stamp", handler="stamp")
-        if connection.vendor == "sqlite":
-            yield from _embedded(folder, quick=quick, say=say)
-            return
-        if not os.environ.get("DATABASE_URL") or not os.environ.get("REDIS_URL"):
-            raise CommandError("Set DATABASE_URL and REDIS_URL; both must be of test machines.")
-        say("the runner beside plain Celery")
-        yield from runner.beside_celery(folder, quick=quick)
-        say("submitting")
-        yield submit_one(quick=quick)
-        yield submit_bulk(quick=quick)
-        say("holding and settling")
-        yield hold_and_settle(quick=quick)
-        yield from _flatness(quick=quick, say=say)
-    say("SQLite")
-    yield from on_sqlite("jobs", quick=quick)
-
-
-def _embedded(folder: Path, *, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    yield runner.embedded_drain(quick=quick)
-    say("pick-up on the embedded default")
-    yield runner.embedded_pick_up(folder, quick=quick)
+def _prepare() -> None:
+    for each in ("noop", "other"):
+        backlog.job_type(each, batch_limit=1000)
+    backlog.job_type("stamp", handler="stamp")
 
 
 # --- Submitting and settling beside their own statements ------------------------------------------
@@ -166,19 +138,18 @@ def _empty() -> None:
 
 
 # --- Flatness ---------------------------------------------------------------------------------
-def _flatness(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
-    """The same work in an almost empty table, and beside a long history, backlog and future."""
-    small, large, crowd = (20_000, 200_000, 100_000) if quick else (100_000, 2_000_000, 1_000_000)
-    say("an empty table")
+def _flatness(run: Run) -> Iterator[Figure]:
+    """The same work in an almost empty table, and beside a long history and future."""
+    small, large = (20_000, 200_000) if run.quick else (100_000, 2_000_000)
     _empty()
     let_settle()
     empty = _hold_rate()
-    say(f"{small:,} rows")
+    run.say(f"{small:,} rows")
     backlog.fill(small, "noop", status="succeeded")
     _add_overdue()
     let_settle()
     before = _scan_times()
-    say(f"{large:,} rows")
+    run.say(f"{large:,} rows")
     backlog.fill(large - small, "noop", status="succeeded")
     let_settle()
     after = _scan_times()
@@ -195,7 +166,12 @@ def _flatness(*, quick: bool, say: Callable[[str], None]) -> Iterator[Figure]:
         baseline=empty,
         at_least=0.9,
     )
-    say(f"{crowd:,} waiting jobs of another type")
+
+
+def _crowd(run: Run) -> Iterator[Figure]:
+    """One job of a type beside very many that wait of another."""
+    crowd = 100_000 if run.quick else 1_000_000
+    run.say(f"{crowd:,} waiting jobs of another type")
     backlog.fill(crowd, "noop")
     let_settle()
     yield figure("wait beside a crowd of another type", _wait_beside_crowd(), "s", at_most=2)
@@ -265,3 +241,23 @@ def _wait_beside_crowd() -> float:
         if any(job.id == number for job in held):
             return time.perf_counter() - begun
         backlog.finish(held)
+
+
+BENCHMARK = Benchmark(
+    "jobs",
+    [
+        Part("runner", lambda run: runner.beside_celery(run.folder, quick=run.quick)),
+        Part("submit", lambda run: iter([submit_one(quick=run.quick)])),
+        Part("bulk", lambda run: iter([submit_bulk(quick=run.quick)])),
+        Part("settle", lambda run: iter([hold_and_settle(quick=run.quick)])),
+        Part("flatness", _flatness),
+        Part("crowd", _crowd),
+        Part("drain", lambda run: iter([runner.embedded_drain(quick=run.quick)]), embedded=True),
+        Part(
+            "pick-up",
+            lambda run: iter([runner.embedded_pick_up(run.folder, quick=run.quick)]),
+            embedded=True,
+        ),
+    ],
+    _prepare,
+)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -68,10 +68,10 @@ def environment() -> dict[str, str]:
     }
 
 
-def on_sqlite(name: str, *, quick: bool) -> list[Figure]:
-    """The figures of the same benchmark by a process that is on SQLite."""
+def on_sqlite(name: str, parts: Sequence[str], *, quick: bool) -> list[Figure]:
+    """The figures of these parts of the same benchmark by a process that is on SQLite."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "manage.py", "benchmark", name, "--json"]
+        command = [sys.executable, "manage.py", "benchmark", name, *parts, "--json"]
         ended = subprocess.run(  # noqa: S603
             [*command, "--quick"] if quick else command,
             env={**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder},

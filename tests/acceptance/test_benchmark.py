@@ -64,3 +64,18 @@ def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
     assert refused.returncode == 2
     assert "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs')" in refused.stderr
     assert refused.stdout == ""
+
+
+def test_parts_by_name_are_all_that_is_measured(database: Path, manage: Manage) -> None:
+    measured = manage("benchmark", "jobs", "drain", "--quick", "--json")
+    assert measured.returncode == 0, measured.stderr
+    assert [each["figure"] for each in json.loads(measured.stdout)] == ["drain in process, SQLite"]
+
+
+def test_unknown_part_is_refused_with_those_there_are(manage: Manage) -> None:
+    refused = manage("benchmark", "jobs", "drian")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "CommandError: jobs has no part drian; its parts: runner, submit, bulk, settle, flatness, "
+        "crowd, drain, pick-up.\n"
+    )

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 from taskplatform.benchmark import dispatch, jobs
 from taskplatform.benchmark.figures import lines
 
-NAMES = {"dispatch": dispatch.measure, "jobs": jobs.measure}
+BENCHMARKS = {each.name: each for each in (dispatch.BENCHMARK, jobs.BENCHMARK)}
 
 
 class Command(BaseCommand):
@@ -21,7 +21,13 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", choices=NAMES)
+        parser.add_argument("name", choices=BENCHMARKS)
+        parts = [
+            f"{each.name}: {', '.join(p.name for p in each.parts)}" for each in BENCHMARKS.values()
+        ]
+        parser.add_argument(
+            "parts", nargs="*", metavar="part", help=f"only these figures ({'; '.join(parts)})"
+        )
         parser.add_argument("--json", action="store_true", help="an array in place of the lines")
         parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
 
@@ -29,7 +35,8 @@ class Command(BaseCommand):
         def say(text: str) -> None:
             self.stderr.write(f"measuring: {text}")
 
-        figures = list(NAMES[options["name"]](quick=options["quick"], say=say))
+        chosen = BENCHMARKS[options["name"]]
+        figures = list(chosen.run(options["parts"], quick=options["quick"], say=say))
         if options["json"]:
             self.stdout.write(json.dumps([each.as_json() for each in figures], indent=1))
         else:
