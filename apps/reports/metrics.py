@@ -150,6 +150,11 @@ def _ends(now: datetime) -> Iterator[Metric]:
         "How old the newest minute is that the reports have added up; 0 before the first one",
         _age(found.as_of, now),
     )
+    yield CounterMetricFamily(
+        "taskplatform_handed_out",
+        "Dispatches that were handed out, as far as they are added up",
+        value=found.handed_out,
+    )
     ended = CounterMetricFamily(
         "taskplatform_ended",
         "What has ended as far as it is added up: dispatches, and attempts at jobs. Callbacks are "

@@ -49,7 +49,8 @@ class Rollup(models.Model):
 
 
 class Stretch(models.Model):
-    """A stretch whose totals are stored, and how many entries of the journal they were made of.
+    """A stretch whose totals are stored; of how many entries of the journal they were made, and the
+    hand-outs among them.
 
     It is written with them in one transaction, so totals without it are no longer to be read.
     """
@@ -58,6 +59,7 @@ class Stretch(models.Model):
     level = models.PositiveIntegerField()
     start = models.PositiveBigIntegerField()
     entries = models.PositiveBigIntegerField()
+    handed_out = models.PositiveBigIntegerField(db_default=0)
 
     class Meta:
         verbose_name = _("stretch of totals")

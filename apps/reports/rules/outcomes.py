@@ -77,9 +77,11 @@ ENDS = {
     **{(DISPATCH, *entry): counts_as for entry, counts_as in DISPATCH_ENDS.items()},
     **{(JOB, *entry): counts_as for entry, counts_as in JOB_ENDS.items()},
 }
+# An entry of each hand-out, whatever was before.
+HANDED_OUT = "handed_out"
 # These end nothing and count beside: hand-outs of what the same executor had without success, told
 # by how the round before ended.
-RETRIES = {(DISPATCH, "handed_out", before, "open") for before in (FAILED, EXPIRED)}
+RETRIES = {(DISPATCH, HANDED_OUT, before, "open") for before in (FAILED, EXPIRED)}
 
 
 def success_rate(*, succeeded: int, failed: int, timed_out: int, expired: int) -> float | None:

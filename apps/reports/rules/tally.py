@@ -8,7 +8,16 @@ from typing import Any, TypeAlias
 
 from apps.reports.rules import histogram
 from apps.reports.rules.histogram import Histogram, bucket_of
-from apps.reports.rules.outcomes import COUNTS, DISPATCH, ENDS, JOB, RETRIED, RETRIES, TOTAL
+from apps.reports.rules.outcomes import (
+    COUNTS,
+    DISPATCH,
+    ENDS,
+    HANDED_OUT,
+    JOB,
+    RETRIED,
+    RETRIES,
+    TOTAL,
+)
 
 ALL, TYPE, EXECUTOR, HOST, WORKER = "all", "type", "executor", "host", "worker"
 # What went wrong in the same way: values are those of `error_value`.
@@ -78,6 +87,7 @@ class Cells:
 
     def __init__(self) -> None:
         self.entries = 0
+        self.handed_out = 0
         self.errors: dict[Error, tuple[int, int]] = {}
         self._cells: dict[tuple[str, ...], Tally] = {}
 
@@ -85,6 +95,8 @@ class Cells:
         cells = self._cells
         for entry in entries:
             self.entries += 1
+            if entry[0] == HANDED_OUT:
+                self.handed_out += 1
             raised = _RAISED.get(entry[:4])
             if raised is None:
                 continue

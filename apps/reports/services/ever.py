@@ -1,13 +1,14 @@
-"""What has ended since the beginning, and how far it is added up: for figures that only grow."""
+"""What was handed out and has ended since the beginning: for figures that only grow."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, table
-from apps.reports.models import Rollup
+from apps.common.db import fetch, table, union_all
+from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import COUNTS
 from apps.reports.rules.tally import ALL
@@ -22,12 +23,13 @@ from apps.reports.services.stretches import (
 
 
 class Ever(NamedTuple):
-    """Ends by source and outcome (rules.outcomes), and up to when they are added up.
+    """Ends by source and outcome (rules.outcomes), hand-outs, and up to when they are added up.
 
     `as_of` is None while nothing is.
     """
 
     ended: dict[tuple[str, str], int]
+    handed_out: int
     as_of: datetime | None
 
 
@@ -36,13 +38,29 @@ def ever() -> Ever:
     end = stored_to()
     first = beginning(kept_from())
     if end is None or first is None:
-        return Ever({}, None)
+        return Ever({}, 0, None)
     runs, _left = cover_by_stored([(first, second_of(clock.now()))])
     ended: dict[tuple[str, str], int] = {}
     for run in runs:
         for source, outcome, count in _of(run):
             ended[source, outcome] = ended.get((source, outcome), 0) + count
-    return Ever(ended, instant_of(end))
+    return Ever(ended, _handed_out(runs), instant_of(end))
+
+
+def _handed_out(runs: Sequence[Run]) -> int:
+    if not runs:
+        return 0
+    sums = fetch(
+        union_all(
+            [
+                f"SELECT SUM(handed_out) FROM {table(Stretch)} "  # noqa: S608
+                "WHERE level = %s AND start >= %s AND start < %s"
+            ]
+            * len(runs)
+        ),
+        [each for run in runs for each in run],
+    )
+    return sum(int(each or 0) for (each,) in sums)
 
 
 def _of(run: Run) -> list[tuple[str, str, int]]:

@@ -28,7 +28,7 @@ from apps.reports.services.stretches import (
     second_of,
     stored_to,
 )
-from apps.reports.services.totals import SWEEP, entries_between
+from apps.reports.services.totals import SWEEP, sizes_between
 
 __all__ = ["MOST_TIME", "SWEEP", "Part", "rebuild", "roll_up"]
 
@@ -156,9 +156,9 @@ def _look_for_late(checked: int, closed: int, now: datetime) -> int:
     windows = keeping.joined([(checked - late, checked), (closed - late, closed)])
     done = 0
     for start, end in windows:
-        stored = entries_between(MINUTE, floor(start, MINUTE), end)
+        stored = sizes_between(MINUTE, floor(start, MINUTE), end)
         for first, count in counted(sorted(stored)).items():
-            if count != stored[first]:
+            if count != stored[first].entries:
                 add_up(first, first + MINUTE, now=now)
                 done += MINUTE
     return done

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.common.db import (
     exclusive_lock,
@@ -37,6 +37,16 @@ _ROWS_AT_ONCE = 500
 Tallies = Mapping[Key, Tally]
 
 
+class Size(NamedTuple):
+    """Of how many entries of the journal a stretch was made, and the hand-outs among them."""
+
+    entries: int
+    handed_out: int
+
+
+NOTHING = Size(0, 0)
+
+
 @transactional
 def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> None:
     """Store the stretches, given as (level, start), of which `cells` has what was counted, and
@@ -50,8 +60,12 @@ def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> N
         own = by_level[level]
         if own:
             counted = {start: cells[start].tallies() for start in own if start in cells}
-            entries = {start: cells[start].entries for start in own if start in cells}
-            _replace(level, own, counted, entries)
+            sizes = {
+                start: Size(cells[start].entries, cells[start].handed_out)
+                for start in own
+                if start in cells
+            }
+            _replace(level, own, counted, sizes)
             note([cells[start] for start in own if start in cells])
         if level in PART:
             own = own + _sum_up(level, by_level[PART[level]])
@@ -71,27 +85,29 @@ def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
             if all(inner in stored for inner in range(each, each + level, part))
         ]
     counted: dict[int, Tallies] = {}
-    entries: dict[int, int] = {}
+    sizes: dict[int, Size] = {}
     for start, end in joined((each, each + level) for each in whole):
         of_parts: dict[int, list[Tallies]] = defaultdict(list)
         for inner, tallies in _tallies(part, start, end):
             of_parts[floor(inner, level)].append(tallies)
         counted |= {each: merged(them) for each, them in of_parts.items()}
-        for inner, count in entries_between(part, start, end).items():
-            entries[floor(inner, level)] = entries.get(floor(inner, level), 0) + count
-    _replace(level, whole, counted, entries)
+        for inner, (entries, handed_out) in sizes_between(part, start, end).items():
+            so_far = sizes.get(floor(inner, level), NOTHING)
+            sizes[floor(inner, level)] = Size(
+                so_far.entries + entries, so_far.handed_out + handed_out
+            )
+    _replace(level, whole, counted, sizes)
     return whole
 
 
-def entries_between(level: int, start: int, end: int) -> dict[int, int]:
-    """How many entries the stored stretches that start in [start, end) were made of."""
-    return dict(
-        fetch(
-            f"SELECT start, entries FROM {table(Stretch)} "  # noqa: S608
-            "WHERE level = %s AND start >= %s AND start < %s",
-            [level, start, end],
-        )
+def sizes_between(level: int, start: int, end: int) -> dict[int, Size]:
+    """What the stored stretches that start in [start, end) were made of."""
+    rows = fetch(
+        f"SELECT start, entries, handed_out FROM {table(Stretch)} "  # noqa: S608
+        "WHERE level = %s AND start >= %s AND start < %s",
+        [level, start, end],
     )
+    return {at: Size(*size) for at, *size in rows}
 
 
 def _tallies(level: int, start: int, end: int) -> Iterator[tuple[int, Tallies]]:
@@ -110,14 +126,14 @@ def _replace(
     level: int,
     starts: Sequence[int],
     counted: Mapping[int, Tallies],
-    entries: Mapping[int, int],
+    sizes: Mapping[int, Size],
 ) -> None:
     for start, end in joined((each, each + level) for each in starts):
         forget(level, start, end)
     insert_values(
         Stretch,
-        ("level", "start", "entries"),
-        [(level, start, entries.get(start, 0)) for start in starts],
+        ("level", "start", *Size._fields),
+        [(level, start, *sizes.get(start, NOTHING)) for start in starts],
     )
     rows = [
         row for start, tallies in sorted(counted.items()) for row in rows_of(level, start, tallies)

@@ -208,7 +208,9 @@ def stored() -> list[tuple[Any, ...]]:
     ]
     return [
         *rows,
-        *Stretch.objects.order_by("level", "start").values_list("level", "start", "entries"),
+        *Stretch.objects.order_by("level", "start").values_list(
+            "level", "start", "entries", "handed_out"
+        ),
     ]
 
 

@@ -14,18 +14,22 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.common import clock
 from apps.common.leases import sweep_lease
-from apps.dispatch.services import pull
+from apps.dispatch.models import Dispatch
+from apps.dispatch.services import callback, pull
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import counts, register
+from apps.journal.models import JournalEntry
 from apps.reports import metrics
-from apps.reports.services.rollup import roll_up
+from apps.reports.services.rollup import rebuild, roll_up
 from tests import factories
+from tests.caches import clear_caches
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write
 from tests.jobs import job_type, jobs, take
 
 pytestmark = pytest.mark.django_db
+ENDS = ("succeeded", "failed", "released", "expired", "retried")
 
 
 @pytest.fixture(autouse=True)
@@ -235,6 +239,66 @@ def test_what_ended_grows_and_latencies_are_those_of_the_last_quarter(
     assert said["run_seconds{quantile=0.95,source=job,type=mail}"] == pytest.approx(100, rel=0.02)
     assert said["wait_seconds{quantile=0.5,source=job,type=mail}"] == 0
     assert 30 <= said["rollup_lag_seconds"] <= 120
+
+
+def test_hand_outs_and_callbacks_are_counted_once_and_for_ever(
+    client: Client, frozen_clock: FrozenClock
+) -> None:
+    people = [f"uid_{name}" for name in ("ava", "bo", "cy")]
+    factories.once_task(
+        factories.group(members=people),
+        mode="multi",
+        dispatch_times=3,
+        on_failure="retry_same",
+        max_rounds=2,
+    )
+    ends = {"uid_ava": "succeeded", "uid_bo": "failed"}
+    for uid in people:
+        for _again in range(2):
+            pull.answer_pull(uid)
+    for uid, outcome in ends.items():
+        mine = Dispatch.objects.get(executor__name=uid)
+        callback.call_back(executor=mine.executor, number=mine.pk, outcome=outcome)
+    # The one that failed is handed out once more.
+    pull.answer_pull("uid_bo")
+    callback.release(
+        executor=factories.member("uid_cy"),
+        number=Dispatch.objects.get(executor__name="uid_cy").pk,
+    )
+    said = []
+    # From minutes, from hours and days, and added up anew once more.
+    for pause in (timedelta(minutes=2), timedelta(hours=30), timedelta(days=40)):
+        frozen_clock.move_to(frozen_clock.instant + pause)
+        roll_up(until=clock.now() + timedelta(minutes=1))
+        said.append(samples(client))
+    end = clock.now()
+    list(rebuild(end - timedelta(days=60), end))
+    clear_caches()
+    said.append(samples(client))
+
+    for each in said:
+        assert each["handed_out_total"] == JournalEntry.objects.filter(event="handed_out").count()
+        assert each["handed_out_total"] == 4
+        ended = {o: each[f"ended_total{{outcome={o},source=dispatch}}"] for o in ENDS}
+        assert ended == {"succeeded": 1, "failed": 1, "released": 1, "expired": 0, "retried": 1}
+
+
+def test_names_of_people_and_tasks_are_no_labels(client: Client, frozen_clock: FrozenClock) -> None:
+    """However many executors, tasks, hosts and errors there are, a scrape is as long."""
+
+    def lines(count: int) -> int:
+        made = frozen_clock.instant
+        for number in range(count):
+            name = f"{count}-{number}"
+            write(
+                entry(made, "dispatch", type_or_task=f"once:{number}", executor=f"uid_{name}"),
+                entry(made, host=f"host-{name}", worker=f"host-{name}:1", error_key=name),
+            )
+        frozen_clock.advance(minutes=3)
+        roll_up(until=clock.now() + timedelta(minutes=1))
+        return len(samples(client))
+
+    assert lines(2) == lines(40)
 
 
 # --- what it costs ------------------------------------------------------------------------------
