@@ -59,10 +59,40 @@ def test_lines_stand_under_the_words_of_the_format(database: Path, manage: Manag
     assert line.endswith(("met", "short"))
 
 
+def test_every_page_is_shown_beside_a_short_history(
+    database: Path, manage: Manage, environment: Mapping[str, str]
+) -> None:
+    before = content_of(database)
+    measured = manage("benchmark", "reports", "--quick", "--json")
+    assert measured.returncode == 0, measured.stderr
+    figures = {each["figure"]: each for each in json.loads(measured.stdout)}
+    told = [name.partition(" (")[0] for name in figures]
+    assert told[:6] == [
+        "history of 26,000 entries and 5,000 live jobs",
+        "totals of all of it",
+        "overview refresh",
+        "overview refresh with a new minute",
+        "report of dispatch by hour, 90d",
+        "report of job by hour, 90d",
+    ]
+    *pages, queries, rollups = list(figures.values())[6:]
+    assert len(pages) >= 12
+    assert [page["value"] for page in pages] == sorted(
+        (page["value"] for page in pages), reverse=True
+    )
+    assert {(page["unit"], page["goal"]) for page in pages} == {("ms", "<= 200")}
+    assert queries["goal"] == "<= 30"
+    assert rollups["figure"] == "rollups of 5,000 entries/s, one process"
+    assert (rollups["unit"], rollups["goal"]) == ("% of a core", "<= 20")
+    # Five thousand a second cannot be added up in next to no time.
+    assert rollups["value"] > 0.5
+    assert content_of(database) == before
+
+
 def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
     refused = manage("benchmark", "jsbo")
     assert refused.returncode == 2
-    assert "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs')" in refused.stderr
+    assert "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'reports')" in refused.stderr
     assert refused.stdout == ""
 
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from taskplatform.benchmark import dispatch, jobs
+from taskplatform.benchmark import dispatch, jobs, reports
 from taskplatform.benchmark.figures import lines
 
-BENCHMARKS = {each.name: each for each in (dispatch.BENCHMARK, jobs.BENCHMARK)}
+BENCHMARKS = {each.name: each for each in (dispatch.BENCHMARK, jobs.BENCHMARK, reports.BENCHMARK)}
 
 
 class Command(BaseCommand):
     help = (
-        "Measures the speed of dispatch or jobs in a database of its own, which is dropped "
-        "afterwards. Each figure stands beside a baseline of the same run."
+        "Measures the speed of dispatch, jobs or reports in a database of its own, which is "
+        "dropped afterwards. Each figure stands beside a baseline of the same run."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
