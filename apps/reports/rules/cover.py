@@ -31,12 +31,19 @@ def floor(instant: int, level: int) -> int:
     return instant - instant % level
 
 
-def hull(ranges: Iterable[Range], level: int) -> Range | None:
-    """From the first to the last whole stretch of the level inside any of the ranges."""
-    inside = [whole for each in ranges if (whole := _whole(each, level))]
-    if not inside:
-        return None
-    return min(start for start, _ in inside), max(end for _, end in inside)
+def spans(ranges: Iterable[Range], level: int, *, most: int) -> list[Range]:
+    """Where whole stretches of the level lie inside the ranges, which are ascending and apart;
+    from the first to the last of them at once when that would be more than `most` spans."""
+    found: list[Range] = []
+    for each in ranges:
+        whole = _whole(each, level)
+        if whole is None:
+            continue
+        if found and found[-1][1] == whole[0]:
+            found[-1] = (found[-1][0], whole[1])
+        else:
+            found.append(whole)
+    return found if len(found) <= most else [(found[0][0], found[-1][1])]
 
 
 def take(

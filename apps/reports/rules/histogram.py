@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import TypeAlias
 
 Histogram: TypeAlias = dict[int, int]
@@ -37,30 +39,41 @@ def value_of(bucket: int) -> int:
     return round(2 * GROWTH ** (bucket - 1) / (1 + GROWTH))
 
 
-def percentile(histogram: Mapping[int, int], share: float) -> int | None:
-    """The least value that this share (0 < share ≤ 1) of all values does not exceed; None of none.
+def percentiles(packed: Sequence[bytes], shares: Sequence[float]) -> tuple[int | None, ...]:
+    """Of all these packed histograms together, for each share (0 < share ≤ 1) the least value that
+    so much of all values does not exceed; None of none.
 
     So 0.5 of four values is the second one.
     """
-    rank = math.ceil(share * sum(histogram.values()))
-    seen = 0
-    for bucket in sorted(histogram):
-        seen += histogram[bucket]
-        if seen >= rank:
-            return value_of(bucket)
-    return None
+    counted = _together(packed)
+    if not counted:
+        return (None,) * len(shares)
+    sums = list(accumulate(count for _bucket, count in counted))
+    return tuple(
+        value_of(counted[bisect_left(sums, math.ceil(share * sums[-1]))][0]) for share in shares
+    )
 
 
-def merge(into: Histogram, packed: bytes) -> None:
-    """Add a packed histogram to one."""
-    if not packed:
-        return
+def _together(packed: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Buckets and their counts, ascending."""
+    filled = [each for each in packed if each]
+    if len(filled) == 1:
+        # Most hours of a report are one row, which is in order already.
+        return _unpacked(filled[0])
+    merged: Histogram = {}
+    for each in filled:
+        _merge(merged, each)
+    return sorted(merged.items())
+
+
+def _merge(into: Histogram, packed: bytes) -> None:
     counted = _unpacked(packed)
     if not into:
         into.update(counted)
         return
+    get = into.get
     for bucket, count in counted:
-        into[bucket] = into.get(bucket, 0) + count
+        into[bucket] = get(bucket, 0) + count
 
 
 def unpack(packed: bytes) -> Histogram:

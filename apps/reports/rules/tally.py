@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from apps.reports.rules import histogram
 from apps.reports.rules.histogram import Histogram, bucket_of
 from apps.reports.rules.outcomes import (
     COUNTS,
@@ -52,12 +51,6 @@ class Tally:
     counts: list[int] = field(default_factory=lambda: [0] * len(COUNTS))
     wait: Histogram = field(default_factory=dict)
     run: Histogram = field(default_factory=dict)
-
-    def add(self, counts: Iterable[int], wait: bytes, run: bytes) -> None:
-        """Add a row of totals, its histograms packed."""
-        self.counts = [mine + more for mine, more in zip(self.counts, counts, strict=True)]
-        histogram.merge(self.wait, wait)
-        histogram.merge(self.run, run)
 
     def merge(self, other: Tally) -> None:
         """Add another tally to this one."""

@@ -18,7 +18,7 @@ from apps.common.db import fetch, marks, table, union_all
 from apps.dispatch.models import Executor, Membership
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import HOUR, MINUTE
-from apps.reports.rules.histogram import percentile
+from apps.reports.rules.histogram import percentiles
 from apps.reports.rules.outcomes import (
     CANCELLED,
     COUNTS,
@@ -31,7 +31,7 @@ from apps.reports.rules.outcomes import (
     TIMED_OUT,
     success_rate,
 )
-from apps.reports.rules.tally import ALL, EXECUTOR, TYPE, Tally
+from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.stretches import cover_by_stored, instant_of, second_of, stored_to
 
 MINUTES = HOUR // MINUTE
@@ -113,7 +113,8 @@ def last_hours(
     end = second_of(until)
     middle = end - HOUR
     runs, _left = cover_by_stored([(middle - HOUR, middle), (middle, end)])
-    tallies = {source: (Tally(), Tally()) for source in sources}
+    # The hour before, and the last one.
+    rows: dict[str, tuple[list[Any], list[Any]]] = {source: ([], []) for source in sources}
     for source in sources if runs else ():
         dimension, values = ALL, [""]
         if source == DISPATCH and executors is not None:
@@ -126,21 +127,24 @@ def last_hours(
             f"AND value IN ({marks(len(values))})"
         )
         given = [each for run in runs for each in (*run, source, dimension, *values)]
-        for start, *counts, wait, run in fetch(union_all([one] * len(runs)), given):
-            tallies[source][start < middle].add(counts, wait, run)
+        for start, *counted in fetch(union_all([one] * len(runs)), given):
+            rows[source][start >= middle].append(counted)
     return {
         source: (_went(source, last), _went(source, before))
-        for source, (last, before) in tallies.items()
+        for source, (before, last) in rows.items()
     }
 
 
-def _went(source: str, tally: Tally) -> Went:
-    counts = dict(zip(COUNTS, tally.counts, strict=True))
+def _went(source: str, rows: Sequence[Sequence[Any]]) -> Went:
+    """Of rows of totals: their counts, wait and run."""
+    counts = {name: sum(row[place] for row in rows) for place, name in enumerate(COUNTS)}
+    [wait_p95] = percentiles([row[-2] for row in rows], (0.95,))
+    [run_p95] = percentiles([row[-1] for row in rows], (0.95,))
     return Went(
         ended=sum(counts[each] for each in _ENDS[source]),
         success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_UNLUCKY)}),
-        wait_p95=percentile(tally.wait, 0.95),
-        run_p95=percentile(tally.run, 0.95),
+        wait_p95=wait_p95,
+        run_p95=run_p95,
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apps.common import ids
-from apps.common.db import fetch, table
+from apps.common.db import fetch, table, union_all
 from apps.journal.models import JournalEntry
 from apps.reports.models import Stretch
 from apps.reports.rules import cover
@@ -15,6 +15,8 @@ from apps.reports.rules.cover import DAY, LEVELS, MINUTE, Range, Run, floor
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
+# Of the edges of a long period, say; where there are more, what lies between is read as well.
+_MOST_SPANS = 6
 
 
 def second_of(instant: datetime) -> int:
@@ -53,11 +55,13 @@ def stored_to() -> int | None:
 
 def stored_between(level: int, start: int, end: int) -> set[int]:
     """The starts of the stored stretches of the level that start in [start, end)."""
-    rows = fetch(
-        f"SELECT start FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s",  # noqa: S608
-        [level, start, end],
-    )
-    return {row[0] for row in rows}
+    return _stored_in(level, [(start, end)])
+
+
+def _stored_in(level: int, spans: Sequence[Range]) -> set[int]:
+    select = f"SELECT start FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s"  # noqa: S608
+    given = [each for span in spans for each in (level, *span)]
+    return {row[0] for row in fetch(union_all([select] * len(spans)), given)}
 
 
 def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
@@ -68,8 +72,8 @@ def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
     runs: list[Run] = []
     left = list(ranges)
     for level in reversed(LEVELS):
-        whole = cover.hull(left, level)
-        if whole is not None:
-            taken, left = cover.take(left, level, stored_between(level, *whole))
+        spans = cover.spans(left, level, most=_MOST_SPANS)
+        if spans:
+            taken, left = cover.take(left, level, _stored_in(level, spans))
             runs += taken
     return sorted(runs, key=lambda run: run.start), left

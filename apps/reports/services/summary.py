@@ -23,9 +23,9 @@ from apps.dispatch.models import Executor
 from apps.reports.models import Rollup
 from apps.reports.rules import cover, slots
 from apps.reports.rules.cover import Run
-from apps.reports.rules.histogram import Histogram, percentile
+from apps.reports.rules.histogram import percentiles
 from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
-from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER, Tally
+from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -160,15 +160,17 @@ def summarise(
             end = max(start, left[0][0])
             runs = cover.before(runs, end)
     if by in TIMES:
-        total, tallies = _through_time(source, chosen, runs, parts)
+        whole, _left = cover_by_stored([(max(start, first or end), end)] if runs else [])
+        total = [row.counted for row in _rows(source, (chosen.dimension,), chosen.values, whole)]
+        in_parts = _through_time(source, chosen, runs, parts)
         rows = [
-            _figures(part.label, tally, instant_of(part.start))
-            for part, tally in zip(parts, tallies, strict=True)
+            _figures(part.label, counted, instant_of(part.start))
+            for part, counted in zip(parts, in_parts, strict=True)
             if part.start < end
         ]
     else:
         total, groups = _by_value(source, chosen, runs, has_limit=within is not None)
-        rows = [_figures(value, tally) for value, tally in groups.items()]
+        rows = [_figures(value, counted) for value, counted in groups.items()]
         rows.sort(key=lambda row: (-row.total, row.group))
     return Summary(tuple(rows), _figures("", total), instant_of(start), instant_of(end))
 
@@ -262,39 +264,47 @@ def _parts(by: str, period: Period, kept: dict[int, int]) -> list[_Part]:
 
 
 # --- reading ------------------------------------------------------------------------------------
+class _Counted(NamedTuple):
+    """What a row of totals has counted."""
+
+    counts: Sequence[int]
+    wait: bytes
+    run: bytes
+
+
+class _Row(NamedTuple):
+    """A row of totals."""
+
+    start: int
+    dimension: str
+    value: str
+    counted: _Counted
+
+
 def _through_time(
     source: str, chosen: _Chosen, runs: Sequence[Run], parts: Sequence[_Part]
-) -> tuple[Tally, list[Tally]]:
-    """The total, and the tally of each part."""
-    tallies = [Tally() for _ in parts]
+) -> list[list[_Counted]]:
+    """What is counted in each part."""
+    found: list[list[_Counted]] = [[] for _ in parts]
     starts = [part.start for part in parts]
-    for start, _, _, counts, wait, run in _rows(source, (chosen.dimension,), chosen.values, runs):
-        tallies[bisect_right(starts, start) - 1].add(counts, wait, run)
-    total = Tally()
-    for tally in tallies:
-        total.merge(tally)
-    return total, tallies
+    for row in _rows(source, (chosen.dimension,), chosen.values, runs):
+        found[bisect_right(starts, row.start) - 1].append(row.counted)
+    return found
 
 
 def _by_value(
     source: str, chosen: _Chosen, runs: Sequence[Run], *, has_limit: bool
-) -> tuple[Tally, dict[str, Tally]]:
-    """The total, and the tally of each value."""
-    total, groups = Tally(), dict[str, Tally]()
+) -> tuple[list[_Counted], dict[str, list[_Counted]]]:
+    """What is counted in all, and of each value."""
+    total, groups = list[_Counted](), dict[str, list[_Counted]]()
     # Within a limit, the total is that of what can be seen.
     dimensions = (chosen.dimension,) if has_limit else (ALL, chosen.dimension)
-    for _, dimension, value, counts, wait, run in _rows(source, dimensions, chosen.values, runs):
-        if dimension == ALL:
-            total.add(counts, wait, run)
-        else:
-            groups.setdefault(value, Tally()).add(counts, wait, run)
-    if has_limit:
-        for tally in groups.values():
-            total.merge(tally)
+    for row in _rows(source, dimensions, chosen.values, runs):
+        if has_limit or row.dimension == ALL:
+            total.append(row.counted)
+        if row.dimension != ALL:
+            groups.setdefault(row.value, []).append(row.counted)
     return total, groups
-
-
-_Row = tuple[int, str, str, tuple[int, ...], bytes, bytes]
 
 
 def _rows(
@@ -303,7 +313,7 @@ def _rows(
     values: tuple[str, ...] | None,
     runs: Sequence[Run],
 ) -> Iterator[_Row]:
-    """The rows of totals in the runs: start, dimension, value, counts, wait, run.
+    """The rows of totals in the runs.
 
     No entry of the journal is in two of them, whatever is added up anew meanwhile.
     """
@@ -326,21 +336,20 @@ def _rows(
             union_all([select] * len(some)), given
         ):
             if wanted is None or value in wanted:
-                yield start, dimension, value, tuple(counts), wait, run
+                yield _Row(start, dimension, value, _Counted(counts, wait, run))
 
 
 # --- telling ------------------------------------------------------------------------------------
-def _figures(group: str, tally: Tally, start: datetime | None = None) -> Figures:
+def _figures(group: str, counted: Sequence[_Counted], start: datetime | None = None) -> Figures:
+    counts = map(sum, zip(*(each.counts for each in counted), strict=True))
     return Figures(
         group=group,
         start=start,
-        **dict(zip(COUNTS, tally.counts, strict=True)),
-        wait=_percentiles(tally.wait),
-        run=_percentiles(tally.run),
+        **(dict(zip(COUNTS, counts, strict=True)) if counted else dict.fromkeys(COUNTS, 0)),
+        wait=_percentiles([each.wait for each in counted]),
+        run=_percentiles([each.run for each in counted]),
     )
 
 
-def _percentiles(histogram: Histogram) -> Percentiles:
-    return Percentiles(
-        percentile(histogram, 0.5), percentile(histogram, 0.95), percentile(histogram, 0.99)
-    )
+def _percentiles(packed: Sequence[bytes]) -> Percentiles:
+    return Percentiles(*percentiles(packed, (0.5, 0.95, 0.99)))

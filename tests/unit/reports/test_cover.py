@@ -13,8 +13,8 @@ from apps.reports.rules.cover import (
     QUARTER,
     Run,
     before,
-    hull,
     snapped,
+    spans,
     take,
 )
 
@@ -90,10 +90,22 @@ def test_runs_and_what_is_left_are_the_ranges(minutes: list[int], missing: set[i
     assert not any(s in stored[MINUTE] for part in left for s in range(*part, MINUTE))
 
 
-def test_hull_spans_whole_stretches_only() -> None:
-    ranges = [(START + 1, START + HOUR - 1), (START + HOUR, START + 3 * HOUR + 5)]
-    assert hull(ranges, HOUR) == (START + HOUR, START + 3 * HOUR)
-    assert hull(ranges[:1], HOUR) is None
+def test_spans_hold_whole_stretches_only_and_touch_nowhere() -> None:
+    ranges = [
+        (START + 1, START + HOUR - 1),
+        (START + HOUR, START + 3 * HOUR),
+        (START + 3 * HOUR, START + 4 * HOUR + 5),
+        (START + 6 * HOUR, START + 7 * HOUR),
+    ]
+    apart = [(START + HOUR, START + 4 * HOUR), (START + 6 * HOUR, START + 7 * HOUR)]
+    assert spans(ranges, HOUR, most=2) == apart
+    assert spans(ranges[:1], HOUR, most=2) == []
+
+
+def test_many_spans_are_one_from_the_first_to_the_last() -> None:
+    ranges = [(START + 2 * n * HOUR, START + (2 * n + 1) * HOUR) for n in range(3)]
+    assert spans(ranges, HOUR, most=3) == ranges
+    assert spans(ranges, HOUR, most=2) == [(START, START + 5 * HOUR)]
 
 
 def test_runs_are_cut_at_an_instant() -> None:

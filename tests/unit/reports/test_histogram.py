@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.reports.rules.histogram import bucket_of, merge, pack, percentile, unpack, value_of
+from apps.reports.rules.histogram import bucket_of, pack, percentiles, unpack, value_of
 
 durations = st.one_of(st.integers(0, 200), st.integers(0, 10**7), st.integers(0, 2**45))
 
@@ -35,18 +35,27 @@ def test_no_time_is_too_long_for_its_bucket() -> None:
     assert unpack(pack(longest)) == longest
 
 
-@given(st.lists(durations, min_size=1), st.sampled_from([0.01, 0.5, 0.95, 0.99, 1.0]))
-def test_percentile_is_that_of_the_values_within_two_percent(
-    values: list[int], share: float
+shares = st.lists(st.sampled_from([0.01, 0.5, 0.95, 0.99, 1.0]), min_size=1)
+
+
+@given(st.lists(st.lists(durations), min_size=1), shares)
+def test_percentiles_of_parts_are_those_of_all_their_values_within_two_percent(
+    parts: list[list[int]], shares: list[float]
 ) -> None:
-    exact = sorted(values)[math.ceil(share * len(values)) - 1]
-    found = percentile(histogram_of(values), share)
-    assert found is not None
-    assert abs(found - exact) <= 0.02 * exact
+    exact = sorted(each for part in parts for each in part)
+    found = percentiles([pack(histogram_of(part)) for part in parts], shares)
+    if not exact:
+        assert found == (None,) * len(shares)
+        return
+    for share, value in zip(shares, found, strict=True):
+        expected = exact[math.ceil(share * len(exact)) - 1]
+        assert value is not None
+        assert abs(value - expected) <= 0.02 * expected
 
 
-def test_percentile_of_nothing_is_none() -> None:
-    assert percentile({}, 0.5) is None
+def test_percentiles_of_nothing_are_none() -> None:
+    assert percentiles([], (0.5, 0.95)) == (None, None)
+    assert percentiles([b"", b""], (0.5,)) == (None,)
 
 
 @given(st.dictionaries(st.integers(0, 3000), st.integers(1, 2**63), max_size=40))
@@ -61,11 +70,3 @@ def test_packing_is_the_same_in_whatever_order_it_was_counted() -> None:
 def test_packing_takes_three_bytes_a_bucket_for_small_counts() -> None:
     assert len(pack(dict.fromkeys(range(100), 200))) == 301
     assert pack({}) == b""
-
-
-@given(st.lists(st.lists(durations), max_size=6))
-def test_merged_parts_are_the_whole(parts: list[list[int]]) -> None:
-    merged: dict[int, int] = {}
-    for part in parts:
-        merge(merged, pack(histogram_of(part)))
-    assert merged == histogram_of([each for part in parts for each in part])
