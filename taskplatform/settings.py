@@ -169,6 +169,7 @@ if _engine.endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 elif _engine.endswith("mysql"):
+    _database["ENGINE"] = "taskplatform.mysql"
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
         "charset": "utf8mb4",

@@ -1,5 +1,7 @@
 """The baselines over HTTP: bare Django views that run recorded statements, and a trivial DRF view.
 
+They stand on Django's own middleware and database backend, not on ours.
+
 Served as a process of its own: `granian --interface wsgi taskplatform.benchmark.bare:application`
 with BENCHMARK_STATEMENTS naming the JSON file of the recorded ones.
 """
@@ -19,6 +21,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 # It gives the length of an answer, without which a connection cannot be kept.
 settings.MIDDLEWARE = ["django.middleware.common.CommonMiddleware"]
+settings.DATABASES["default"]["ENGINE"] = "django.db.backends.mysql"
 settings.ROOT_URLCONF = "taskplatform.benchmark.bare"
 django.setup()
 

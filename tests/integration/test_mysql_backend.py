@@ -1,0 +1,136 @@
+"""The connection to MariaDB: few round trips, and transactions and broken connections as ever."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import MySQLdb
+import pytest
+from django.core.signals import request_finished, request_started
+from django.db import OperationalError, connection, transaction
+
+from apps.access.models import ApiClient
+from taskplatform.mysql import base
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+
+def _asked(sql: str, *parameters: str) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return str(cursor.fetchone()[1])
+
+
+def _questions() -> int:
+    return int(_asked("SHOW SESSION STATUS LIKE 'Questions'"))
+
+
+def _client(name: str) -> None:
+    ApiClient.objects.create(name=name, client_id=name, secret_hash="x", created_at=CREATED)
+
+
+def _kill() -> None:
+    """As a server that ends, or a firewall that forgets the connection."""
+    wrapper = connection.settings_dict
+    other = MySQLdb.connect(
+        host=wrapper["HOST"],
+        port=int(wrapper["PORT"]),
+        user=wrapper["USER"],
+        passwd=wrapper["PASSWORD"],
+    )
+    with other.cursor() as cursor:
+        cursor.execute("KILL %s", (connection.connection.thread_id(),))
+    other.close()
+
+
+@pytest.fixture
+def monotonic(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock of the backend; tests move it."""
+    now = [1000.0]
+    monkeypatch.setattr(base, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_transaction_costs_two_questions_beside_its_statements() -> None:
+    before = _questions()
+    with transaction.atomic():
+        _client("one")
+    # BEGIN, INSERT, COMMIT and the question itself.
+    assert _questions() - before == 4
+
+
+def test_what_is_rolled_back_never_was_and_the_next_statement_stands_alone() -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        _client("undone")
+        raise ZeroDivisionError
+    _client("alone")
+    connection.close()
+    assert list(ApiClient.objects.values_list("name", flat=True)) == ["alone"]
+
+
+def test_others_see_a_transaction_only_when_it_is_committed() -> None:
+    with transaction.atomic():
+        _client("late")
+        other = connection.copy()
+        with other.cursor() as cursor:
+            cursor.execute("SELECT COUNT(*) FROM access_apiclient")
+            assert cursor.fetchone() == (0,)
+        _client("later")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM access_apiclient")
+        assert cursor.fetchone() == (2,)
+    other.close()
+
+
+def test_a_savepoint_is_undone_alone() -> None:
+    with transaction.atomic():
+        _client("kept")
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            _client("undone")
+            raise ZeroDivisionError
+    assert list(ApiClient.objects.values_list("name", flat=True)) == ["kept"]
+
+
+def _pings() -> int:
+    return int(_asked("SHOW SESSION STATUS LIKE 'Com_admin_commands'"))
+
+
+def test_a_request_soon_after_another_does_not_ping(monotonic: list[float]) -> None:
+    before = _pings()
+    for _ in range(3):
+        monotonic[0] += 0.9
+        request_started.send(None)
+        ApiClient.objects.count()
+        request_finished.send(None)
+    assert _pings() == before
+
+
+def test_a_request_after_a_pause_pings_once(monotonic: list[float]) -> None:
+    before = _pings()
+    monotonic[0] += 1.1
+    request_started.send(None)
+    ApiClient.objects.count()
+    assert _pings() == before + 1
+
+
+def test_a_connection_lost_while_idle_is_replaced_unnoticed(monotonic: list[float]) -> None:
+    ApiClient.objects.count()
+    request_finished.send(None)
+    _kill()
+    monotonic[0] += 1.1
+    request_started.send(None)
+    assert ApiClient.objects.count() == 0
+
+
+def test_a_connection_lost_at_work_fails_one_request(monotonic: list[float]) -> None:
+    ApiClient.objects.count()
+    request_finished.send(None)
+    _kill()
+    request_started.send(None)
+    with pytest.raises(OperationalError):
+        ApiClient.objects.count()
+    request_finished.send(None)
+    request_started.send(None)
+    assert ApiClient.objects.count() == 0
