@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -33,10 +34,12 @@ def insert(model: Any, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def settle() -> None:
-    """Wait until the database has written out most of what was filled in, at most two minutes."""
-    until = time.monotonic() + 120
-    while _dirty_pages() > FEW_PAGES and time.monotonic() < until:
-        time.sleep(0.5)
+    """Wait as long as the database is writing out what was filled in."""
+    before = math.inf
+    # Without work, some servers stop long before all is written.
+    while FEW_PAGES < (pages := _dirty_pages()) < before:
+        before = pages
+        time.sleep(1)
 
 
 def _dirty_pages() -> int:
