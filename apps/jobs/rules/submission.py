@@ -74,7 +74,7 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
                 f"{str(text)[:60]!r} is no {name}; use at most {most} letters, digits and "
                 "_ . : @ / + -, without blanks.",
             )
-    yield from _context_faults(job.context)
+    yield from context_faults(job.context)
     if job.run_at is not None or job.delay is not None:
         yield from _time_faults(job, now)
     if job.priority is not None:
@@ -83,7 +83,8 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
         yield from number_faults("max_attempts", job.max_attempts, *RANGES["max_attempts"])
 
 
-def _context_faults(context: Any) -> Iterator[FieldError]:
+def context_faults(context: Any) -> Iterator[FieldError]:
+    """Of a context; its size is for the caller to measure."""
     if type(context) is not dict:
         yield FieldError("context", "invalid", "The context must be a JSON object; write {…}.")
         return

@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -145,21 +145,26 @@ def _called(handler: Handler | None, holding: Holding, is_stopping: Callable[[],
             returned = handler.function(job.context, Attempt(holding, is_stopping))
         else:
             returned = handler.function(job.context)
+        return _returned(returned, job)
     except BaseException as error:  # noqa: BLE001 - also sys.exit() only ends the attempt
         return _after(error, job)
     finally:
         _leave_no_transaction(was_inside)
-    if isinstance(returned, NextStage):
+
+
+def _returned(value: Any, job: HeldJob) -> Outcome:
+    """What the handler's answer means; it fails where the handler has answered nonsense."""
+    if isinstance(value, NextStage):
         return Outcome(
             id=job.id,
             token=job.token,
             end=END_STAGE_DONE,
-            stage=returned.stage,
-            context=returned.context,
-            priority=returned.priority,
-            run_at=None if returned.wait is None else _later(returned.wait),
+            stage=value.stage,
+            context=value.context,
+            priority=value.priority,
+            run_at=None if value.wait is None else clock.now() + value.wait,
         )
-    return Outcome(id=job.id, token=job.token, end=END_SUCCEEDED, result=returned)
+    return Outcome(id=job.id, token=job.token, end=END_SUCCEEDED, result=value)
 
 
 def released(job: HeldJob) -> Outcome:
@@ -227,7 +232,3 @@ def _leave_no_transaction(was_inside: bool) -> None:
     logger.error("a handler left a transaction open; it is rolled back")
     database.close()
     del connections[DEFAULT_DB_ALIAS]
-
-
-def _later(wait: timedelta) -> datetime:
-    return clock.now() + wait

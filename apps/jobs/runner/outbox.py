@@ -72,21 +72,15 @@ class Outbox:
 def _settled(batch: Sequence[Outcome]) -> Sequence[Settled]:
     try:
         return settle(outcomes=batch)
-    except (DatabaseError, InterfaceError) as error:
-        # One row that the database does not take must not hold up the others, nor itself for ever.
-        if len(batch) > 1 and not _is_away(error):
-            return [_settled([each])[0] for each in batch]
+    except (OperationalError, InterfaceError):
+        # The database refused everything, and not what it was given.
         raise
     except Exception as error:
+        # One row that cannot be written must not hold up the others, nor itself for ever.
         logger.exception("settling %d jobs failed", len(batch))
         if len(batch) > 1:
             return [_settled([each])[0] for each in batch]
         return [Settled(batch[0].id, False, code=INVALID, message=f"It cannot be kept: {error!r}")]
-
-
-def _is_away(error: Exception) -> bool:
-    """Whether the database refused everything, and not what it was given."""
-    return isinstance(error, OperationalError | InterfaceError)
 
 
 def _refused(outcome: Outcome, answer: Settled) -> Outcome:

@@ -13,14 +13,19 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
-from apps.common.json_rules import check_json
+from apps.common.json_rules import check_size
 from apps.common.json_schema import check_params
 from apps.jobs import wakeup
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
 from apps.jobs.rules.policy import RANGES
-from apps.jobs.rules.submission import instant_faults, number_faults, unique_key
+from apps.jobs.rules.submission import (
+    context_faults,
+    instant_faults,
+    number_faults,
+    unique_key,
+)
 from apps.jobs.services.twins import open_twins
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -253,7 +258,7 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
     if errors:
         raise Invalid(" ".join(error.message for error in errors), errors=errors)
     if "context" in changes:
-        check_json(changes["context"], field="context")
+        check_size(changes["context"], field="context")
         schema = JobType.objects.filter(name=job.type).values_list("params_schema", flat=True)
         check_params(schema.first() or None, changes["context"], field="context")
     if changes.get("affinity_host"):
@@ -269,8 +274,8 @@ def _faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
         yield from number_faults("priority", changes["priority"], LOWEST_PRIORITY, HIGHEST_PRIORITY)
     if "max_attempts" in changes:
         yield from number_faults("max_attempts", changes["max_attempts"], *RANGES["max_attempts"])
-    if "context" in changes and not isinstance(changes["context"], dict):
-        yield FieldError("context", "invalid", "The context must be a JSON object; write {…}.")
+    if "context" in changes:
+        yield from context_faults(changes["context"])
 
 
 def _check_host(job: Job, host: str, *, field: str = "host") -> None:

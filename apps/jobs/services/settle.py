@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, marks, table, transactional
-from apps.common.errors import PlatformError
-from apps.common.json_rules import check_json, check_text
+from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.common.json_rules import check_json, check_size, check_text
 from apps.jobs import wakeup
 from apps.jobs.models import Job
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.submission import context_faults, number_faults
 from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
 from apps.jobs.services.policies import near_policies_of, policies_of
 from apps.jobs.services.protection import lock_states
@@ -177,9 +179,18 @@ def _next_stage(report: Outcome, row: RunningRow, policy: TypePolicy) -> str:
         raise PlatformError(f"{report.stage!r} is no stage of {row.type}; it has: {declared}.")
     if row.stage in stages and stages.index(report.stage) <= stages.index(row.stage):
         raise PlatformError(f"Stage {report.stage} does not come after {row.stage}.")
-    if report.context is not None:
-        check_json(report.context, field="context")
+    for fault in _stage_faults(report):
+        raise Invalid(fault.message, errors=[fault])
+    check_size(report.context, field="context")
     return report.stage
+
+
+def _stage_faults(report: Outcome) -> Iterator[FieldError]:
+    """What is wrong with what a stage leaves to the next one."""
+    if report.context is not None:
+        yield from context_faults(report.context)
+    if report.priority is not None:
+        yield from number_faults("priority", report.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
 
 
 def _stale(report: Outcome, row: RunningRow, now: datetime) -> journal.Entry:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 
 from apps.jobs.handlers import Cancelled, Fail, NextStage, Retry
 from apps.jobs.models import Job, Worker
@@ -146,13 +146,15 @@ def test_error_of_ten_megabytes_is_kept_within_bounds(handle: Make, process: Pro
         ("x" * 300_000, "at most 262144 are kept"),
         (float("nan"), "NaN and Infinity are not JSON."),
         (NextStage("b"), "'b' is no stage"),
+        (NextStage("cut", priority=101), "101 is no priority"),
+        (NextStage("cut", context=["raw"]), "context must be a JSON object"),
     ],
-    ids=["object", "large", "nan", "stage"],
+    ids=["object", "large", "nan", "stage", "priority", "context"],
 )
 def test_result_that_cannot_be_kept_fails_its_job_alone(
     handle: Make, process: Process, result: Any, said: str
 ) -> None:
-    handle("mail", lambda context: result if context["position"] == 1 else None)
+    handle("mail", lambda context: result if context["position"] == 1 else None, stages=["cut"])
     numbers = jobs(3)
 
     drained(process)
@@ -160,6 +162,44 @@ def test_result_that_cannot_be_kept_fails_its_job_alone(
     assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
     assert said in row(numbers[1]).memo
     assert told(numbers[1]) == ["failed"]
+
+
+def test_wait_that_is_no_number_fails_its_attempt_and_not_the_drain(
+    handle: Make, process: Process
+) -> None:
+    last = NextStage("cut", after="soon")  # type: ignore[arg-type]
+    handle("mail", lambda context: last if context["position"] == 1 else None, stages=["cut"])
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "scheduled", "succeeded"]
+    assert row(numbers[1]).memo == "ValueError: could not convert string to float: 'soon'"
+
+
+def test_outcome_that_the_database_does_not_take_fails_its_job_and_not_the_drain(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tried again and again, it would hold up the lane until the hard end of its job."""
+    settle = outbox.settle
+
+    def choosy(outcomes: Any) -> Any:
+        if any(outcome.result == "odd" for outcome in outcomes):
+            raise DataError(1264, "Out of range value")
+        return settle(outcomes=outcomes)
+
+    monkeypatch.setattr(outbox, "settle", choosy)
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    handle("mail", lambda context: "odd" if context["position"] == 1 else "even")
+    numbers = jobs(3)
+    drain = Drain(process, "fast")
+    seen = iter([None] * 5)
+    monkeypatch.setattr(drain, "_database_is_away", lambda error: next(seen))
+
+    drain.run(linger=False)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
+    assert "Out of range value" in row(numbers[1]).memo
 
 
 def test_stage_that_is_done_hands_over_to_the_next(handle: Make, process: Process) -> None:
