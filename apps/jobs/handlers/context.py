@@ -37,8 +37,8 @@ class Context(Protocol):
     def stopping(self) -> bool:
         """Whether the process is to end soon: save a checkpoint and raise Retry(0)."""
 
-    def checkpoint(self, data: Any, progress: int | None = None) -> None:
+    def checkpoint(self, data: Any, progress: float | None = None) -> None:
         """Keep any JSON to go on from, and begin the time until the hard end anew."""
 
-    def progress(self, percent: int) -> None:
+    def progress(self, percent: float) -> None:
         """Show how far it is, 0 to 100; that, too, begins the time until the hard end anew."""

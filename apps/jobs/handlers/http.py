@@ -90,7 +90,8 @@ def http_request(context: Any, ctx: Context) -> Any:
     text = f"{target.host} answered {status}: {told[:500]}"
     if status >= 500 or status in _PASSING:
         wait = answer_headers.get("retry-after", "")
-        raise Retry(int(wait) if wait.isascii() and wait.isdigit() else None, text)
+        # As a float, since any number of digits makes one.
+        raise Retry(float(wait) if wait.isascii() and wait.isdigit() else None, text)
     raise Fail(text)
 
 

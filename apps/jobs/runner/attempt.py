@@ -43,7 +43,7 @@ class Attempt:
         self._is_stopping = is_stopping
         self._sequence = holding.job.sequence
         self._saved = holding.job.checkpoint
-        self._shown: int | None = holding.job.progress
+        self._shown: float | None = holding.job.progress
         self._shown_at = 0.0
 
     @property
@@ -90,7 +90,7 @@ class Attempt:
     def stopping(self) -> bool:
         return self._is_stopping()
 
-    def checkpoint(self, data: Any, progress: int | None = None) -> None:
+    def checkpoint(self, data: Any, progress: float | None = None) -> None:
         job = self._holding.job
         self._sequence += 1
         self._kept(
@@ -104,7 +104,7 @@ class Attempt:
         )
         self._saved = data
 
-    def progress(self, percent: int) -> None:
+    def progress(self, percent: float) -> None:
         # In a tight loop, every step would be a commit.
         now = time.monotonic()
         if percent == self._shown or (percent < 100 and now - self._shown_at < _PROGRESS_SECONDS):

@@ -84,7 +84,7 @@ def _still_held(numbers: list[int], token: str) -> set[int]:
 
 @transactional
 def checkpoint(
-    *, job: int, token: str, data: Any, sequence: int, progress: int | None = None
+    *, job: int, token: str, data: Any, sequence: int, progress: float | None = None
 ) -> Renewed:
     """Keep where the handler would go on, and move the lease and the hard end.
 
@@ -101,17 +101,18 @@ def checkpoint(
 
 
 @transactional
-def progress(*, job: int, token: str, percent: int) -> Renewed:
-    """Keep how far the handler is, 0 to 100, and move the lease and the hard end."""
+def progress(*, job: int, token: str, percent: float) -> Renewed:
+    """Keep how far the handler is, 0 to 100 without decimals, and move the lease and the hard
+    end."""
     return _keep(job, token, _percent(percent), None)
 
 
-def _percent(percent: int | None) -> dict[str, int]:
+def _percent(percent: float | None) -> dict[str, int]:
     if percent is None:
         return {}
     if not 0 <= percent <= 100:
         raise Invalid.field("progress", f"{percent} is no percentage; give 0 to 100.")
-    return {"progress": percent}
+    return {"progress": int(percent)}
 
 
 def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) -> Renewed:

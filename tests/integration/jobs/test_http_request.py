@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from django.test import override_settings
 
 from apps.jobs.handlers import Fail, Retry
+from apps.jobs.handlers.endings import MOST_WAIT
 from apps.jobs.handlers import http as http_handler
 from apps.jobs.handlers.http import http_request
 
@@ -41,6 +43,8 @@ class _Site(BaseHTTPRequestHandler):
             self.send_header("Location", "/200")
         if status == 429:
             self.send_header("Retry-After", "7")
+        if status == 503:
+            self.send_header("Retry-After", "9" * 5000)
         self.end_headers()
         self.wfile.write(text)
 
@@ -99,7 +103,8 @@ def test_long_answer_is_cut(site: Any) -> None:
 def test_answer_that_may_pass_is_tried_again(site: Any, status: int) -> None:
     with pytest.raises(Retry, match=f"answered {status}") as caught:
         call(f"{site.url}/{status}")
-    assert (caught.value.after is not None) is (status == 429)
+    expected = {429: timedelta(seconds=7), 503: MOST_WAIT}
+    assert caught.value.after == expected.get(status)
 
 
 @pytest.mark.parametrize("status", [302, 400, 404, 410])

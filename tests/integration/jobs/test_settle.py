@@ -326,6 +326,8 @@ def test_progress_is_a_percentage() -> None:
     job_type()
     [number] = jobs(1)
     [held] = take()
+    progress(job=number, token=held.token, percent=100 * 2 / 3)
+    assert row(number).progress == 66
     progress(job=number, token=held.token, percent=100)
 
     assert row(number).progress == 100
