@@ -25,7 +25,8 @@ from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.process import Process, node_of
 from apps.jobs.services import register
-from apps.jobs.services.hold import HeldJob, due_types, hold
+from apps.jobs.services.hold import HeldJob, due_types, hold, new_token
+from apps.jobs.services.settle import give_back
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ class Drain:
         self._outbox = Outbox(self.holdings)
         self._queue: deque[Holding] = deque()
         self._held_at = 0.0
+        # Of a hold that has not answered: what it took nobody knows of.
+        self._unanswered = ""
         self._turn = random.randrange(1000)  # noqa: S311
         self._lanes = places.looked_at(lane, process.node.lanes, process.node.places)
         self._types: dict[str, dict[str, _Type]] = {}
@@ -89,6 +92,7 @@ class Drain:
         while not self._process.stopping:
             refresh_connection()
             try:
+                self._give_back_unanswered()
                 self._outbox.flush()
                 found = self._round()
                 if found:
@@ -130,13 +134,16 @@ class Drain:
         with self._process.gate.shared(_GATE_SECONDS) as entered:
             if not entered:
                 return 0
+            self._unanswered = new_token()
             jobs = hold(
                 holder=self._process.holder,
                 types=wanted,
                 limit=MOST_HELD,
                 turn=self._turn,
                 batch=self._process.sizes.sizes(wanted),
+                token=self._unanswered,
             )
+            self._unanswered = ""
             if not jobs:
                 return 0
             self._take_up(jobs)
@@ -264,10 +271,16 @@ class Drain:
 
     # --- Trouble --------------------------------------------------------------------------------
 
+    def _give_back_unanswered(self) -> None:
+        if self._unanswered:
+            give_back(token=self._unanswered)
+            self._unanswered = ""
+
     def _settle_rest(self) -> None:
         """At its end, settle what is left; leases end for what cannot be."""
         for _ in range(5):
             try:
+                self._give_back_unanswered()
                 self._outbox.flush()
             except (DatabaseError, InterfaceError) as error:
                 self._database_is_away(error)

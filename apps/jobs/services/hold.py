@@ -86,14 +86,17 @@ def hold(
     limit: int,
     turn: int = 0,
     batch: Mapping[str, int] | None = None,
+    token: str = "",
 ) -> list[HeldJob]:
     """At most `limit` jobs of these types, now running under a new token of this worker.
 
     Types share the places by weight, `turn` deciding who gets what does not divide; of each at most
     its `batch_limit`, or fewer by `batch`. A suspect comes alone, with `alone` set. An empty list
     means that nothing is due, or all of it paused, limited, meant for other hosts or just taken.
+    Who draws the `new_token` himself can give back by it what was held without an answer.
     """
     promoted = _promote_now_and_then()
+    token = token or new_token()
     looks = cleared = 0
     while looks < MOST_LOOKS and cleared < MOST_CLEARED:
         now = clock.now()
@@ -102,7 +105,7 @@ def hold(
             for name, policy in near_policies_of(types).items()
             if policy.serves(holder.host) and not policy.is_paused(now)
         }
-        claim = _Claim(holder, policies, now)
+        claim = _Claim(holder, policies, now, token)
         try:
             peeked = claim.peek(limit, turn + looks, batch or {})
             held = claim.take(peeked)
@@ -111,6 +114,9 @@ def hold(
                 raise
             logger.info("hold: a lock was lost, look %d", looks + 1)
             looks += 1
+            # Each type has a statement of its own, and those before the lock are carried out.
+            if held := claim.held():
+                return held
             continue
         if held:
             return held
@@ -126,6 +132,11 @@ def hold(
         # What stood in front is gone now: that is progress, and what is behind it may be good.
         cleared += claim.given_up
     return []
+
+
+def new_token() -> str:
+    """What nobody else holds anything under."""
+    return secrets.token_hex(16)
 
 
 _promote_at = 0.0
@@ -155,10 +166,14 @@ def due_types(types: Collection[str]) -> set[str]:
 class _Claim:
     """One try to hold: whose, of what, at what instant."""
 
-    def __init__(self, holder: Holder, policies: Mapping[str, TypePolicy], now: datetime) -> None:
+    def __init__(
+        self, holder: Holder, policies: Mapping[str, TypePolicy], now: datetime, token: str
+    ) -> None:
         self.holder = holder
         self.policies = policies
         self.now = now
+        self.token = token
+        self.candidates: list[Candidate] = []
         self.hosts = [""] if not holder.host else ["", holder.host]
         self.given_up = 0
 
@@ -212,19 +227,22 @@ class _Claim:
         return held
 
     def _take(self, candidates: list[Candidate]) -> list[HeldJob]:
-        if not candidates:
-            return []
-        token = secrets.token_hex(16)
+        self.candidates = candidates
         ids: dict[str, list[int]] = {}
         for candidate in candidates:
             ids.setdefault(candidate.type, []).append(candidate.id)
-        if not sum(self._update(token, self.policies[name], ids[name]) for name in sorted(ids)):
-            return []
-        rows = _held_rows([c.id for c in candidates], token)
-        alone = len(candidates) == 1 and candidates[0].is_suspect
-        return [self._held(rows[c.id], token, alone) for c in candidates if c.id in rows]
+        changed = sum(self._update(self.policies[name], ids[name]) for name in sorted(ids))
+        return self.held() if changed else []
 
-    def _held(self, row: tuple[Any, ...], token: str, alone: bool) -> HeldJob:
+    def held(self) -> list[HeldJob]:
+        """Those of the candidates that are held under the token, in their order."""
+        if not self.candidates:
+            return []
+        rows = _held_rows([each.id for each in self.candidates], self.token)
+        alone = len(self.candidates) == 1 and self.candidates[0].is_suspect
+        return [self._held(rows[each.id], alone) for each in self.candidates if each.id in rows]
+
+    def _held(self, row: tuple[Any, ...], alone: bool) -> HeldJob:
         values = list(row)
         values[4] = json.loads(values[4])
         values[11] = None if values[11] is None else json.loads(values[11])
@@ -232,9 +250,9 @@ class _Claim:
         policy = self.policies[values[1]]
         hard_end = self.now + policy.max_processing
         lease = min(self.now + policy.lease, hard_end)
-        return HeldJob._make([*values, token, self.now, lease, hard_end, alone])
+        return HeldJob._make([*values, self.token, self.now, lease, hard_end, alone])
 
-    def _update(self, token: str, policy: TypePolicy, ids: list[int]) -> int:
+    def _update(self, policy: TypePolicy, ids: list[int]) -> int:
         hard_end = self.now + policy.max_processing
         ids = sorted(ids)
         return execute(
@@ -249,7 +267,7 @@ class _Claim:
                 RUNNING,
                 self.now,
                 self.now,
-                token,
+                self.token,
                 min(self.now + policy.lease, hard_end),
                 hard_end,
                 self.holder.name,

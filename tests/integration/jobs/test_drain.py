@@ -16,6 +16,7 @@ from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
+from apps.jobs.services import hold as hold_service
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -380,6 +381,31 @@ def test_database_that_is_away_for_a_moment_costs_only_time(
 
     assert runs == [0, 1, 2]
     assert [told(number) for number in numbers] == [["succeeded"]] * 3
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """F6, I9: what was committed although the connection broke costs no attempt, even the only
+    one."""
+    held_rows, left = hold_service._held_rows, iter(range(failures))
+
+    def broken(*arguments: Any) -> Any:
+        for _ in left:
+            raise OperationalError(2013, "Lost connection to server during query")
+        return held_rows(*arguments)
+
+    monkeypatch.setattr(hold_service, "_held_rows", broken)
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    handle("mail", lambda context: None, max_attempts=1)
+    [number] = jobs(1)
+
+    drained(process)
+
+    job = row(number)
+    assert told(number) == ["released"] * failures + ["succeeded"]
+    assert (job.attempts, job.holds) == (1, failures + 1)
 
 
 def test_drain_that_begins_while_the_database_is_away_is_not_taken_for_a_live_one(

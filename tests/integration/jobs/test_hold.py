@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from itertools import count
 
 import pytest
+from django.db import OperationalError, connection
 
 from apps.common import clock
 from apps.jobs.models import Job, TypeState
+from apps.jobs.services import hold as hold_service
 from apps.jobs.services.giving_up import give_up_worn
 from apps.jobs.services.hold import due_types
 from tests.frozen import FrozenClock
@@ -101,6 +104,31 @@ def test_types_share_the_places_by_weight() -> None:
     held = take(40, types=("mail", "bill"))
 
     assert Counter(job.type for job in held) == {"mail": 30, "bill": 10}
+
+
+def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each type is held by a statement of its own."""
+    execute, calls = hold_service.execute, count(1)
+    lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
+
+    def locked(sql: str, parameters: list[object]) -> int:
+        if next(calls) == 2:
+            raise OperationalError(*lost)
+        return execute(sql, parameters)
+
+    monkeypatch.setattr(hold_service, "execute", locked)
+    job_type("mail")
+    job_type("web")
+    mails, pages = jobs(2), jobs(2, "web")
+
+    first = take(types=("mail", "web"))
+    second = take(types=("mail", "web"))
+
+    assert [held.id for held in first] == mails
+    assert [held.id for held in second] == pages
+    assert {row(number).lease_token for number in mails} == {first[0].token}
 
 
 def test_crowd_of_one_type_leaves_the_other_its_turn() -> None:
