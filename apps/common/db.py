@@ -7,8 +7,9 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.db import (
@@ -31,6 +32,8 @@ R = TypeVar("R")
 RowT = TypeVar("RowT", bound=models.Model)
 
 MOST_TRIES = 5
+# SQLite takes 500 parts of one statement, and 32,766 parameters.
+_PARTS_AT_ONCE = 150
 # MariaDB/MySQL: deadlock, lock wait timeout, record changed since last read (snapshot isolation).
 _RETRYABLE_MYSQL = {1213, 1205, 1020}
 _RETRYABLE_SQLITE = ("database is locked", "database table is locked")
@@ -96,16 +99,6 @@ def exclusive_lock() -> str:
     return " FOR UPDATE" if connection.features.has_select_for_update else ""
 
 
-def union_all(selects: Iterable[str]) -> str:
-    """The rows of all SELECTs, each of which may have an order and a limit of its own.
-
-    MariaDB/MySQL takes them in parentheses, where a subquery would be written to a table and read
-    again; SQLite knows no such parentheses.
-    """
-    form = "({})" if connection.vendor == "mysql" else "SELECT * FROM ({})"
-    return " UNION ALL ".join(form.format(select) for select in selects)
-
-
 def forced(index: str) -> str:
     """The SQL, after a table, that has MariaDB/MySQL use this index and no other.
 
@@ -122,6 +115,19 @@ def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """
     with _run(sql, parameters) as cursor:
         return list(cursor.fetchall())
+
+
+def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any, ...]]:
+    """The rows of many SELECTs, given with their parameters, in as few statements as there can be.
+
+    Each may have an order and a limit of its own. MariaDB/MySQL takes them in parentheses, where a
+    subquery would be written to a table and read again; SQLite knows no such parentheses.
+    """
+    form = "({})" if connection.vendor == "mysql" else "SELECT * FROM ({})"
+    left = iter(parts)
+    while some := list(islice(left, _PARTS_AT_ONCE)):
+        sql = " UNION ALL ".join(form.format(select) for select, _ in some)
+        yield from fetch(sql, [each for _, given in some for each in given])
 
 
 def execute(sql: str, parameters: Sequence[Any] = ()) -> int:

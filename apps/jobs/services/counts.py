@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from apps.common.db import fetch, forced, instant, table
+from apps.common.db import fetch, fetch_each, forced, instant, table
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 
@@ -134,18 +134,12 @@ def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
     the types that have any."""
     jobs = f"{table(Job)}{forced('job_claim')}"
     one = (
-        f"SELECT * FROM (SELECT %s AS type, MIN(run_at) AS due FROM (SELECT run_at FROM {jobs} "  # noqa: S608
+        f"SELECT %s AS type, MIN(run_at) AS due FROM (SELECT run_at FROM {jobs} "  # noqa: S608
         f"WHERE status = '{t.READY}' AND type = %s "
-        f"ORDER BY affinity_host, order_key, id LIMIT {_FIRST}) line) oldest"
+        f"ORDER BY affinity_host, order_key, id LIMIT {_FIRST}) line"
     )
-    return {
-        name: instant(due)
-        for some in _some(types)
-        for name, due in fetch(
-            " UNION ALL ".join([one] * len(some)), [name for name in some for _ in range(2)]
-        )
-        if due is not None
-    }
+    rows = fetch_each((one, (name, name)) for name in types)
+    return {name: instant(due) for name, due in rows if due is not None}
 
 
 def next_scheduled() -> datetime | None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from django.db import connection
 
-from apps.common.db import fetch, table, union_all
+from apps.common.db import fetch_each, table
 from apps.jobs.models import Job, JobType
-
-# SQLite takes 500 parts of one statement.
-_AT_ONCE = 200
 
 
 def with_key(key: str, *, most: int) -> list[int]:
@@ -19,10 +16,6 @@ def with_key(key: str, *, most: int) -> list[int]:
         f"AND {connection.ops.quote_name('key')} = %s ORDER BY type DESC, "
         f"{connection.ops.quote_name('key')} DESC, id DESC LIMIT {int(most)}"
     )
-    names = list(JobType.objects.values_list("name", flat=True))
-    found: list[int] = []
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        parameters = [part for name in some for part in (name, key)]
-        found += [number for (number,) in fetch(union_all([one] * len(some)), parameters)]
+    names = JobType.objects.values_list("name", flat=True)
+    found = [number for (number,) in fetch_each((one, (name, key)) for name in names)]
     return sorted(found, reverse=True)[:most]

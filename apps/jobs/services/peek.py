@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from apps.common.db import fetch, instant, marks, table, union_all
+from apps.common.db import fetch_each, instant, marks, table
 from apps.jobs.models import Job
 from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import END_LOST, READY
@@ -36,12 +36,9 @@ class Candidate(NamedTuple):
 
 def with_work(types: list[str], hosts: list[str] | None) -> set[str]:
     """The types with at least one ready job for these hosts, None for any; one read for each."""
-    if not types:
-        return set()
     only = "" if hosts is None else f" AND affinity_host IN ({marks(len(hosts))})"
     one = f"SELECT type FROM {table(Job)} WHERE status = %s AND type = %s{only} LIMIT 1"  # noqa: S608
-    parameters = [part for name in types for part in (READY, name, *(hosts or ()))]
-    return {row[0] for row in fetch(union_all([one] * len(types)), parameters)}
+    return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in types)}
 
 
 # Reading a time costs as much as all the other columns, and most types never expire.
@@ -55,22 +52,15 @@ def first_ready(
 
     One range of the claim index for each type and host, so that nothing is sorted.
     """
-    if not wanted:
-        return {}
-    rows = fetch(
-        union_all(
+    rows = fetch_each(
+        (
             f"SELECT {_PEEKED}{'expected_at' if policy.expires_after else 'NULL'} "  # noqa: S608
             f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
-            "ORDER BY order_key, id LIMIT %s"
-            for policy, _ in wanted
-            for _ in hosts
-        ),
-        [
-            part
-            for policy, most in wanted
-            for host in hosts
-            for part in (READY, policy.name, host, most)
-        ],
+            "ORDER BY order_key, id LIMIT %s",
+            (READY, policy.name, host, most),
+        )
+        for policy, most in wanted
+        for host in hosts
     )
     found: dict[str, list[Candidate]] = {policy.name: [] for policy, _ in wanted}
     for row in rows:

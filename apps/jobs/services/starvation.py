@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, table
+from apps.common.db import fetch_each, forced, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import READY
@@ -19,8 +19,6 @@ logger = logging.getLogger(__name__)
 
 SWEEP = "jobs.starving"
 SILENT_FOR = timedelta(minutes=1)
-# SQLite takes 500 parts of one statement.
-_AT_ONCE = 200
 
 
 class Starving(NamedTuple):
@@ -65,16 +63,8 @@ def _first_in_line(names: list[str]) -> dict[str, datetime]:
     """When the job that any host may take next was due, of the types that have one: the first
     entry of the claim index for each."""
     one = (
-        f"SELECT * FROM (SELECT type, run_at FROM {table(Job)}{forced('job_claim')} "  # noqa: S608
-        "WHERE status = %s AND type = %s AND affinity_host = '' "
-        "ORDER BY order_key, id LIMIT 1) t"
+        f"SELECT type, run_at FROM {table(Job)}{forced('job_claim')} "  # noqa: S608
+        "WHERE status = %s AND type = %s AND affinity_host = '' ORDER BY order_key, id LIMIT 1"
     )
-    found: dict[str, datetime] = {}
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        rows = fetch(
-            " UNION ALL ".join([one] * len(some)),
-            [part for name in some for part in (READY, name)],
-        )
-        found.update({name: instant(run_at) for name, run_at in rows})
-    return found
+    rows = fetch_each((one, (READY, name)) for name in names)
+    return {name: instant(run_at) for name, run_at in rows}

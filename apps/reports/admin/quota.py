@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from apps.common.admin.display import quota_bar
-from apps.common.db import fetch, table, union_all
+from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
 from apps.reports.services.summary import Summary
 
@@ -76,8 +76,6 @@ def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]
 def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, list[int]]:
     """How often each occurrence of these tasks is handed out, by task, the newest first."""
     handed: dict[int, list[int]] = {number: [] for number in numbers}
-    if not numbers:
-        return handed
     # Each an own range of the index that makes occurrences unique.
     select = (
         f"SELECT task, handed FROM {table(Stock)} "  # noqa: S608
@@ -87,8 +85,8 @@ def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, l
     since, until = (0, 1)
     if source == Source.ROTATE:
         since, until = (int(at.timestamp()) for at in (summary.start, summary.as_of))
-    given = [value for number in numbers for value in (str(source), number, since, until)]
-    for task, count in fetch(union_all([select] * len(numbers)), given):
+    parts = ((select, (str(source), number, since, until)) for number in numbers)
+    for task, count in fetch_each(parts):
         handed[task].append(count)
     return handed
 

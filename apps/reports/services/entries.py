@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from apps.common import ids
-from apps.common.db import fetch, table, union_all
+from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
 from apps.reports.rules.cover import MINUTE
 from apps.reports.rules.tally import Cells
@@ -77,8 +77,6 @@ def first_id(second: int) -> int:
 
 def counted(minutes: Sequence[int]) -> dict[int, int]:
     """How many entries the journal has of each of these minutes, given by their starts."""
-    if not minutes:
-        return {}
     select = f"SELECT %s, COUNT(*) FROM {table(JournalEntry)} WHERE id >= %s AND id < %s"  # noqa: S608
-    given = [each for at in minutes for each in (at, first_id(at), first_id(at + MINUTE))]
-    return {int(at): count for at, count in fetch(union_all([select] * len(minutes)), given)}
+    parts = ((select, (at, first_id(at), first_id(at + MINUTE))) for at in minutes)
+    return {int(at): count for at, count in fetch_each(parts)}

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, table, union_all
+from apps.common.db import fetch, fetch_each, table
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import COUNTS
@@ -48,19 +48,11 @@ def ever() -> Ever:
 
 
 def _handed_out(runs: Sequence[Run]) -> int:
-    if not runs:
-        return 0
-    sums = fetch(
-        union_all(
-            [
-                f"SELECT SUM(handed_out) FROM {table(Stretch)} "  # noqa: S608
-                "WHERE level = %s AND start >= %s AND start < %s"
-            ]
-            * len(runs)
-        ),
-        [each for run in runs for each in run],
+    select = (
+        f"SELECT SUM(handed_out) FROM {table(Stretch)} "  # noqa: S608
+        "WHERE level = %s AND start >= %s AND start < %s"
     )
-    return sum(int(each or 0) for (each,) in sums)
+    return sum(int(each or 0) for (each,) in fetch_each((select, run) for run in runs))
 
 
 def _of(run: Run) -> list[tuple[str, str, int]]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from apps.common import ids
-from apps.common.db import fetch, marks, table, union_all
+from apps.common.db import fetch_each, marks, table
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import cover
 from apps.reports.rules.cover import Run
@@ -23,8 +23,6 @@ from apps.reports.services.stretches import (
     second_of,
 )
 
-# Runs in one statement, and keys.
-_AT_ONCE = 100
 _KEYS_AT_ONCE = 500
 
 
@@ -124,10 +122,7 @@ def _rows(
         "SELECT start, source, value, total, failed + timed_out + expired "  # noqa: S608
         f"FROM {table(Rollup)} WHERE level = %s AND start >= %s AND start < %s AND {condition}"
     )
-    for at in range(0, len(runs), _AT_ONCE):
-        some = runs[at : at + _AT_ONCE]
-        given = [each for run in some for each in (*run, *parameters)]
-        yield from fetch(union_all([select] * len(some)), given)
+    return fetch_each((select, (*run, *parameters)) for run in runs)
 
 
 def _groups(keys: Sequence[str]) -> Iterator[ErrorGroup]:

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import models
 
 from apps.common import ids
-from apps.common.db import fetch, marks, table, union_all
+from apps.common.db import fetch, fetch_each, marks, table
 from apps.dispatch.models import Executor, Membership
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import HOUR, MINUTE
@@ -115,7 +115,7 @@ def last_hours(
     runs, _left = cover_by_stored([(middle - HOUR, middle), (middle, end)])
     # The hour before, and the last one.
     rows: dict[str, tuple[list[Any], list[Any]]] = {source: ([], []) for source in sources}
-    for source in sources if runs else ():
+    for source in sources:
         dimension, values = ALL, [""]
         if source == DISPATCH and executors is not None:
             dimension, values = EXECUTOR, [*executors]
@@ -126,8 +126,8 @@ def last_hours(
             f"WHERE level = %s AND start >= %s AND start < %s AND source = %s AND dimension = %s "
             f"AND value IN ({marks(len(values))})"
         )
-        given = [each for run in runs for each in (*run, source, dimension, *values)]
-        for start, *counted in fetch(union_all([one] * len(runs)), given):
+        parts = ((one, (*run, source, dimension, *values)) for run in runs)
+        for start, *counted in fetch_each(parts):
             rows[source][start >= middle].append(counted)
     return {
         source: (_went(source, last), _went(source, before))

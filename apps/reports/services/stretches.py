@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apps.common import ids
-from apps.common.db import fetch, table, union_all
+from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
 from apps.reports.models import Stretch
 from apps.reports.rules import cover
@@ -60,8 +60,7 @@ def stored_between(level: int, start: int, end: int) -> set[int]:
 
 def _stored_in(level: int, spans: Sequence[Range]) -> set[int]:
     select = f"SELECT start FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s"  # noqa: S608
-    given = [each for span in spans for each in (level, *span)]
-    return {row[0] for row in fetch(union_all([select] * len(spans)), given)}
+    return {start for (start,) in fetch_each((select, (level, *span)) for span in spans)}
 
 
 def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:

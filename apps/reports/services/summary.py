@@ -17,7 +17,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from apps.common import clock
-from apps.common.db import fetch, marks, table, union_all
+from apps.common.db import fetch_each, marks, table
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor
 from apps.reports.models import Rollup
@@ -43,7 +43,6 @@ LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE}
 # How far (s) the edges of local hours and days may be moved where only coarser stretches are kept.
 _TIMES = {HOUR: slots.hours, DAY: slots.days}
 _MOVED = {HOUR: 0, DAY: cover.HOUR - 1}
-_AT_ONCE = 100
 # What figures are not told apart by here; services.failures tells of errors.
 _NOT_TOLD_BY = (ALL, ERROR)
 # So many values are named to the database; more are picked out of all that it gives.
@@ -329,14 +328,10 @@ def _rows(
         f"SELECT start, dimension, value, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)} "  # noqa: S608
         f"WHERE level = %s AND start >= %s AND start < %s AND {condition}"
     )
-    for first in range(0, len(runs), _AT_ONCE):
-        some = runs[first : first + _AT_ONCE]
-        given = [each for run in some for each in (*run, *parameters)]
-        for start, dimension, value, *counts, wait, run in fetch(
-            union_all([select] * len(some)), given
-        ):
-            if wanted is None or value in wanted:
-                yield _Row(start, dimension, value, _Counted(counts, wait, run))
+    parts = ((select, (*run, *parameters)) for run in runs)
+    for start, dimension, value, *counts, wait, run in fetch_each(parts):
+        if wanted is None or value in wanted:
+            yield _Row(start, dimension, value, _Counted(counts, wait, run))
 
 
 # --- telling ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from apps.common import clock
-from apps.jobs.models import Job, TypeState
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.services import hold as hold_service
 from apps.jobs.services.giving_up import give_up_worn
 from apps.jobs.services.hold import due_types
@@ -153,6 +153,19 @@ def test_type_that_has_the_turn_is_first_in_the_batch() -> None:
     batches = [[job.type for job in take(4, types=("mail", "bill"), turn=n)] for n in range(2)]
 
     assert batches == [["bill", "bill", "mail", "mail"], ["mail", "mail", "bill", "bill"]]
+
+
+def test_job_is_found_among_more_types_than_a_statement_has_parts() -> None:
+    """SQLite takes 500, and each type is asked for two hosts."""
+    now = clock.now()
+    names = [f"type-{number:03}" for number in range(600)]
+    JobType.objects.bulk_create(
+        [JobType(name=name, created_at=now, updated_at=now) for name in names]
+    )
+    numbers = [jobs(1, name)[0] for name in names[-300:]]
+
+    assert due_types(names) == set(names[-300:])
+    assert sorted(held.id for held in take(500, types=tuple(names))) == numbers
 
 
 def test_unknown_types_and_no_places_hold_nothing() -> None:
