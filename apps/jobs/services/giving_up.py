@@ -1,12 +1,13 @@
-"""Ending waiting jobs that must not run any more: no attempt is left, or they are too old."""
+"""Ending waiting jobs that must not run any more: no attempt is left, they are too old, or their
+type is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from apps.common import clock
-from apps.common.db import transactional, update_rows
+from apps.common.db import fetch, table, transactional, update_rows
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.policy import TypePolicy
@@ -23,7 +24,8 @@ MOST_LOOKED_AT = 200
 def give_up_worn(*, until: datetime) -> int:
     """Give up what stands first of each type and must not run any more; returns how many.
 
-    A hold does so with what it meets; this is for types that nobody holds, paused ones for example.
+    A hold does so with what it meets; this is for types that nobody holds, such as paused ones and
+    those that are gone.
     """
     policies = policies_of()
     given_up = 0
@@ -35,7 +37,32 @@ def give_up_worn(*, until: datetime) -> int:
             given_up += done
             if done < MOST_LOOKED_AT:
                 break
+    for name in _gone_types(policies):
+        while (now := clock.now()) < until:
+            orphans = fetch(
+                f"SELECT id FROM {table(Job)} WHERE status = '{t.READY}' AND type = %s LIMIT %s",  # noqa: S608
+                [name, MOST_LOOKED_AT],
+            )
+            given_up += give_up(ids=[number for (number,) in orphans], policies={}, now=now)
+            if len(orphans) < MOST_LOOKED_AT:
+                break
     return given_up
+
+
+def _gone_types(known: Collection[str]) -> Iterator[str]:
+    """The types of ready jobs that do not exist: one was submitted in the very second in which its
+    type was deleted. One read for each type with ready jobs."""
+    name = ""
+    while True:
+        [(name,)] = fetch(
+            f"SELECT MIN(type) FROM {table(Job)} WHERE status = '{t.READY}' AND type > %s",  # noqa: S608
+            [name],
+        )
+        if name is None:
+            return
+        # It may also have been made since the others were read.
+        if name not in known and not policies_of([name]):
+            yield name
 
 
 @transactional
@@ -81,9 +108,11 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
 
 def _why(row: RunningRow, policy: TypePolicy | None, now: datetime) -> tuple[str, str] | None:
     """The event and the reason, None when the job may run."""
+    if policy is None:
+        return "gave_up", f"there is no job type {row.type} any more"
     if row.attempts >= row.max_attempts:
         return "gave_up", f"{row.attempts} of {row.max_attempts} attempts are used"
-    expiry = policy.expires_at(row.expected_at) if policy else None
+    expiry = policy.expires_at(row.expected_at)
     if expiry is not None and now >= expiry:
         expected = f"{row.expected_at:%Y-%m-%d %H:%M:%S} UTC"
         return "expired", f"it expired, being expected at {expected}"

@@ -363,6 +363,23 @@ def test_worn_jobs_of_a_paused_type_are_given_up_by_the_sweep(frozen_clock: Froz
     assert give_up_worn(until=frozen_clock.instant + timedelta(seconds=1)) == 0
 
 
+def test_job_of_a_type_that_is_gone_ends_as_failed_and_says_why() -> None:
+    """Its type was deleted within the second in which another process still took jobs of it."""
+    job_type("mail")
+    job_type("web")
+    [orphan], [other] = jobs(1), jobs(1, "web")
+    JobType.objects.filter(name="mail").delete()
+
+    assert (give_up_worn(until=clock.now() + timedelta(seconds=5)), told(orphan)) == (
+        1,
+        ["gave_up"],
+    )
+    assert (row(orphan).status, row(other).status) == ("failed", "ready")
+    assert row(orphan).memo == "there is no job type mail any more"
+    assert row(orphan).error_key
+    assert give_up_worn(until=clock.now() + timedelta(seconds=5)) == 0
+
+
 def test_edit_of_a_type_applies_at_the_next_hold_and_spares_live_leases() -> None:
     """I59."""
     job_type(lease_seconds=30)
