@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.jobs import wakeup
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, type_settings
 from apps.jobs.rules.submission import is_key
@@ -20,6 +21,8 @@ from apps.jobs.services.policies import forget_policies
 from apps.jobs.services.terms import forget_terms
 from apps.journal import services as journal
 from apps.journal.models import Source
+
+MOST_NAMED = 30
 
 
 def find(name: str, bound: Collection[str] | None = None) -> JobType:
@@ -219,10 +222,24 @@ def _alter(
                 changed.append(name)
     settings = {name: getattr(job_type, name) for name in SETTINGS}
     errors += type_settings.faults(settings, changed=frozenset(changed))
+    if "handler" in changed and not any(each.field == "handler" for each in errors):
+        errors += _unregistered(job_type.handler)
     if errors:
         raise Invalid(" ".join(f"{e.field}: {e.message}" for e in errors[:3]), errors=errors)
     job_type.updated_at, job_type.updated_by = now, actor[:160]
     return changed
+
+
+def _unregistered(handler: str) -> Iterator[FieldError]:
+    """That nobody wrote the handler, naming those there are; with it no worker would start."""
+    if handler and registry.find(handler) is None:
+        known = ", ".join(sorted(registry.names())[:MOST_NAMED])
+        yield FieldError(
+            "handler",
+            "invalid",
+            f"There is no handler {handler!r} here; write it in handlers.py of an app of "
+            f"EXTRA_APPS first, or name one of: {known}.",
+        )
 
 
 def _shown(job_type: JobType) -> dict[str, Any]:

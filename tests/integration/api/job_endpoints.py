@@ -12,7 +12,7 @@ EVERYBODY = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
 SETTINGS: dict[str, Any] = {
     "title": "Mails",
-    "handler": "mail",
+    "handler": "echo",
     "lane": "slow",
     "stages": ["draw", "send"],
     "params_schema": SCHEMA,

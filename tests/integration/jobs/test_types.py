@@ -70,6 +70,7 @@ def test_every_number_has_its_limits(name: str) -> None:
         ({"title": "x" * 201}, ["title"]),
         ({"title": "\x00"}, ["title"]),
         ({"handler": "a b"}, ["handler"]),
+        ({"handler": "mial"}, ["handler"]),
         ({"lane": "side"}, ["lane"]),
         ({"stages": "draw"}, ["stages"]),
         ({"stages": ["draw", "a b", "draw"]}, ["stages[1]", "stages[2]"]),
@@ -85,6 +86,18 @@ def test_every_number_has_its_limits(name: str) -> None:
 )
 def test_wrong_settings_are_all_named(settings: dict[str, Any], fields: list[str]) -> None:
     assert wrong_fields(**settings) == fields
+
+
+def test_handler_is_one_that_somebody_wrote() -> None:
+    """With another, every worker would refuse to start."""
+    made = types.create_type(name="mail", actor=ACTOR, handler="echo")
+    with pytest.raises(Invalid, match=r"There is no handler 'mial' here.* name one of: echo, "):
+        types.update_type(job_type=made, changes={"handler": "mial"}, actor=ACTOR)
+    assert JobType.objects.get().handler == "echo"
+
+    JobType.objects.update(handler="removed")
+    types.update_type(job_type=made, changes={"weight": 2}, actor=ACTOR)
+    assert (JobType.objects.get().handler, JobType.objects.get().weight) == ("removed", 2)
 
 
 def test_names_are_keys_and_differ() -> None:
@@ -190,9 +203,9 @@ def test_handlers_get_their_types_once() -> None:
     """S1.5, S2.21: what operators have set stays."""
     factories.job_type("mail", weight=7)
     made = types.ensure_types(
-        {"mail", "sms", "fax"}, {"sms": {"lane": "slow"}, "mail": {"weight": 1}}
+        {"mail", "sleep", "echo"}, {"sleep": {"lane": "slow"}, "mail": {"weight": 1}}
     )
-    assert made == ["fax", "sms"]
+    assert made == ["echo", "sleep"]
     assert types.find("mail").weight == 7
-    assert (types.find("sms").lane, types.find("sms").handler) == ("slow", "sms")
-    assert types.ensure_types({"mail", "sms"}) == []
+    assert (types.find("sleep").lane, types.find("sleep").handler) == ("slow", "sleep")
+    assert types.ensure_types({"mail", "sleep"}) == []
