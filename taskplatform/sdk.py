@@ -29,7 +29,7 @@ import time
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, TypeVar, final
 
 __all__ = [
@@ -716,7 +716,7 @@ def _wire(value: Any) -> Any:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{value.isoformat()} needs a time zone")
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
+        return value.astimezone(timezone.utc).isoformat(timespec="microseconds")  # noqa: UP017
     return round(value.total_seconds()) if isinstance(value, timedelta) else value
 
 
