@@ -30,6 +30,7 @@ from apps.jobs.services.twins import open_twins
 from apps.journal import services as journal
 from apps.journal.models import Source
 
+MOST_NAMED = 100
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
 _ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
 _MS = timedelta(milliseconds=1)
@@ -280,13 +281,9 @@ def _faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
 
 def _check_host(job: Job, host: str, *, field: str = "host") -> None:
     """Invalid unless a worker is registered on the host and the type allows it."""
-    known = sorted(
-        Worker.objects.exclude(state=Worker.State.GONE)
-        .order_by()
-        .values_list("host", flat=True)
-        .distinct()[:100]
-    )
-    if host not in known:
+    registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
+    if not registered.filter(host=host).exists():
+        known = sorted(registered.values_list("host", flat=True).distinct()[:MOST_NAMED])
         raise Invalid.field(
             field,
             f"No worker is registered on a host {host[:60]!r}; "

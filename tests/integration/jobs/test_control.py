@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from apps.common import clock
 from apps.common.errors import Conflict, Invalid, NotFound
-from apps.jobs.models import Job
+from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import control, types
@@ -203,6 +204,16 @@ def test_retry_waits_for_an_open_twin_to_end() -> None:
     control.cancel(job=Job.objects.get(pk=twin.id), **WHO)
     control.retry(job=job, **WHO)
     assert not submit("mail", key="order-1", unique=True).created
+
+
+def test_retry_on_one_of_more_hosts_than_an_error_names() -> None:
+    now = clock.now()
+    made = {"started_at": now, "last_heartbeat_at": now}
+    names = [f"host-{number:03}" for number in range(control.MOST_NAMED + 1)]
+    Worker.objects.bulk_create([Worker(name=f"{each}:1", host=each, **made) for each in names])
+    for host in (names[0], names[-1]):
+        job = job_in(t.FAILED)
+        assert control.retry(job=job, host=host, **WHO).affinity_host == host
 
 
 def test_retry_on_a_host() -> None:
