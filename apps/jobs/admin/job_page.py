@@ -107,7 +107,7 @@ class JobPage(PlatformModelAdmin):
     def plain_key(self, job: Job) -> SafeString | None:
         if not job.key:
             return None
-        url = f"{reverse('admin:jobs_job_changelist')}?type={job.type}&key={job.key}"
+        url = labels.jobs_url(type=job.type, key=job.key)
         unique = f" · {gettext('one open at a time')}" if job.is_unique else ""
         return format_html('<a class="text-link" href="{}">{}</a>{}', url, job.key, unique)
 

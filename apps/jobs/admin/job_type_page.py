@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
@@ -27,8 +26,12 @@ MOST_SERVING = 20
 def state_panel(job_type: JobType) -> SafeString:
     now = clock.now()
     counts = counts_of([job_type.name])[job_type.name]
-    serving = [worker for worker in live_workers() if serves(worker, job_type)]
-    url = f"{reverse('admin:jobs_job_changelist')}?type={job_type.name}&status="
+    serving = [worker for worker in live_workers() if serves(worker, job_type.policy)]
+    shown = (
+        (Job.Status.READY, counts.ready),
+        (Job.Status.SCHEDULED, counts.scheduled),
+        (Job.Status.RUNNING, counts.running),
+    )
     context: dict[str, Any] = {
         "type": job_type,
         "is_paused": job_type.policy.is_paused(now),
@@ -37,19 +40,18 @@ def state_panel(job_type: JobType) -> SafeString:
         if job_type.paused_until is None
         else labels.time_from_now(job_type.paused_until, now),
         "counts": [
-            (f"{url}ready", Job.Status.READY.label, counts.ready),
-            (f"{url}scheduled", Job.Status.SCHEDULED.label, counts.scheduled),
-            (f"{url}running", Job.Status.RUNNING.label, counts.running),
+            (
+                labels.jobs_url(type=job_type.name, status=status.value),
+                capfirst(str(status.label)),
+                labels.capped(count, MOST_COUNTED),
+            )
+            for status, count in shown
         ],
         "too_long": too_long([job_type.name]),
         "workers": serving[:MOST_SERVING],
         "more": max(0, len(serving) - MOST_SERVING),
         "breaker": _breaker(job_type, now) if job_type.breaker_enabled else None,
     }
-    context["counts"] = [
-        (url, capfirst(str(name)), labels.capped(count, MOST_COUNTED))
-        for url, name, count in context["counts"]
-    ]
     return SafeString(render_to_string("admin/includes/job_type_state.html", context))
 
 

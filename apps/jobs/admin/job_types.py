@@ -9,7 +9,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext
@@ -110,13 +109,11 @@ class JobTypeAdmin(VersionedModelAdmin):
     @column(_("waiting"))
     def waiting(self, job_type: Any) -> SafeString:
         counts: Counts = job_type.counts
-        url = f"{reverse('admin:jobs_job_changelist')}?type={job_type.name}&status="
         return format_html(
-            '<a class="text-link" href="{}ready">{}</a> · <a class="text-link" '
-            'href="{}scheduled">{}</a>',
-            url,
+            '<a class="text-link" href="{}">{}</a> · <a class="text-link" href="{}">{}</a>',
+            labels.jobs_url(type=job_type.name, status="ready"),
             gettext("%s ready") % labels.capped(counts.ready, MOST_COUNTED),
-            url,
+            labels.jobs_url(type=job_type.name, status="scheduled"),
             gettext("%s scheduled") % labels.capped(counts.scheduled, MOST_COUNTED),
         )
 

@@ -9,7 +9,6 @@ from django.contrib import admin
 from django.db import connection
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -149,7 +148,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
 
     @column(_("type"))
     def type_link(self, job: Job) -> SafeString:
-        url = f"{reverse('admin:jobs_job_changelist')}?type={job.type}"
+        url = labels.jobs_url(type=job.type)
         return format_html('<a class="text-link" href="{}">{}</a>', url, job.type)
 
     @column(_("key"), empty="–")
@@ -161,10 +160,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
 
     @column(_("progress"), empty="–")
     def shown_progress(self, job: Job) -> SafeString | None:
-        if job.progress is None:
-            return None
-        # Nobody tells of the last stretch.
-        return progress_bar(1 if job.status == transitions.SUCCEEDED else job.progress / 100)
+        return None if job.percent is None else progress_bar(job.percent / 100)
 
     @column(_("attempts"))
     def shown_attempts(self, job: Job) -> SafeString:

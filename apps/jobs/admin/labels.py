@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
 
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext
@@ -116,6 +118,11 @@ def base_of(job: Job, weight_ms: int) -> datetime | None:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return None
+
+
+def jobs_url(**filters: str) -> str:
+    """The list of jobs with these filters."""
+    return f"{reverse('admin:jobs_job_changelist')}?{urlencode(filters)}"
 
 
 def key_of(job: Job) -> str:

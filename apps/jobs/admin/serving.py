@@ -8,6 +8,7 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.jobs.models import JobType, Worker
 from apps.jobs.rules.explain import Server
+from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.services.register import alive
 
 MOST_HOSTS = 2_000
@@ -24,17 +25,25 @@ def live_workers() -> list[Worker]:
     return [row for row in alive(clock.now()) if row.state == Worker.State.ACTIVE]
 
 
-def serves(worker: Worker, job_type: JobType) -> bool:
-    server = Server(host=worker.host, types=frozenset(worker.types), lanes=frozenset(worker.lanes))
-    policy = job_type.policy
-    return server.serves(policy) and policy.serves(worker.host)
+def serves(worker: Worker, policy: TypePolicy) -> bool:
+    return _serves(_server(worker), policy)
 
 
 def unserved() -> list[JobType]:
     """The types that no live worker takes."""
-    workers = live_workers()
-    types = JobType.objects.order_by("name").defer("params_schema")
-    return [made for made in types if not any(serves(worker, made) for worker in workers)]
+    servers = [_server(worker) for worker in live_workers()]
+    types = (
+        (made, made.policy) for made in JobType.objects.order_by("name").defer("params_schema")
+    )
+    return [made for made, policy in types if not any(_serves(each, policy) for each in servers)]
+
+
+def _server(worker: Worker) -> Server:
+    return Server(host=worker.host, types=frozenset(worker.types), lanes=frozenset(worker.lanes))
+
+
+def _serves(server: Server, policy: TypePolicy) -> bool:
+    return server.serves(policy) and policy.serves(server.host)
 
 
 def hosts() -> list[str]:

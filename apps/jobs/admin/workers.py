@@ -49,7 +49,6 @@ class WorkerAdmin(MachineRowAdmin):
         "shown_lanes",
         "shown_types",
         "shown_load",
-        "shown_version",
     )
     list_filter = (WorkerStateFilter, HostFilter)
     list_before_template = "admin/includes/workers_before.html"

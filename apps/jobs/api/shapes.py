@@ -34,7 +34,7 @@ def job_shape(job: Job) -> dict[str, Any]:
         "attempts": job.attempts,
         "max_attempts": job.max_attempts,
         "holds": job.holds,
-        "progress": job.progress,
+        "progress": job.percent,
         "cancel_requested": job.cancel_requested,
         "worker": job.worker,
         "host": job.host,

@@ -138,5 +138,11 @@ class Job(models.Model):
         return str(self.pk)
 
     @property
+    def percent(self) -> int | None:
+        """How far it is, None when nobody tells; of the last stretch nobody does."""
+        is_through = self.progress is not None and self.status == transitions.SUCCEEDED
+        return 100 if is_through else self.progress
+
+    @property
     def is_final(self) -> bool:
         return self.status in transitions.FINAL

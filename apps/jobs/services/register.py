@@ -30,7 +30,6 @@ def register(
     lanes: Collection[str] = (),
     types: Collection[str] = (),
     capacity: int = 1,
-    version: str = "",
 ) -> None:
     """Enter a worker, or enter it anew after it was taken for dead."""
     now = clock.now()
@@ -44,7 +43,8 @@ def register(
         "capacity": capacity,
         "drains": {},
         "running": 0,
-        "version": version,
+        # Only workers over HTTP have one of their own.
+        "version": "",
         "started_at": now,
         "last_heartbeat_at": now,
     }

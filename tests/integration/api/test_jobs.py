@@ -30,6 +30,20 @@ def listed(api: ContractClient, **query: Any) -> list[str]:
     return [row["id"] for row in answer.json()["results"]]
 
 
+# --- looking ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("status", "told", "shown"),
+    [("running", 40, 40), ("failed", 40, 40), ("succeeded", 40, 100), ("succeeded", None, None)],
+)
+def test_job_that_has_succeeded_is_through(
+    api: ContractClient, status: str, told: int | None, shown: int | None
+) -> None:
+    number = api.post(JOBS, {"type": "mail"}).json()["id"]
+    Job.objects.update(status=status, progress=told)
+
+    assert api.get(f"{JOBS}{number}/").json()["progress"] == shown
+
+
 # --- submitting ---------------------------------------------------------------------------------
 def test_one_job_is_brought_in(api: ContractClient) -> None:
     """S1.4, S2.12"""

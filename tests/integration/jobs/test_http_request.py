@@ -16,8 +16,8 @@ import pytest
 from django.test import override_settings
 
 from apps.jobs.handlers import Fail, Retry
-from apps.jobs.handlers.endings import MOST_WAIT
 from apps.jobs.handlers import http as http_handler
+from apps.jobs.handlers.endings import MOST_WAIT
 from apps.jobs.handlers.http import http_request
 
 CTX = SimpleNamespace(job_id=42)

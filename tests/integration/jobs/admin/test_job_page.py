@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -82,6 +83,24 @@ def test_strict_priority_says_that_age_does_not_count(admin_client: Client, sett
     (number,) = jobs(priority=3)
     assert "Priority alone decides" in text_of(page_of(admin_client, number))
     assert "priority 3" in text_of(admin_client.get(LIST))
+
+
+@pytest.mark.parametrize("page", ["/admin/jobs/job/{}/change/", LIST, "/admin/jobs/jobtype/{}/"])
+def test_links_to_lists_lead_there_whatever_signs_a_key_has(
+    admin_client: Client, page: str
+) -> None:
+    """A plus in an address means a blank."""
+    made = job_type("e+mail", paused=True)
+    [number] = jobs(1, "e+mail", key="a+b/c")
+    shown = admin_client.get(page.format(made.pk if "jobtype" in page else number), follow=True)
+
+    links = set(re.findall(r'href="(/admin/jobs/job/\?type=[^"]*)"', shown.content.decode()))
+
+    assert links
+    for link in links:
+        found = admin_client.get(html.unescape(link)).context["cl"].result_list
+        is_other = "status=scheduled" in link or "status=running" in link
+        assert [job.pk for job in found] == ([] if is_other else [number]), link
 
 
 def test_checkpoint_and_progress_of_a_running_job_are_shown(
