@@ -45,6 +45,12 @@ class UserAdmin(DjangoUserAdmin, PlatformModelAdmin):  # type: ignore[type-arg]
     inlines = (OperatorScopeInline,)
     list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _may_touch(request, obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return _may_touch(request, obj) and super().has_delete_permission(request, obj)
+
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         return self.inlines if obj is not None else ()
 
@@ -53,6 +59,11 @@ class UserAdmin(DjangoUserAdmin, PlatformModelAdmin):  # type: ignore[type-arg]
         if request.user.is_superuser:
             return fields
         return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
+
+
+def _may_touch(request: HttpRequest, account: Any) -> bool:
+    """Whoever sets the password of a superuser is one."""
+    return account is None or not account.is_superuser or bool(request.user.is_superuser)
 
 
 class GroupAdmin(DjangoGroupAdmin, PlatformModelAdmin):

@@ -321,3 +321,24 @@ def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db:
     user.refresh_from_db()
     assert not user.is_superuser
     assert user.groups.count() == 0
+
+
+@pytest.mark.parametrize("page", ["change/", "password/", "delete/"])
+def test_staff_who_may_edit_accounts_cannot_take_over_that_of_a_superuser(
+    client: Client, db: None, page: str
+) -> None:
+    from django.contrib.auth.models import Permission
+
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__endswith="_user"))
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    new = {"password1": "brand-new-Horse-7", "password2": "brand-new-Horse-7", "post": "yes"}
+
+    answer = client.post(f"/admin/auth/user/{root.pk}/{page}", {**new, "username": "mine"})
+
+    assert answer.status_code == 403
+    root.refresh_from_db()
+    assert root.check_password(PASSWORD)
+    own = client.get(f"/admin/auth/user/{clerk.pk}/change/")
+    assert own.status_code == 200
