@@ -72,6 +72,8 @@ def test_pages_go_on_below_the_last_row_without_count_or_offset(
     assert not [sql for sql in told if "COUNT(" in sql or "OFFSET" in sql]
 
 
+# A clock that stands still does not ask the database for the time either.
+@pytest.mark.usefixtures("frozen_clock")
 def test_fifty_rows_take_as_many_queries_as_two_and_leave_heavy_columns_behind(
     admin_client: Client, django_assert_max_num_queries: Any
 ) -> None:
