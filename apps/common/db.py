@@ -21,6 +21,8 @@ from django.db import (
     models,
     transaction,
 )
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
 
 from apps.common.errors import Conflict, NotFound
@@ -140,14 +142,32 @@ def _run(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
     # Asking for the connection by name costs less than every use of the proxy `connection`.
     cursor = connections[DEFAULT_DB_ALIAS].cursor()
     given = [_written(each) if isinstance(each, datetime) else each for each in parameters]
-    try:
-        cursor.execute(sql, given)
-    except BaseException:
-        # The error's traceback keeps the cursor until some thread collects garbage, and that thread
-        # would have to wait for this connection, which may by then be waiting for its SQLite lock.
-        cursor.close()
-        raise
+    cursor.execute(sql, given)
     return cursor
+
+
+def close_refused(
+    execute: Callable[..., Any], sql: str, parameters: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    """Django's wrapper of statements: the cursor of one that fails is closed at once.
+
+    The error's traceback would keep it until some thread collects garbage, and that thread would
+    have to wait for this connection, which may by then be waiting for its SQLite lock. Django
+    itself does so, but not for the BEGIN of a transaction, which is what waits for that lock.
+    """
+    try:
+        return execute(sql, parameters, many, context)
+    except BaseException:
+        context["cursor"].close()
+        raise
+
+
+def _wrap(connection: BaseDatabaseWrapper, **_signal: object) -> None:
+    if connection.vendor == "sqlite" and close_refused not in connection.execute_wrappers:
+        connection.execute_wrappers.append(close_refused)
+
+
+connection_created.connect(_wrap, dispatch_uid="common.db")
 
 
 def _written(at: datetime) -> str:
