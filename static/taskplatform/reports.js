@@ -78,6 +78,12 @@
     };
   }
 
+  // Many points are a line alone, but for those that no line leads to.
+  function dots(values) {
+    const isAlone = (n) => (values[n - 1] ?? null) === null && (values[n + 1] ?? null) === null;
+    return { showSymbol: true, symbolSize: (_value, { dataIndex: n }) => (values.length < LEAST_ZOOMED || isAlone(n) ? 5 : 0) };
+  }
+
   function ends(ink, figures, { isSideways = false } = {}) {
     const { category, value, option } = base(ink, figures.names, { isSideways });
     const bars = figures.series.map(({ name, key, values }) => ({
@@ -97,8 +103,7 @@
       id: "rate",
       type: "line",
       data: figures.rates,
-      symbolSize: 5,
-      showSymbol: figures.rates.length < LEAST_ZOOMED,
+      ...dots(figures.rates),
       lineStyle: { width: 2 },
       itemStyle: { color: COLOURS.rate[theme()] },
       tooltip: { valueFormatter: percent },
@@ -117,8 +122,7 @@
         type: "line",
         // A logarithm has no zero.
         data: values.map((value) => (value === null ? null : Math.max(value, 1))),
-        showSymbol: values.length < LEAST_ZOOMED,
-        symbolSize: 5,
+        ...dots(values),
         lineStyle: { width: 2 },
         itemStyle: { color: COLOURS[key.slice(-3)] },
         tooltip: { valueFormatter: duration },

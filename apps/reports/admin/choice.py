@@ -18,7 +18,15 @@ from apps.common.admin.filters import read_key
 from apps.common.errors import Invalid
 from apps.dispatch.rules.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB
-from apps.reports.services.summary import DAY, HOUR, LONGEST, TIMES, Period
+from apps.reports.services.summary import (
+    DAY,
+    HOUR,
+    LONGEST,
+    LONGEST_BY_MINUTE,
+    MINUTE,
+    THROUGH_TIME,
+    Period,
+)
 
 SOURCES = {JOB: _("Jobs"), DISPATCH: _("Dispatches")}
 GROUPS = {JOB: ("type", "host", "worker"), DISPATCH: ("task", "executor")}
@@ -28,6 +36,7 @@ TABS = {
     "executor": _("By executor"),
     "host": _("By host"),
     "worker": _("By worker"),
+    MINUTE: _("By minute"),
     HOUR: _("By hour"),
     DAY: _("By day"),
 }
@@ -47,8 +56,8 @@ _YEARS = range(2000, 2201)
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A report. `preset` is empty for a period of one's own; `problems` are sentences about what
-    the address asked for and could not be done."""
+    """A report. `preset` is empty for a period of one's own; minutes are kept since `minutes_from`;
+    `problems` are sentences about what the address asked for and could not be done."""
 
     source: str
     by: str
@@ -58,6 +67,7 @@ class Choice:
     end: datetime
     only: tuple[str, str] | None
     sort: str
+    minutes_from: datetime
     problems: tuple[str, ...] = ()
 
     @property
@@ -73,18 +83,29 @@ class Choice:
 
     @property
     def time_step(self) -> str:
-        """The hours or days by which the report is drawn."""
-        if self.by in TIMES:
+        """The minutes, hours or days by which the report is drawn."""
+        if self.by in THROUGH_TIME:
             return self.by
+        if self.has_minutes:
+            return MINUTE
         return HOUR if self.end - self.start <= MOST_BY_HOUR else DAY
 
     @property
     def is_by_group(self) -> bool:
-        return self.by not in TIMES
+        return self.by not in THROUGH_TIME
+
+    @property
+    def has_minutes(self) -> bool:
+        """Whether it can be told by minute; a preset ends now, whatever was shown before."""
+        if self.preset:
+            return PRESETS[self.preset][0] <= LONGEST_BY_MINUTE
+        return self.end - self.start <= LONGEST_BY_MINUTE and self.start >= self.minutes_from
 
     def parameters(self, **changes: Any) -> dict[str, str]:
         """What an address names to come to this report with some changes, in order."""
         to = replace(self, **changes)
+        if to.by == MINUTE and not to.has_minutes:
+            to = replace(to, by=HOUR)
         period = (
             {"period": to.preset} if to.preset else {"from": stamp(to.start), "to": stamp(to.end)}
         )
@@ -109,7 +130,12 @@ def stamp(instant: datetime) -> str:
 
 
 def read_choice(
-    query: QueryDict, now: datetime, *, groups: Mapping[str, Sequence[str]], sorts: Sequence[str]
+    query: QueryDict,
+    now: datetime,
+    *,
+    groups: Mapping[str, Sequence[str]],
+    sorts: Sequence[str],
+    minutes_from: datetime,
 ) -> Choice:
     """The report that the query asks for; what it cannot be is the usual, and told as a problem.
 
@@ -117,12 +143,12 @@ def read_choice(
     """
     reader = Reader(query)
     source = reader.one_of("source", SOURCES, JOB)
-    by = reader.one_of("by", (*groups[source], *TIMES), groups[source][0])
+    by = reader.one_of("by", (*groups[source], *THROUGH_TIME), groups[source][0])
     zone = reader.zone()
     preset, start, end = reader.period(now, zone)
     sort = reader.one_of("sort", ["", *sorts, *(f"-{name}" for name in sorts)], "")
     only = reader.only(groups[source], by)
-    return Choice(
+    asked = Choice(
         source=source,
         by=by,
         zone=zone,
@@ -131,8 +157,15 @@ def read_choice(
         end=end,
         only=only,
         sort=sort,
+        minutes_from=minutes_from,
         problems=tuple(reader.problems),
     )
+    if by != MINUTE or asked.has_minutes:
+        return asked
+    problem = gettext(
+        "Minutes are told of %(hours)d hours at most, and not of long ago; these are hours."
+    ) % {"hours": LONGEST_BY_MINUTE // timedelta(hours=1)}
+    return replace(asked, by=HOUR, problems=(*asked.problems, problem))
 
 
 class Reader:
@@ -180,9 +213,9 @@ class Reader:
                 % {"text": text[:60], "group": groups[0]}
             )
             return None
-        if by not in TIMES:
+        if by not in THROUGH_TIME:
             self.problems.append(
-                gettext("A single group is told by hour or by day only; these are all groups.")
+                gettext("A single group is told through time only; these are all groups.")
             )
             return None
         return dimension, value

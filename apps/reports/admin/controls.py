@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from apps.common import clock
 from apps.dispatch.rules.zones import zone_names
 from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice
-from apps.reports.services.summary import TIMES
+from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
         "tabs": [
             Option(
                 TABS[by],
-                choice.query(by=by, sort="", only=choice.only if by in TIMES else None),
+                choice.query(by=by, sort="", only=choice.only if by in THROUGH_TIME else None),
                 by == choice.by,
             )
-            for by in (*groups[choice.source], *TIMES)
+            for by in (*groups[choice.source], *([MINUTE] if choice.has_minutes else []), *TIMES)
         ],
         "earlier": choice.query(preset="", start=choice.start - length, end=choice.start),
         "later": choice.query(preset="", start=choice.end, end=choice.end + length)
@@ -71,4 +71,4 @@ def _without(kept: Mapping[str, str], *names: str) -> dict[str, str]:
 
 def _local(choice: Choice, instant: datetime) -> str:
     """As a browser's field for date and time takes it."""
-    return instant.astimezone(choice.zone).strftime("%Y-%m-%dT%H:%M")
+    return instant.astimezone(choice.zone).strftime("%Y-%m-%dT%H:%M:%S")

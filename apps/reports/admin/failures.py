@@ -157,7 +157,7 @@ def _options(choice: Choice, name: str, known: dict[str, Any]) -> list[Option]:
 
 def _local(instant: datetime) -> str:
     """As a browser's field for date and time takes it."""
-    return localtime(instant).strftime("%Y-%m-%dT%H:%M")
+    return localtime(instant).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _row(

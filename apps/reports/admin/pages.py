@@ -47,6 +47,7 @@ from apps.reports.admin.report import (
 )
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
+from apps.reports.services.stretches import kept_from, minutes_from
 from apps.reports.services.summary import DAY, Figures, Period, Summary, summarise
 
 # More rows than that are in the CSV alone.
@@ -135,7 +136,13 @@ def _view_of(request: HttpRequest) -> _View:
 
 
 def _choice_of(request: HttpRequest, view: _View) -> Choice:
-    return read_choice(request.GET, clock.now(), groups=view.groups, sorts=SORTS)
+    return read_choice(
+        request.GET,
+        clock.now(),
+        groups=view.groups,
+        sorts=SORTS,
+        minutes_from=minutes_from(kept_from()),
+    )
 
 
 # --- the figures ----------------------------------------------------------------------------------

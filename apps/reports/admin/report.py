@@ -28,7 +28,7 @@ from apps.reports.rules.outcomes import (
     TIMED_OUT,
     TOTAL,
 )
-from apps.reports.services.summary import DAY, HOUR, Figures, Summary
+from apps.reports.services.summary import DAY, HOUR, MINUTE, Figures, Summary
 
 NOTHING = "–"
 UP, DOWN = "better", "worse"
@@ -291,9 +291,9 @@ def group_row(choice: Choice, by: str, stretch: Stretch, note: str = "") -> Row:
 
 
 def time_row(choice: Choice, by: str, stretch: Stretch, name: str) -> Row:
-    url = ""
-    if by == DAY:
-        url = choice.query(by=HOUR, preset="", start=stretch.since, end=stretch.until, sort="")
+    url, finer = "", {DAY: HOUR, HOUR: MINUTE}.get(by)
+    if finer == HOUR or (finer and stretch.since >= choice.minutes_from):
+        url = choice.query(by=finer, preset="", start=stretch.since, end=stretch.until, sort="")
     return Row(name=name, note="", url=url, rows_url="", cells=cells(choice, stretch))
 
 
@@ -315,11 +315,11 @@ def _cell(column: Column, figures: Figures, entries: str) -> Cell:
 
 
 def time_names(choice: Choice, by: str, rows: Sequence[Stretch]) -> list[str]:
-    """The hours or days in the zone of the report; an hour that comes twice tells its offset."""
+    """The minutes, hours or days in the zone of the report; what comes twice tells its offset."""
     local = [row.since.astimezone(choice.zone) for row in rows]
     if by == DAY:
         return [date_format(at, "SHORT_DATE_FORMAT") for at in local]
-    names = [f"{at:%m-%d %H:%M}" for at in local]
+    names = [f"{at:%H:%M}" if by == MINUTE else f"{at:%m-%d %H:%M}" for at in local]
     twice = {name for name, count in Counter(names).items() if count > 1}
     return [
         f"{name} ({at:%z})" if name in twice else name

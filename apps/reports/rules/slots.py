@@ -7,16 +7,27 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+_MINUTE = timedelta(minutes=1)
 _QUARTER = timedelta(minutes=15)
 
 
 class Slot(NamedTuple):
-    """[start, end) in UTC; `label` is the local day `2026-03-29`, or the local hour with its offset
-    `2026-03-29T03:00+02:00`."""
+    """[start, end) in UTC; `label` is the local day `2026-03-29`, or the local hour or minute with
+    its offset `2026-03-29T03:00+02:00`."""
 
     label: str
     start: datetime
     end: datetime
+
+
+def minutes(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
+    """The minutes of [start, end), the first and last ones cut to it."""
+    at, end = start.astimezone(UTC), end.astimezone(UTC)
+    while at < end:
+        label = at.replace(second=0, microsecond=0)
+        following = min(label + _MINUTE, end)
+        yield Slot(label.astimezone(zone).isoformat(timespec="minutes"), at, following)
+        at = following
 
 
 def hours(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:

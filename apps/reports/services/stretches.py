@@ -14,6 +14,7 @@ from apps.reports.rules import cover
 from apps.reports.rules.cover import DAY, LEVELS, MINUTE, Range, Run, floor
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER = 1 << 36
 _SECOND = timedelta(seconds=1)
 # Of the edges of a long period, say; where there are more, what lies between is read as well.
 _MOST_SPANS = 6
@@ -33,6 +34,13 @@ def kept_from() -> dict[int, int]:
     """Where the oldest stored stretch of each level starts; levels without any are left out."""
     oldest: list[Any] = fetch(f"SELECT level, MIN(start) FROM {table(Stretch)} GROUP BY level")  # noqa: S608
     return dict(oldest)
+
+
+def minutes_from(kept: dict[int, int]) -> datetime:
+    """Since when all that is told can be told by minute; ever since while nothing older is kept."""
+    if not kept or kept.get(MINUTE) == min(kept.values()):
+        return EPOCH
+    return instant_of(kept.get(MINUTE, _NEVER))
 
 
 def beginning(kept: dict[int, int]) -> int | None:

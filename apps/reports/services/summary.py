@@ -35,14 +35,17 @@ from apps.reports.services.stretches import (
 )
 
 LONGEST = timedelta(days=400)
-HOUR, DAY, TASK = "hour", "day", "task"
+# By minute are short periods told only, to people: each would be a row of its own.
+LONGEST_BY_MINUTE = timedelta(hours=3)
+MINUTE, HOUR, DAY, TASK = "minute", "hour", "day", "task"
 TIMES = (HOUR, DAY)
+THROUGH_TIME = (MINUTE, *TIMES)
 GROUPINGS = (TYPE, TASK, EXECUTOR, HOST, WORKER, HOUR, DAY)
 # What an API key or an operator may be limited to.
 LIMITED = {DISPATCH: EXECUTOR, JOB: TYPE}
-# How far (s) the edges of local hours and days may be moved where only coarser stretches are kept.
-_TIMES = {HOUR: slots.hours, DAY: slots.days}
-_MOVED = {HOUR: 0, DAY: cover.HOUR - 1}
+# How far (s) edges may be moved to those of kept stretches.
+_SLOTS = {MINUTE: slots.minutes, HOUR: slots.hours, DAY: slots.days}
+_MOVED = {MINUTE: 0, HOUR: 0, DAY: cover.HOUR - 1}
 # What figures are not told apart by here; services.failures tells of errors.
 _NOT_TOLD_BY = (ALL, ERROR)
 # So many values are named to the database; more are picked out of all that it gives.
@@ -137,14 +140,15 @@ def summarise(
     only: tuple[str, str] | None = None,
     within: Collection[str] | None = None,
 ) -> Summary:
-    """The figures of `dispatch` or `job` by type, task, executor, host, worker, hour or day.
+    """The figures of `dispatch` or `job` by type, task, executor, host, worker, hour or day, or of
+    a short period by minute.
 
     `only` = ("type", "mail") narrows hours or days, and their total, to one value of a dimension.
     `within` limits everything to some executors (dispatch) or types (job). What ended without a
     value, as waiting jobs do without a host, is in the total only. Invalid names what cannot be.
     """
     chosen = _chosen(source, by, only, within)
-    _check_period(period)
+    _check_period(period, LONGEST_BY_MINUTE if by == MINUTE else LONGEST)
     kept = kept_from()
     parts = _parts(by, period, kept)
     start, end = parts[0].start, parts[-1].end
@@ -158,7 +162,7 @@ def summarise(
         if left:
             end = max(start, left[0][0])
             runs = cover.before(runs, end)
-    if by in TIMES:
+    if by in THROUGH_TIME:
         whole, _left = cover_by_stored([(max(start, first or end), end)] if runs else [])
         total = [row.counted for row in _rows(source, (chosen.dimension,), chosen.values, whole)]
         in_parts = _through_time(source, chosen, runs, parts)
@@ -195,7 +199,7 @@ def _chosen(
         raise Invalid.field("source", f"{source!r:.60} is no source; write job or dispatch.")
     known = groupings(source)
     limit = None if within is None else LIMITED[source]
-    if by not in TIMES:
+    if by not in THROUGH_TIME:
         dimension = _dimension(source, by, "by", known)
         if only is not None:
             raise Invalid.field("only", "Only hours and days can be narrowed to one value.")
@@ -229,20 +233,20 @@ def _beyond_limit(field: str, limit: str) -> Invalid:
     )
 
 
-def _check_period(period: Period) -> None:
+def _check_period(period: Period, longest: timedelta) -> None:
     if period.start >= period.end:
         raise Invalid.field("to", "The period ends before it begins; choose a later `to`.")
     if period.start > clock.now():
         raise Invalid.field("from", "The period has not begun yet; choose an earlier `from`.")
-    if period.end - period.start > LONGEST:
-        raise Invalid.field(
-            "to", f"The period is longer than {LONGEST.days} days; choose a later `from`."
-        )
+    if period.end - period.start > longest:
+        hours = longest // timedelta(hours=1)
+        length = f"{hours} hours" if hours < 24 else f"{longest.days} days"
+        raise Invalid.field("to", f"The period is longer than {length}; choose a later `from`.")
 
 
 def _parts(by: str, period: Period, kept: dict[int, int]) -> list[_Part]:
     """The period, or its hours or days, cut where stored stretches can be divided."""
-    make = _TIMES.get(by)
+    make = _SLOTS.get(by)
     whole = [slots.Slot("", period.start, period.end)]
     cut = whole if make is None else list(make(period.start, period.end, period.zone))
     edges = [second_of(slot.start) for slot in cut] + [second_of(cut[-1].end)]

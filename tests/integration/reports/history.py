@@ -128,7 +128,7 @@ class Naive:
             and (only is None or value_of(each, only[0]) == only[1])
         ]
         _same(found.total, inside)
-        if by in ("hour", "day"):
+        if by in ("minute", "hour", "day"):
             self._check_time(found, inside, by, period.zone)
             return
         groups = _grouped(inside, lambda each: value_of(each, by))
@@ -161,7 +161,8 @@ def label_of(at: datetime, by: str, zone: ZoneInfo) -> str:
     if by == "day":
         return f"{local:%Y-%m-%d}"
     offset = f"{local:%z}"
-    return f"{local:%Y-%m-%dT%H:00}{offset[:3]}:{offset[3:]}"
+    minute = f"{local:%M}" if by == "minute" else "00"
+    return f"{local:%Y-%m-%dT%H}:{minute}{offset[:3]}:{offset[3:]}"
 
 
 def value_of(each: JournalEntry, by: str) -> str:

@@ -282,7 +282,7 @@ def test_quota_of_very_many_occurrences_is_told_of_the_newest(
     ("query", "told"),
     [
         ({"source": "plan"}, "source=plan is none of job, dispatch."),
-        ({"by": "task"}, "by=task is none of type, host, worker, hour, day."),
+        ({"by": "task"}, "by=task is none of type, host, worker, minute, hour, day."),
         ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d."),
         ({"sort": "name"}, "sort=name is none of total,"),
         ({"zone": "Mars/Base"}, "There is no time zone Mars/Base;"),
@@ -300,7 +300,7 @@ def test_quota_of_very_many_occurrences_is_told_of_the_newest(
         ({"only": "mail", "by": "hour"}, "only=mail names no group;"),
         ({"only": "task:1", "by": "hour"}, "only=task:1 names no group;"),
         ({"only": "type:a b", "by": "hour"}, "only=type:a b names no group;"),
-        ({"only": "type:mail", "by": "type"}, "A single group is told by hour or by day only;"),
+        ({"only": "type:mail", "by": "type"}, "A single group is told through time only;"),
         ({"from": "\0", "by": "\0x" + 900 * "y"}, "by=xyyy"),
     ],
 )
@@ -403,7 +403,7 @@ def test_operator_with_limits_is_told_of_those_executors_only(
         ("All", "1"),
     ]
     page = operator.get(URL, {"source": "dispatch", "by": "task"})
-    assert "by=task is none of executor, hour, day." in text_of(page)
+    assert "by=task is none of executor, minute, hour, day." in text_of(page)
     for query in ({"by": "hour"}, {"by": "hour", "only": "executor:uid_other"}):
         text = operator.get(reverse("report_csv"), {"source": "dispatch", **query})
         assert '"total","' + ("0" if "only" in query else "1") in text.content.decode()

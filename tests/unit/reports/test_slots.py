@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.reports.rules.slots import Slot, days, hours
+from apps.reports.rules.slots import Slot, days, hours, minutes
 
 ZONES = sorted(available_timezones() - {"localtime", "Factory"})
 
@@ -91,3 +91,12 @@ def test_slots_part_the_period_without_gap(zone: str, start: datetime, minutes: 
             for at in (slot.start, slot.end - timedelta(microseconds=1))
         }
         assert shown == {slot.label}
+
+
+def test_minutes_are_named_as_clocks_show_them_and_cut_at_the_edges() -> None:
+    start = datetime(2026, 3, 1, 23, 58, 30, tzinfo=UTC)
+    found = list(minutes(start, start + timedelta(seconds=150), ZoneInfo("Asia/Kathmandu")))
+    assert [slot.label[11:] for slot in found] == ["05:43+05:45", "05:44+05:45", "05:45+05:45"]
+    assert found[0].start == start
+    assert all(before.end == after.start for before, after in pairwise(found))
+    assert [(each.end - each.start).seconds for each in found] == [30, 60, 60]

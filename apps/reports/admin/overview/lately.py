@@ -171,7 +171,7 @@ def _tables(
                 "type",
                 rows,
                 lambda name: listed(Job, type=name),
-                lambda name: _report(JOB, by="hour", only=f"type:{name}"),
+                lambda name: _report(JOB, by="minute", only=f"type:{name}"),
             ),
         )
     if DISPATCH in sources and sight.may("dispatch.view_executor"):
