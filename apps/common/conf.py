@@ -214,6 +214,12 @@ class Conf:
         least="3d",
         most="36500d",
     )
+    REPORT_ERRORS_KEPT = duration(
+        "400d",
+        "How long after it was last seen an error is told of among the failures.",
+        least="1d",
+        most="36500d",
+    )
     FAILED_KEY_LIMIT = integer(
         20,
         "Wrong API keys per address and minute before that address has to wait.",

@@ -32,6 +32,7 @@ from apps.reports.admin.controls import Option
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.rules.tally import OTHER
 from apps.reports.services.failures import Failure, failures
 
 MOST_SHOWN = 100
@@ -168,13 +169,10 @@ def _row(
     acts: tuple[tuple[str, str | Promise], ...],
 ) -> Row:
     is_job = failure.source == JOB
+    if failure.error_key == OTHER:
+        return _rest(failure, choice, now)
     group = {"type": failure.type_or_task, "error_key": failure.error_key}
     back = {"back": reverse("failures") + choice.query()}
-    words = gettext("%(most)d at most in one of %(steps)d steps, %(last)d in the last.") % {
-        "most": max(failure.trend),
-        "steps": len(failure.trend),
-        "last": failure.trend[-1],
-    }
     model = "jobs_job" if is_job else "dispatch_dispatch"
     return Row(
         failure=failure,
@@ -184,10 +182,42 @@ def _row(
         first_seen=shown_time(failure.first_seen),
         last_seen=relative(failure.last_seen, now),
         is_new=failure.first_seen >= start,
-        trend=sparkline(failure.trend, words, unlucky=failure.trend),
+        trend=_trend(failure),
         jobs_url=f"{reverse('admin:jobs_job_changelist')}?{urlencode(group)}" if is_job else "",
         acts=tuple(
             (title, f"{reverse(GROUP_URL, args=[name])}?{urlencode({**group, **back})}")
             for name, title in (acts if is_job else ())
         ),
     )
+
+
+def _rest(failure: Failure, choice: Choice, now: datetime) -> Row:
+    """Errors that were too many to be told apart: the jobs or dispatches that failed at all."""
+    if failure.source == JOB:
+        asked = {"type": failure.type_or_task, "status": "failed"}
+        url = f"{reverse('admin:jobs_job_changelist')}?{urlencode(asked)}"
+    else:
+        source, _colon, task = failure.type_or_task.partition(":")
+        asked = {"source": source, "task": task, "state": "failed"}
+        url = f"{reverse('admin:dispatch_dispatch_changelist')}?{urlencode(asked)}"
+    return Row(
+        failure=failure,
+        sample=gettext("Other errors, too many to be told apart"),
+        url=url,
+        only_url=choice.query(type=failure.type_or_task),
+        first_seen=shown_time(failure.first_seen),
+        last_seen=relative(failure.last_seen, now),
+        is_new=False,
+        trend=_trend(failure),
+        jobs_url="",
+        acts=(),
+    )
+
+
+def _trend(failure: Failure) -> SafeString:
+    words = gettext("%(most)d at most in one of %(steps)d steps, %(last)d in the last.") % {
+        "most": max(failure.trend),
+        "steps": len(failure.trend),
+        "last": failure.trend[-1],
+    }
+    return sparkline(failure.trend, words, unlucky=failure.trend)

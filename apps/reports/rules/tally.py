@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from apps.reports.rules.cover import LEVELS, floor
 from apps.reports.rules.histogram import Histogram, bucket_of
 from apps.reports.rules.outcomes import (
     COUNTS,
@@ -21,6 +22,10 @@ from apps.reports.rules.outcomes import (
 ALL, TYPE, EXECUTOR, HOST, WORKER = "all", "type", "executor", "host", "worker"
 # What went wrong in the same way: values are those of `error_value`.
 ERROR = "error"
+# In one stretch, of one type or task; what numbers and quotes make different may be endless.
+MOST_ERRORS = 50
+# In place of the key of an error: all that are not told apart.
+OTHER = "other"
 # By which each source is told apart; the type of a dispatch is its task.
 DIMENSIONS = {DISPATCH: (ALL, TYPE, EXECUTOR, ERROR), JOB: (ALL, TYPE, HOST, WORKER, ERROR)}
 
@@ -75,14 +80,18 @@ class Cells:
     """What is counted of one stretch of time, entry by entry.
 
     Entries that share all their values are counted once, and spread over the dimensions at the end.
-    `errors` has the first and last id of the entries with each error.
+    Errors are counted minute by minute, however long the stretch is: so those that are told apart
+    are the same whether it is counted at once or summed from its parts. `minute_of` gives the start
+    of the minute that an entry's id was made in, in epoch seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, minute_of: Callable[[int], int]) -> None:
         self.entries = 0
         self.handed_out = 0
-        self.errors: dict[Error, tuple[int, int]] = {}
+        self._minute_of = minute_of
         self._cells: dict[tuple[str, ...], Tally] = {}
+        self._wrong: dict[int, dict[Key, Tally]] = {}
+        self._spans: dict[int, dict[Error, tuple[int, int]]] = {}
 
     def count(self, entries: Iterable[Entry]) -> None:
         cells = self._cells
@@ -93,44 +102,86 @@ class Cells:
             raised = _RAISED.get(entry[:4])
             if raised is None:
                 continue
-            values = entry[3:9]
+            values = entry[3:8]
             cell = cells.get(values)
             if cell is None:
                 cell = cells[values] = Tally()
-            counts = cell.counts
-            for column in raised:
-                counts[column] += 1
-            if raised[0] != _TOTAL:
-                # The times of a dispatch are told again at its end.
-                continue
-            if entry[9] is not None:
-                wait, bucket = cell.wait, bucket_of(entry[9])
-                wait[bucket] = wait.get(bucket, 0) + 1
-            if entry[10] is not None:
-                run, bucket = cell.run, bucket_of(entry[10])
-                run[bucket] = run.get(bucket, 0) + 1
-            if entry[8]:
-                error = (entry[3], entry[4], entry[8])
-                widen(self.errors, error, entry[11], entry[11])
+            _count(cell, raised, entry)
+            if entry[8] and raised[0] == _TOTAL:
+                self._count_error(raised, entry)
 
-    def tallies(self) -> dict[Key, Tally]:
-        """By source, dimension and value. What ended without a host, say, is in the others."""
-        found: dict[Key, Tally] = {}
-        for (source, type_, executor, worker, host, key_), cell in self._cells.items():
-            values = {
-                ALL: "",
-                TYPE: type_,
-                EXECUTOR: executor,
-                WORKER: worker,
-                HOST: host,
-                ERROR: error_value(type_, key_),
-            }
+    def _count_error(self, raised: tuple[int, ...], entry: Entry) -> None:
+        source, type_, error_key = entry[3], entry[4], entry[8]
+        minute = self._minute_of(entry[11])
+        key = (source, ERROR, error_value(type_, error_key))
+        _count(self._wrong.setdefault(minute, {}).setdefault(key, Tally()), raised, entry)
+        spans = self._spans.setdefault(minute, {})
+        widen(spans, (source, type_, error_key), entry[11], entry[11])
+
+    def tallies(self, level: int) -> dict[Key, Tally]:
+        """By source, dimension and value, of a stretch of that level. What ended without a host,
+        say, is in the others."""
+        found = self._errors(level)
+        for (source, type_, executor, worker, host), cell in self._cells.items():
+            values = {ALL: "", TYPE: type_, EXECUTOR: executor, WORKER: worker, HOST: host}
             for dimension in DIMENSIONS[source]:
-                value = values[dimension]
+                value = values.get(dimension, "")
                 if value or dimension == ALL:
                     key = (source, dimension, value)
                     found.setdefault(key, Tally()).merge(cell)
         return found
+
+    def _errors(self, level: int) -> dict[Key, Tally]:
+        """Summed up from level to level, as stored stretches are."""
+        stretches = {minute: capped(merged([them])) for minute, them in self._wrong.items()}
+        for whole in LEVELS[1 : LEVELS.index(level) + 1]:
+            parts: dict[int, list[Mapping[Key, Tally]]] = {}
+            for start, tallies in sorted(stretches.items()):
+                parts.setdefault(floor(start, whole), []).append(tallies)
+            stretches = {start: capped(merged(them)) for start, them in parts.items()}
+        return merged(stretches.values())
+
+    def spans(self) -> dict[Error, tuple[int, int]]:
+        """The first and last id of the entries with each error that is told apart in its minute."""
+        found: dict[Error, tuple[int, int]] = {}
+        for minute, spans in self._spans.items():
+            told = capped(merged([self._wrong[minute]]))
+            for error, (first, last) in spans.items():
+                source, type_, error_key = error
+                if (source, ERROR, error_value(type_, error_key)) in told:
+                    widen(found, error, first, last)
+        return found
+
+
+def _count(tally: Tally, raised: tuple[int, ...], entry: Entry) -> None:
+    for column in raised:
+        tally.counts[column] += 1
+    if raised[0] != _TOTAL:
+        # The times of a dispatch are told again at its end.
+        return
+    for histogram_, ms in ((tally.wait, entry[9]), (tally.run, entry[10])):
+        if ms is not None:
+            bucket = bucket_of(ms)
+            histogram_[bucket] = histogram_.get(bucket, 0) + 1
+
+
+def capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
+    """The same, in which at most MOST_ERRORS of a type or task are told apart, the most frequent
+    ones; all others together are OTHER."""
+    by_type: dict[tuple[str, str], list[Key]] = {}
+    for key in tallies:
+        source, dimension, value = key
+        if dimension == ERROR:
+            type_, error_key = error_of(value)
+            if error_key != OTHER:
+                by_type.setdefault((source, type_), []).append(key)
+    for (source, type_), keys in by_type.items():
+        if len(keys) > MOST_ERRORS:
+            keys.sort(key=lambda key: (-tallies[key].counts[_TOTAL], key))
+            rest = tallies.setdefault((source, ERROR, error_value(type_, OTHER)), Tally())
+            for key in keys[MOST_ERRORS:]:
+                rest.merge(tallies.pop(key))
+    return tallies
 
 
 def widen(spans: dict[Error, tuple[int, int]], error: Error, first: int, last: int) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
-from apps.reports.rules.cover import MINUTE
+from apps.reports.rules.cover import MINUTE, floor
 from apps.reports.rules.tally import Cells
 from apps.reports.services.stretches import instant_of, second_of
 
@@ -41,7 +41,7 @@ def read_back(
     """
     lowest, highest = first_id(start), first_id(end)
     cells: dict[int, Cells] = {}
-    here, here_from = Cells(), 0
+    here, here_from = Cells(minute_of), 0
     read = 0
     while True:
         rows = fetch(_SELECT.format(table(JournalEntry)), [lowest, highest, BLOCK])
@@ -53,7 +53,7 @@ def read_back(
                 if here.entries and (read >= MOST_READ or not goes_on()):
                     return Read(min(cells), cells)
                 second = stretch_of(second_of(ids.made_at(newest)))
-                here = cells[second] = Cells()
+                here = cells[second] = Cells(minute_of)
                 here_from = first_id(second)
             lower = bisect_left(rows, here_from, 0, upper, key=lambda row: row[-1])
             here.count(rows[lower:upper])
@@ -67,7 +67,12 @@ def read_back(
 def read_one(start: int, end: int) -> Cells:
     """Count the entries made in [start, end) together."""
     read = read_back(start, end, lambda _second: start, goes_on=lambda: True)
-    return read.cells.get(start) or Cells()
+    return read.cells.get(start) or Cells(minute_of)
+
+
+def minute_of(number: int) -> int:
+    """The start of the minute in which the id was made."""
+    return floor(second_of(ids.made_at(number)), MINUTE)
 
 
 def first_id(second: int) -> int:

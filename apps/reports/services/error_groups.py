@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from apps.common import ids
 from apps.common.db import fetch, insert_values, marks, table, update_rows
 from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup
@@ -22,11 +24,23 @@ def note(cells: Iterable[Cells]) -> None:
     """
     spans: dict[Error, tuple[int, int]] = {}
     for each in cells:
-        for error, (first, last) in each.errors.items():
+        for error, (first, last) in each.spans().items():
             widen(spans, error, first, last)
     errors = sorted(spans)
     for at in range(0, len(errors), _AT_ONCE):
         _note({error: spans[error] for error in errors[at : at + _AT_ONCE]})
+
+
+def purge(before: datetime, goes_on: Callable[[], bool]) -> int:
+    """Remove those last seen before an instant, some hundred at a time; returns how many."""
+    gone = 0
+    while goes_on():
+        old = ErrorGroup.objects.filter(last_entry__lt=ids.lowest_id_at(before))
+        numbers = list(old.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
+        gone += ErrorGroup.objects.filter(pk__in=numbers).delete()[0]
+        if len(numbers) < _AT_ONCE:
+            break
+    return gone
 
 
 def _note(spans: dict[Error, tuple[int, int]]) -> None:

@@ -14,7 +14,7 @@ from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import cover
 from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import SOURCES
-from apps.reports.rules.tally import ERROR, Error, error_of
+from apps.reports.rules.tally import ERROR, OTHER, Error, error_of
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -31,7 +31,8 @@ class Failure:
     """An error in a period: how often it came in all, how often for good, and in each step.
 
     When it was first and last seen, how it then read and of what (a job's or dispatch's number) is
-    told of all time.
+    told of all time. Those of a type that are too many to be told apart are one, with the key OTHER
+    and without a sample; when it was seen is told of the period, as finely as it is added up.
     """
 
     source: str
@@ -80,14 +81,15 @@ def failures(
     if left:
         as_of = max(edges[0], left[0][0])
         runs = cover.before(runs, as_of)
-    counted: dict[Error, tuple[list[int], list[int]]] = {}
+    counted: dict[Error, tuple[list[int], list[int], list[int]]] = {}
     for at, source, value, total, for_good in _rows(runs, sources, type_or_task):
         name, key = error_of(value)
         if type_or_task and name != type_or_task:
             continue
-        trend, ended = counted.setdefault((source, name, key), ([0] * steps, [0]))
+        trend, ended, seen = counted.setdefault((source, name, key), ([0] * steps, [0], []))
         trend[min(bisect_right(edges, at), steps) - 1] += total
         ended[0] += for_good
+        seen.append(at)
     groups = tuple(
         Failure(
             source=group.source,
@@ -101,11 +103,27 @@ def failures(
             sample=group.sample,
             subject_id=group.subject_id,
         )
-        for group in _groups(sorted({key for _source, _name, key in counted}))
+        for group in _groups(sorted({key for _source, _name, key in counted} - {OTHER}))
         if (found := counted.get((group.source, group.type_or_task, group.error_key)))
-        for trend, ended in [found]
+        for trend, ended, _seen in [found]
     )
-    return Failures(groups, instant_of(edges[0]), instant_of(as_of))
+    rest = tuple(
+        Failure(
+            source=source,
+            type_or_task=name,
+            error_key=OTHER,
+            total=sum(trend),
+            for_good=ended[0],
+            trend=tuple(trend),
+            first_seen=instant_of(min(seen)),
+            last_seen=instant_of(max(seen)),
+            sample="",
+            subject_id=0,
+        )
+        for (source, name, key), (trend, ended, seen) in counted.items()
+        if key == OTHER
+    )
+    return Failures(groups + rest, instant_of(edges[0]), instant_of(as_of))
 
 
 def _rows(

@@ -33,7 +33,7 @@ def _totals(recent: int) -> Looked:
     rows = 0
     for level, start, entries in _sampled(recent):
         rows += entries
-        counted = read_one(start, start + level).tallies()
+        counted = read_one(start, start + level).tallies(level)
         told, stored = set(rows_of(level, start, counted)), set(stored_rows(level, start))
         if told != stored:
             text = say(

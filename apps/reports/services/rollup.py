@@ -19,7 +19,7 @@ from apps.common.conf import conf
 from apps.common.leases import load_position, save_position, sweep_lease
 from apps.reports.rules import keeping
 from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER, Range, floor
-from apps.reports.services import totals
+from apps.reports.services import error_groups, totals
 from apps.reports.services.entries import counted, read_back
 from apps.reports.services.stretches import (
     beginning,
@@ -165,7 +165,8 @@ def _look_for_late(checked: int, closed: int, now: datetime) -> int:
 
 
 def _forget_old(position: dict[str, Any], now: datetime, until: datetime) -> None:
-    """Remove what is finer than is kept: first the word that it is stored, an hour later it."""
+    """Remove what is finer than is kept, first the word that it is stored, an hour later it; and
+    errors that were long not seen."""
     forgotten = position.setdefault("forgotten", {})
     for level, horizon in horizons(now).items():
         totals.forget_stretches(level, 0, horizon)
@@ -175,3 +176,8 @@ def _forget_old(position: dict[str, Any], now: datetime, until: datetime) -> Non
             following = min(at + _FORGOTTEN_AT_ONCE * level, end)
             totals.forget_totals(level, at, following)
             forgotten[str(level)] = at = following
+    # Once an hour, as they are looked for among all of them.
+    hour = floor(second_of(now), HOUR)
+    if position.get("purged") != hour:
+        error_groups.purge(now - conf.REPORT_ERRORS_KEPT, lambda: clock.now() < until)
+        position["purged"] = hour

@@ -25,7 +25,7 @@ from apps.reports.rules import histogram
 from apps.reports.rules.cover import PART, WHOLE, floor
 from apps.reports.rules.keeping import joined
 from apps.reports.rules.outcomes import COUNTS, SOURCES
-from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, merged
+from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, capped, merged
 from apps.reports.services.error_groups import note
 from apps.reports.services.stretches import stored_between
 
@@ -59,7 +59,7 @@ def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> N
     for level in sorted(set(by_level) | set(WHOLE.values())):
         own = by_level[level]
         if own:
-            counted = {start: cells[start].tallies() for start in own if start in cells}
+            counted = {start: cells[start].tallies(level) for start in own if start in cells}
             sizes = {
                 start: Size(cells[start].entries, cells[start].handed_out)
                 for start in own
@@ -90,7 +90,7 @@ def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
         of_parts: dict[int, list[Tallies]] = defaultdict(list)
         for inner, tallies in _tallies(part, start, end):
             of_parts[floor(inner, level)].append(tallies)
-        counted |= {each: merged(them) for each, them in of_parts.items()}
+        counted |= {each: capped(merged(them)) for each, them in of_parts.items()}
         for inner, (entries, handed_out) in sizes_between(part, start, end).items():
             so_far = sizes.get(floor(inner, level), NOTHING)
             sizes[floor(inner, level)] = Size(

@@ -1,0 +1,118 @@
+"""Errors without end: those that are told apart are limited, the others counted together."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import clock
+from apps.common.conf import conf
+from apps.reports.models import ErrorGroup, Stretch
+from apps.reports.rules import tally
+from apps.reports.services import rollup
+from apps.reports.services.entries import read_one
+from apps.reports.services.failures import failures
+from apps.reports.services.totals import rows_of, stored_rows
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import entry, utc, write
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+NOW = utc("2026-03-30T12:34:56")
+FAILED = ("failed", "running", "failed")
+
+
+@pytest.fixture(autouse=True)
+def now(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+    monkeypatch.setattr(tally, "MOST_ERRORS", 3)
+    frozen_clock.move_to(NOW)
+    return frozen_clock
+
+
+def fail(days: float, count: int, *, kinds: int = 12) -> None:
+    """So many failures in the last days, most of them of a few kinds; of two types."""
+    chance = random.Random(count)
+    write(
+        *(
+            entry(
+                NOW - timedelta(days=days * chance.random(), minutes=2),
+                kind=FAILED,
+                type_or_task=chance.choice(("mail", "sms")),
+                error=f"E{number}",
+                error_key=f"{number:032x}",
+                run_ms=chance.randrange(10_000),
+            )
+            for number in (int(kinds * chance.random() ** 2) for _ in range(count))
+        )
+    )
+
+
+def roll_up() -> None:
+    rollup.roll_up(until=clock.now() + timedelta(minutes=5))
+
+
+def test_sums_of_parts_are_what_the_journal_adds_up_to_at_once() -> None:
+    fail(2.5, 600)
+    roll_up()
+    most = 0
+    for level, start in Stretch.objects.filter(entries__gt=0).values_list("level", "start"):
+        counted = set(rows_of(level, start, read_one(start, start + level).tallies(level)))
+        assert counted == set(stored_rows(level, start))
+        for type_ in ("mail", "sms"):
+            own = [row for row in counted if row[2] == "error" and row[4].startswith(f"{type_}:")]
+            assert len(own) <= 4
+            most = max(most, len(own))
+            ended = [row for row in counted if row[2:5] == ("type", start, type_)]
+            assert sum(row[5] for row in own) == sum(row[5] for row in ended)
+    assert most == 4
+
+
+def test_most_frequent_error_is_told_and_the_rest_is_counted(admin_client: Client) -> None:
+    fail(0.9, 300)
+    roll_up()
+    found = failures(NOW - timedelta(days=1), NOW, steps=24)
+    assert sum(each.total for each in found.groups) == 300
+    rest = [each for each in found.groups if each.error_key == tally.OTHER]
+    assert {each.type_or_task for each in rest} == {"mail", "sms"}
+    assert all(each.first_seen < each.last_seen <= NOW for each in rest)
+    told = [each for each in found.groups if each.error_key == f"{0:032x}"]
+    assert max(each.total for each in found.groups if each.sample) in {e.total for e in told}
+
+    page = admin_client.get(reverse("failures"))
+    assert text_of(page).count("Other errors, too many to be told apart") == 2
+    html = page.content.decode()
+    assert "/admin/jobs/job/?type=mail&amp;status=failed" in html
+    assert "error_key=other" not in html
+
+
+def test_errors_that_are_never_told_apart_are_no_groups(now: FrozenClock) -> None:
+    made = NOW - timedelta(hours=1)
+    write(
+        *(
+            entry(made, kind=FAILED, error=f"E{number}", error_key=f"{number:032x}")
+            for number in [*range(40), 7, 7, 8]
+        )
+    )
+    roll_up()
+    keys = set(ErrorGroup.objects.values_list("error_key", flat=True))
+    assert keys == {f"{number:032x}" for number in (7, 8, 0)}
+
+
+def test_errors_that_were_long_not_seen_are_forgotten(now: FrozenClock) -> None:
+    fail(0.1, 30)
+    roll_up()
+    count = ErrorGroup.objects.count()
+    assert count > 3
+    now.advance(days=1)
+    fresh = entry(now.instant - timedelta(minutes=3), kind=FAILED, error="E", error_key="f" * 32)
+    write(fresh)
+    roll_up()
+    assert ErrorGroup.objects.count() == count + 1
+
+    now.move_to(NOW + conf.REPORT_ERRORS_KEPT)
+    roll_up()
+    assert list(ErrorGroup.objects.values_list("error_key", flat=True)) == ["f" * 32]
