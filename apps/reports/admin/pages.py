@@ -211,6 +211,7 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         context |= {
             "rows": _group_rows(choice, rows[:MOST_ROWS]),
             "time_rows": time_rows,
+            "timed": sheet.by_group.timed,
             "is_short": len(time_rows) <= MOST_OPEN,
         }
         if choice.by == "task" and has_quotas:

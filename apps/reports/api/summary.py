@@ -81,7 +81,11 @@ class FiguresOut(serializers.Serializer[Any]):
 
 
 class SummaryOut(serializers.Serializer[Any]):
-    rows = FiguresOut(many=True, help_text="In order of time, or the greatest total first.")
+    rows = FiguresOut(
+        many=True,
+        help_text="In order of time, or the greatest total first. Of very many groups in a long "
+        "period only the first ones have wait and run.",
+    )
     total = FiguresOut(help_text="Of the whole period; its group is empty.")
     start = serializers.DateTimeField(help_text="`from`, at a minute; long ago at an hour or day.")
     as_of = serializers.DateTimeField(

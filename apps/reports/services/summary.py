@@ -10,7 +10,7 @@ minutes and, long ago, where only coarser stretches are kept, at full quarters, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -50,6 +50,9 @@ _MOVED = {MINUTE: 0, HOUR: 0, DAY: cover.HOUR - 1}
 _NOT_TOLD_BY = (ALL, ERROR)
 # So many values are named to the database; more are picked out of all that it gives.
 _MOST_NAMED = 200
+# Rows of totals whose histograms are read to tell many groups apart; beyond them the database adds
+# up the counts, and the groups with the greatest ones are told how long they took.
+MOST_READ = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +111,15 @@ class Summary:
     """Rows in order of time, or the greatest total first; `total` is of the whole period.
 
     The figures are those of [start, as_of): the period cut as kept stretches allow, and ended where
-    the first minute is not added up yet.
+    the first minute is not added up yet. `timed` is None, or how many of the first rows have their
+    percentiles; there are too many to tell those of all.
     """
 
     rows: tuple[Figures, ...]
     total: Figures
     start: datetime
     as_of: datetime
+    timed: int | None = None
 
 
 class _Part(NamedTuple):
@@ -162,6 +167,7 @@ def summarise(
         if left:
             end = max(start, left[0][0])
             runs = cover.before(runs, end)
+    timed = None
     if by in THROUGH_TIME:
         whole, _left = cover_by_stored([(max(start, first or end), end)] if runs else [])
         total = [row.counted for row in _rows(source, (chosen.dimension,), chosen.values, whole)]
@@ -172,10 +178,15 @@ def summarise(
             if part.start < end
         ]
     else:
-        total, groups = _by_value(source, chosen, runs, has_limit=within is not None)
+        if within is None:
+            total, groups, timed = _by_value(source, chosen.dimension, runs)
+        else:
+            # Within a limit, the total is that of what can be seen.
+            read = list(_rows(source, (chosen.dimension,), chosen.values, runs))
+            total, groups = [row.counted for row in read], _grouped(read)
         rows = [_figures(value, counted) for value, counted in groups.items()]
         rows.sort(key=lambda row: (-row.total, row.group))
-    return Summary(tuple(rows), _figures("", total), instant_of(start), instant_of(end))
+    return Summary(tuple(rows), _figures("", total), instant_of(start), instant_of(end), timed)
 
 
 def users_within(bound: Collection[str] | None) -> Collection[str] | None:
@@ -296,18 +307,41 @@ def _through_time(
 
 
 def _by_value(
-    source: str, chosen: _Chosen, runs: Sequence[Run], *, has_limit: bool
-) -> tuple[list[_Counted], dict[str, list[_Counted]]]:
-    """What is counted in all, and of each value."""
-    total, groups = list[_Counted](), dict[str, list[_Counted]]()
-    # Within a limit, the total is that of what can be seen.
-    dimensions = (chosen.dimension,) if has_limit else (ALL, chosen.dimension)
-    for row in _rows(source, dimensions, chosen.values, runs):
-        if has_limit or row.dimension == ALL:
-            total.append(row.counted)
-        if row.dimension != ALL:
-            groups.setdefault(row.value, []).append(row.counted)
-    return total, groups
+    source: str, dimension: str, runs: Sequence[Run]
+) -> tuple[list[_Counted], dict[str, list[_Counted]], int | None]:
+    """What is counted in all, and of each value; and of how many of them with histograms if not of
+    all: those with the greatest totals."""
+    total = [row.counted for row in _rows(source, (ALL,), None, runs)]
+    rows = list(_rows(source, (dimension,), None, runs, most=MOST_READ + 1))
+    if len(rows) <= MOST_READ:
+        return total, _grouped(rows), None
+    groups = _counts(source, dimension, runs)
+    busiest = sorted(groups, key=lambda value: (-sum(c.counts[0] for c in groups[value]), value))
+    each = sum((run.end - run.start) // run.level for run in runs)
+    timed = min(_MOST_NAMED, max(1, MOST_READ // each))
+    chosen = tuple(busiest[:timed])
+    return total, groups | _grouped(_rows(source, (dimension,), chosen, runs)), timed
+
+
+def _grouped(rows: Iterable[_Row]) -> dict[str, list[_Counted]]:
+    groups: dict[str, list[_Counted]] = {}
+    for row in rows:
+        groups.setdefault(row.value, []).append(row.counted)
+    return groups
+
+
+def _counts(source: str, dimension: str, runs: Sequence[Run]) -> dict[str, list[_Counted]]:
+    """What is counted of each value, without histograms."""
+    select = (
+        f"SELECT value, {', '.join(f'SUM({name})' for name in COUNTS)} FROM {table(Rollup)} "  # noqa: S608
+        "WHERE level = %s AND start >= %s AND start < %s AND source = %s AND dimension = %s "
+        "GROUP BY value"
+    )
+    groups: dict[str, list[_Counted]] = {}
+    parts = ((select, (*run, source, dimension)) for run in runs)
+    for value, *counts in fetch_each(parts):
+        groups.setdefault(value, []).append(_Counted([*map(int, counts)], b"", b""))
+    return groups
 
 
 def _rows(
@@ -315,8 +349,10 @@ def _rows(
     dimensions: tuple[str, ...],
     values: tuple[str, ...] | None,
     runs: Sequence[Run],
+    *,
+    most: int | None = None,
 ) -> Iterator[_Row]:
-    """The rows of totals in the runs.
+    """The rows of totals in the runs, `most` of each.
 
     No entry of the journal is in two of them, whatever is added up anew meanwhile.
     """
@@ -331,6 +367,7 @@ def _rows(
     select = (
         f"SELECT start, dimension, value, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)} "  # noqa: S608
         f"WHERE level = %s AND start >= %s AND start < %s AND {condition}"
+        + ("" if most is None else f" LIMIT {most}")
     )
     parts = ((select, (*run, *parameters)) for run in runs)
     for start, dimension, value, *counts, wait, run in fetch_each(parts):
