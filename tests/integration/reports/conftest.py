@@ -1,0 +1,14 @@
+"""What several tests of the reports look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frozen import FrozenClock
+from tests.home_scenes import two_hours
+
+
+@pytest.fixture
+def scene(frozen_clock: FrozenClock) -> FrozenClock:
+    two_hours(frozen_clock)
+    return frozen_clock

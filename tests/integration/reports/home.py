@@ -1,0 +1,46 @@
+"""The home page as a test reads it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.test import Client
+
+from apps.journal.models import JournalEntry
+
+HOME = "/admin/"
+FINAL = ("succeeded", "failed", "cancelled")
+
+
+def home(client: Client, **query: Any) -> str:
+    """The page itself."""
+    page = client.get(HOME, query)
+    assert page.status_code == 200
+    return page.content.decode()
+
+
+def tile(html: str, key: str) -> str:
+    """The figure of a tile."""
+    (found,) = re.findall(
+        rf'id="overview-tile-{key}".*?<strong>(.*?)</strong>', html, flags=re.DOTALL
+    )
+    return str(found)
+
+
+def tiles(html: str) -> dict[str, str]:
+    """All figures by the keys of their tiles."""
+    keys = re.findall(r'id="overview-tile-([^"]+)"', html)
+    return {key: tile(html, key) for key in keys}
+
+
+def notices(html: str) -> dict[str, str]:
+    """The words of the notices by their keys."""
+    found = re.findall(r'id="overview-notice-(\w+)"(.*?)</div>', html, flags=re.DOTALL)
+    return {key: re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", text)) for key, text in found}
+
+
+def ended(source: str, since: Any, until: Any) -> list[JournalEntry]:
+    """The entries of what came to its end in [since, until)."""
+    entries = JournalEntry.objects.filter(source=source, at__gte=since, at__lt=until)
+    return [each for each in entries if each.to_state in (*FINAL, "expired", "released")]

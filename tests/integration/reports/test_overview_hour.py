@@ -1,0 +1,158 @@
+"""The last hour on the overview: each figure is what the journal says."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import clock
+from apps.dispatch.models import Dispatch, Membership
+from apps.jobs.models import Job
+from apps.journal.admin.words import duration_of
+from apps.journal.models import JournalEntry
+from apps.reports.admin.overview import lately as lately_admin
+from apps.reports.services import lately
+from tests.frozen import FrozenClock
+from tests.home_scenes import MEMBERS
+from tests.integration.reports.home import ended, home, tiles
+from tests.jobs import job_type
+
+pytestmark = pytest.mark.django_db
+
+
+def p95(values: Iterable[int]) -> int:
+    ordered = sorted(values)
+    return ordered[math.ceil(0.95 * len(ordered)) - 1]
+
+
+@pytest.mark.parametrize("source", ["job", "dispatch"])
+def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
+    admin_client: Client, scene: FrozenClock, source: str
+) -> None:
+    until = lately.closed_until()
+    assert until is not None
+    assert timedelta() < clock.now() - until < timedelta(minutes=2)
+    hours = lately.last_hours([source], until)[source]
+    html = home(admin_client)
+
+    for hour, (told, name) in enumerate(zip(hours, ("last", "before"), strict=True)):
+        start = until - timedelta(hours=hour + 1)
+        rows = ended(source, start, start + timedelta(hours=1))
+        good = [each for each in rows if each.to_state == "succeeded"]
+        assert rows, name
+        assert good, name
+        assert len(good) < len(rows), name
+        assert told.ended == len(rows), name
+        assert told.success_rate == pytest.approx(len(good) / len(rows)), name
+        # Attempts that another follows waited and ran as well.
+        tried = JournalEntry.objects.filter(
+            source=source, run_ms__isnull=False, at__gte=start, at__lt=start + timedelta(hours=1)
+        )
+        assert told.run_p95 == pytest.approx(p95(each.run_ms for each in tried), rel=0.02)
+        assert told.wait_p95 == pytest.approx(p95(each.wait_ms for each in tried), rel=0.02)
+    last, before = hours
+    shown = tiles(html)
+    assert shown[f"{source}-ended"] == f"{last.ended:,}"
+    assert shown[f"{source}-success"] == f"{math.floor(1000 * last.success_rate) / 10:.1f} %"  # type: ignore[operator]
+    assert shown[f"{source}-run"] == duration_of(last.run_p95 or 0)
+    assert shown[f"{source}-wait"] == duration_of(last.wait_p95 or 0)
+    assert f"hour before: {duration_of(before.run_p95 or 0)}" in html
+    by = {"job": "type", "dispatch": "task"}[source]
+    report = f"/admin/reports/?source={source}&amp;by={by}&amp;period=1h"
+    assert f'id="overview-tile-{source}-ended" href="{report}"' in html
+    assert admin_client.get(report.replace("&amp;", "&")).status_code == 200
+
+
+def test_flow_is_what_came_and_went_in_the_last_minutes(
+    admin_client: Client, scene: FrozenClock
+) -> None:
+    until = lately.closed_until()
+    assert until is not None
+    since = until - timedelta(minutes=5)
+    came = Job.objects.filter(created_at__gte=since, created_at__lt=until).count()
+    handed = Dispatch.objects.filter(dispatched_at__gte=since, dispatched_at__lt=until).count()
+    shown = tiles(home(admin_client))
+    assert came > 10
+    assert shown["job-in"] == f"{came / 5:.1f}/min"
+    assert shown["job-out"] == f"{len(ended('job', since, until)) / 5:.1f}/min"
+    assert shown["dispatch-in"] == f"{handed / 5:.1f}/min"
+    assert shown["dispatch-out"] == f"{len(ended('dispatch', since, until)) / 5:.1f}/min"
+
+
+def test_flow_is_capped(
+    admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lately_admin, "MOST_COUNTED", 5)
+    assert tiles(home(admin_client))["job-in"] == "1.0+/min"
+
+
+def test_courses_of_types_are_minute_by_minute(admin_client: Client, scene: FrozenClock) -> None:
+    until = lately.closed_until()
+    assert until is not None
+    found = lately.courses_of_types(until, ["idle", "mail", "sms"])
+    assert found is not None
+    assert [each.name for each in found] == ["idle", "mail", "sms"]
+    for course in found:
+        rows = [
+            each
+            for each in ended("job", until - timedelta(hours=1), until)
+            if each.type_or_task == course.name
+        ]
+        minutes = [int((each.at - until) / timedelta(minutes=1)) - 1 for each in rows]
+        assert course.ended == [minutes.count(n) for n in range(-60, 0)], course.name
+        assert sum(course.unlucky) == sum(each.to_state == "failed" for each in rows)
+    html = home(admin_client)
+    assert f"{found[1].total} ended in the last hour" in html
+    assert "Nothing ended in the last hour." in html
+
+
+def test_courses_of_groups_are_those_of_their_members(
+    admin_client: Client, scene: FrozenClock
+) -> None:
+    until = lately.closed_until()
+    assert until is not None
+    found = lately.courses_of_groups(until, sorted(MEMBERS))
+    assert found is not None
+    rows = ended("dispatch", until - timedelta(hours=1), until)
+    for course in found:
+        members = Membership.objects.filter(group__name=course.name)
+        names = set(members.values_list("user__name", flat=True))
+        assert course.total == sum(each.executor in names for each in rows) > 0
+    assert [each.name for each in found] == sorted(MEMBERS)
+    assert "/admin/dispatch/dispatch/?executor=gid_shops" in home(admin_client)
+
+
+def test_busiest_are_drawn_and_too_many_are_not(
+    scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = lately.closed_until()
+    assert until is not None
+    monkeypatch.setattr(lately, "MOST_DRAWN", 1)
+    assert [each.name for each in lately.courses_of_types(until, ["idle"]) or []] == ["mail"]
+    monkeypatch.setattr(lately, "MOST_READ", 10)
+    assert lately.courses_of_types(until, []) is None
+    assert lately.courses_of_groups(until, []) is None
+
+
+def test_hour_is_left_out_for_who_has_it(admin_client: Client, scene: FrozenClock) -> None:
+    url = reverse("overview")
+    html = admin_client.get(url).content.decode()
+    (known,) = re.findall(r'data-known="(\d+)"', html)
+    assert "overview-tile-job-ended" in html
+
+    again = admin_client.get(url, {"known": known}).content.decode()
+
+    assert "overview-tile-job-ended" not in again
+    assert "overview-tile-jobs-ready" in again
+    assert "overview-tile-job-ended" in admin_client.get(url, {"known": "1"}).content.decode()
+
+
+def test_nothing_added_up_yet_is_said(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    job_type()
+    assert "come with the first full minute" in home(admin_client)

@@ -1,0 +1,97 @@
+"""For whom the overview is: each sees what their permissions and limits let them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.models import Dispatch, OperatorScope
+from apps.dispatch.services import pull
+from apps.reports.services import lately
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.reports.home import ended, home, tile, tiles
+
+pytestmark = pytest.mark.django_db
+
+
+def person(*permissions: str) -> Client:
+    user = User.objects.create_user("pat", is_staff=True)
+    for name in permissions:
+        app, _, codename = name.partition(".")
+        found = Permission.objects.get(content_type__app_label=app, codename=codename)
+        user.user_permissions.add(found)
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+@pytest.mark.parametrize(
+    ("permission", "prefixes"),
+    [
+        ("jobs.view_job", {"jobs"}),
+        ("dispatch.view_dispatch", {"dispatches"}),
+        ("jobs.view_worker", {"workers", "places"}),
+        ("common.view_sweeplease", {"beat", "late", "clock"}),
+        ("jobs.view_jobtype", set()),
+        ("reports.view_rollup", set()),
+    ],
+)
+def test_box_is_there_only_with_its_permission(
+    scene: FrozenClock, permission: str, prefixes: set[str]
+) -> None:
+    html = home(person(permission))
+    assert {key.partition("-")[0] for key in tiles(html)} == prefixes
+    assert "overview-types" not in html
+
+
+def test_totals_need_their_permission_besides(scene: FrozenClock) -> None:
+    html = home(person("jobs.view_job", "reports.view_rollup"))
+    assert {key.partition("-")[0] for key in tiles(html)} == {"jobs", "job"}
+    assert "overview-types" in html
+    assert "overview-groups" not in html
+
+
+def test_person_without_a_role_gets_nothing(scene: FrozenClock) -> None:
+    client = person()
+    assert "overview" not in home(client).replace("overview.js", "")
+    assert client.get(reverse("overview")).content.decode().strip() == ""
+
+
+def test_stranger_is_sent_to_sign_in(client: Client, db: None) -> None:
+    answer = client.get(reverse("overview"))
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/admin/login/")
+
+
+def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
+    scene: FrozenClock, role_user: Callable[[str], User], role_client: Callable[[str], Client]
+) -> None:
+    user = role_user("operator")
+    OperatorScope.objects.create(operator=user, executor=factories.member("uid_ann"))
+    factories.once_task(factories.member("uid_ann"), "Mine")
+    factories.once_task(factories.member("uid_eve"), "Another's")
+    for uid in ("uid_ann", "uid_eve"):
+        pull.answer_pull(uid)
+    until = lately.closed_until()
+    assert until is not None
+    own = [
+        each
+        for each in ended("dispatch", until - timedelta(hours=1), until)
+        if each.executor == "uid_ann"
+    ]
+
+    html = home(role_client("operator"))
+
+    assert Dispatch.objects.filter(state="open").count() == 2
+    assert tile(html, "dispatches-open") == "1"
+    assert own
+    assert tile(html, "dispatch-ended") == str(len(own))
+    assert "dispatch-in" not in tiles(html)
+    assert "gid_nights" not in html
+    assert "overview-tile-job-ended" in html
