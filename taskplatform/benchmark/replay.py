@@ -57,3 +57,6 @@ def _run(statements: Any, values: Mapping[str, Any]) -> None:
             cursor.execute(each.sql, parameters)
             if each.sql.startswith("SELECT"):
                 cursor.fetchall()
+            # Several statements in one.
+            while ";" in each.sql and cursor.nextset():
+                cursor.fetchall()
