@@ -1,5 +1,5 @@
-// For people who use no mouse or see no page: areas that move inside the page can be reached by
-// the keyboard, and what stands beside the menu is named the main part.
+// For people who use no mouse or see no page: areas that move inside the page and what opens and
+// closes the menu can be reached by the keyboard, and what stands beside it is named the main part.
 (() => {
   "use strict";
 
@@ -13,7 +13,21 @@
     }
   });
 
+  // The theme has them as icons that only a mouse can press.
+  function makeButton(icon, name) {
+    icon.setAttribute("role", "button");
+    icon.setAttribute("aria-label", name);
+    icon.tabIndex = 0;
+    icon.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      icon.click();
+    });
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
+    const name = document.querySelector("[data-menu-name]")?.dataset.menuName;
+    if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
     document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });

@@ -9,6 +9,8 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -42,6 +44,9 @@ _SOURCE_COLOURS = {
     Source.ACCESS: "warning",
     Source.WORKER: "",
 }
+# By name: the apps above know this one, not the other way round.
+_SUBJECTS = {Source.JOB: "jobs_job", Source.DISPATCH: "dispatch_dispatch"}
+_TASKS = {"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"}
 
 
 def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Moment]:
@@ -119,6 +124,14 @@ def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | No
     return shown_text(words.value_of(name, value), most=MOST_VALUE)
 
 
+def _page_of(entry: JournalEntry) -> str:
+    """The admin page of what the entry is about, "" where it has none."""
+    if entry.source == Source.PLAN:
+        source, _colon, number = entry.type_or_task.partition(":")
+        return _TASKS.get(source, "") if number == str(entry.subject_id) else ""
+    return _SUBJECTS.get(Source(entry.source), "")
+
+
 class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     """Every state change; the search compares whole numbers of subjects, or names of executors.
 
@@ -130,7 +143,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         "shown_at",
         "shown_source",
         "shown_event",
-        "subject_id",
+        "subject",
         "type_or_task",
         "executor",
         "actor",
@@ -143,7 +156,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     exact_search = (("subject_id", read_number), ("executor", read_key))
     payload_fields = ("shown_data",)
     fieldsets = (
-        (None, {"fields": ("at", "shown_source", "subject_id", "shown_event", "arrow")}),
+        (None, {"fields": ("at", "shown_source", "subject", "shown_event", "arrow")}),
         (
             _("Who and where"),
             {
@@ -173,6 +186,20 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:
         return label(entry.get_source_display(), _SOURCE_COLOURS.get(Source(entry.source), ""))
+
+    @column(_("subject"), empty="–")
+    def subject(self, entry: JournalEntry) -> str | SafeString | None:
+        """The number, leading to the job, dispatch or task that it is of."""
+        if entry.subject_id is None:
+            return None
+        name = _page_of(entry)
+        if not name:
+            return str(entry.subject_id)
+        return format_html(
+            '<a class="text-link" href="{}">{}</a>',
+            reverse(f"admin:{name}_change", args=[entry.subject_id]),
+            entry.subject_id,
+        )
 
     @column(_("event"))
     def shown_event(self, entry: JournalEntry) -> str:

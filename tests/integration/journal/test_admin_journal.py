@@ -174,3 +174,26 @@ def test_operator_with_limits_reads_only_about_those_executors(
     other = JournalEntry.objects.filter(executor="gid_other").first()
     assert other is not None
     assert operator.get(f"{LIST}{other.pk}/change/").status_code == 302
+
+
+def test_subject_leads_to_what_the_entry_is_about(admin_client: Client) -> None:
+    task = factories.once_task(factories.user("uid_a"))
+    rotation = factories.rotation(factories.group("gid_b"))
+    taken: Any = pull.take_next(factories.member("uid_a"))
+    job_type()
+    (number,) = jobs()
+    end(take()[0])
+
+    page = admin_client.get(LIST).content.decode()
+
+    for name, key in (
+        ("dispatch/oncetask", task.pk),
+        ("dispatch/rotatetask", rotation.pk),
+        ("dispatch/dispatch", taken.pk),
+        ("jobs/job", number),
+    ):
+        address = f"/admin/{name}/{key}/change/"
+        assert f'href="{address}">{key}</a>' in page
+        assert admin_client.get(address).status_code == 200
+    # Entries about what has no page of its own are there without a link.
+    assert page.count('/change/">') == 4

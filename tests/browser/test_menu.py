@@ -1,0 +1,43 @@
+"""The menu without a mouse, and titles beside many buttons on a narrow page."""
+
+from __future__ import annotations
+
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_pages import NARROW, WIDE
+from tests.factories import once_task, user
+
+
+def test_menu_is_closed_and_opened_by_the_keyboard(browser_page: Page) -> None:
+    page = browser_page
+    menu = page.locator("#nav-sidebar-apps")
+    page.set_viewport_size(WIDE)
+    page.goto("/admin/")
+    expect(menu).to_be_visible()
+    toggle = page.get_by_role("button", name="Menu").locator("visible=true")
+    toggle.focus()
+    page.keyboard.press("Enter")
+    expect(menu).to_be_hidden()
+    page.keyboard.press("Space")
+    expect(menu).to_be_visible()
+
+    page.set_viewport_size(NARROW)
+    expect(menu).to_be_hidden()
+    page.get_by_role("button", name="Menu").locator("visible=true").focus()
+    page.keyboard.press("Enter")
+    expect(menu).to_be_visible()
+    page.get_by_role("button", name="Menu").locator("visible=true").last.focus()
+    page.keyboard.press("Enter")
+    expect(menu).to_be_hidden()
+
+
+def test_title_of_a_page_with_buttons_can_be_read_when_it_is_narrow(browser_page: Page) -> None:
+    task = once_task(user("uid_ava"), title="Night photo")
+    page = browser_page
+    page.set_viewport_size(NARROW)
+    page.goto(reverse("admin:dispatch_oncetask_change", args=[task.pk]))
+    title = page.locator("h1 bdi")
+    expect(title).to_be_visible()
+    shown = title.evaluate("e => [e.parentElement.clientWidth, e.parentElement.scrollWidth]")
+    assert shown[0] >= shown[1] > 0
