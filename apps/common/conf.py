@@ -19,6 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 T = TypeVar("T")
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:(?P<port>\d{1,5}))?")
 
 
 def parse_duration(text: str) -> timedelta:
@@ -41,6 +42,15 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 def _parse_networks(text: str) -> tuple[str, ...]:
     return tuple(str(ipaddress.ip_network(each)) for each in _parse_names(text))
+
+
+def _parse_hosts(text: str) -> tuple[str, ...]:
+    hosts = _parse_names(text)
+    for each in hosts:
+        found = _HOST.fullmatch(each)
+        if found is None or not 0 < int(found["port"] or 80) < 65_536:
+            raise ValueError(f"{each!r} is no host, nor a host with a port")
+    return hosts
 
 
 @dataclass
@@ -100,6 +110,10 @@ def integer(default: int, meaning: str, *, least: int, most: int) -> Tunable[int
 
 def names(default: tuple[str, ...], meaning: str) -> Tunable[tuple[str, ...]]:
     return Tunable(default, _parse_names, meaning)
+
+
+def hosts(meaning: str) -> Tunable[tuple[str, ...]]:
+    return Tunable((), _parse_hosts, meaning)
 
 
 def networks(meaning: str) -> Tunable[tuple[str, ...]]:
@@ -177,8 +191,7 @@ class Conf:
         8, "How long a worker that is told to stop lets its handlers go on.", least=0, most=3600
     )
     JOB_COMMANDS = names((), "Commands that the handler management_command may run.")
-    JOB_HTTP_HOSTS = names(
-        (),
+    JOB_HTTP_HOSTS = hosts(
         "Hosts that the handler http_request may call: api.example.com, *.example.com, host:8443.",
     )
     JOB_HTTP_NETWORKS = networks(

@@ -53,6 +53,7 @@ MOST_SEARCHED = 200
 _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 _PAGE = {"limit", "cursor"}
 _CREATED = {"created_after", "created_before"}
+_NAMED = {"type", "key"}
 _MOST_DELAY = int(submission.MOST_DELAY.total_seconds())
 _LEAST_ATTEMPTS, _MOST_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
@@ -119,12 +120,14 @@ class JobsView(ApiView):
     def get(self, request: Request) -> Response:
         page = KeysetPage(request, self.query)
         within = _created_between(Job.objects.defer("context", "checkpoint"), self.query)
+        given = self.query.keys() - _PAGE
+        named = _NAMED if given >= _NAMED else set()
+        within = within.filter(**{each: self.query[each] for each in named})
         found = _filtered(within, self.query)
         bound = job_types_of(request)
         if bound is not None:
             found = found.filter(type__in=bound)
-        given = self.query.keys() - _PAGE
-        if (bound is None and given <= _CREATED) or {"type", "key"} <= given:
+        if given <= _CREATED | named and (named or bound is None):
             # They have an index, in the order of the list.
             rows = page.rows(found)
         else:

@@ -28,6 +28,7 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
         jobs(4000, name, status="succeeded", finished_at=clock.now())
         jobs(1000, name, status="failed", finished_at=clock.now())
         jobs(1000, name)
+    jobs(2000, "mail", key="daily")
     asked("ANALYZE TABLE jobs_job")
 
 
@@ -35,6 +36,7 @@ QUERIES: list[dict[str, Any]] = [
     {"type": "mail"},
     {"type": "unheard-of"},
     {"type": "mail", "key": "order-1"},
+    {"type": "mail", "key": "daily", "user_id": "uid_alice"},
     *({"status": status} for status in ("scheduled", "ready", "running", "succeeded", "failed")),
     {"type": "bill", "status": "ready"},
     {"key": "order-1"},
