@@ -63,6 +63,12 @@ class PlatformChangeList(ChangeList):
         rows = super().get_queryset(*args, **kwargs)
         return rows.defer(*self.model_admin.list_defer)
 
+    def apply_select_related(self, qs: QuerySet[Any]) -> QuerySet[Any]:
+        """By a statement of its own: MariaDB begins a join at the shorter table, however few rows
+        of the longer one are wanted, and sorts all of them."""
+        related = self.list_select_related
+        return qs.prefetch_related(*related) if isinstance(related, tuple) else qs
+
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         # The theme puts "n results (show all)" above lists where the two differ.

@@ -48,8 +48,8 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
 ) -> None:
     hand_out(51)
     admin_client.get(LIST)
-    # Session, user, permissions of nobody, and the rows with their executors, read once or twice.
-    with django_assert_max_num_queries(5) as few:
+    # Session, user, permissions of nobody, and the rows and their executors, read once or twice.
+    with django_assert_max_num_queries(6) as few:
         admin_client.get(LIST, {"executor": "uid_001"})
     with django_assert_max_num_queries(len(few)):
         page = admin_client.get(LIST)
@@ -60,6 +60,17 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
         for query in few.captured_queries
         if connection.ops.quote_name("result") in query["sql"]
     ]
+
+
+def test_list_reads_its_rows_without_a_join_that_could_begin_at_the_executors(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    hand_out(3)
+    with django_assert_max_num_queries(10) as asked:
+        admin_client.get(LIST)
+    dispatches = connection.ops.quote_name("dispatch_dispatch")
+    lists = [q["sql"] for q in asked.captured_queries if f"FROM {dispatches}" in q["sql"]]
+    assert lists and not [sql for sql in lists if "JOIN" in sql]
 
 
 def test_list_is_paged_without_a_count(admin_client: Client) -> None:
