@@ -81,15 +81,20 @@ class Standing(NamedTuple):
 
 
 def standing(most: int) -> Standing:
-    """All types together, in one statement."""
+    """All types together.
+
+    Whether there are `most` is asked first: a count of the first so many would be written to a
+    table and read again.
+    """
     jobs = f"{table(Job)}{forced('job_claim')}"
-    parts = [
-        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {jobs} WHERE status = '{status}' "  # noqa: S608 names and literals
-        f"LIMIT {most}) counted)"
-        for status in (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
-    ]
-    [row] = fetch(f"SELECT {', '.join(parts)}")
-    return Standing(*row)
+    states = (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
+    last = f"(SELECT {most} FROM {jobs} WHERE status = '{{}}' LIMIT 1 OFFSET {most - 1})"  # noqa: S608 names and literals
+    [found] = fetch(f"SELECT {', '.join(map(last.format, states))}")
+    few = [state for state, count in zip(states, found, strict=True) if count is None]
+    count = f"(SELECT COUNT(*) FROM {jobs} WHERE status = '{{}}')"  # noqa: S608 names and literals
+    [counts] = fetch(f"SELECT {', '.join(map(count.format, few))}") if few else [()]
+    told = dict(zip(few, counts, strict=True))
+    return Standing(*(min(most, told.get(state, most)) for state in states))
 
 
 class Due(NamedTuple):
