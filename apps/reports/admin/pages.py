@@ -37,6 +37,7 @@ from apps.reports.admin.report import (
     Row,
     Stretch,
     cells,
+    drawn,
     group_row,
     headings,
     ordered,
@@ -200,7 +201,7 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "headings": list(headings(choice)),
         "plain_headings": [column.title for column in COLUMNS[choice.source]],
         "more": max(0, len(rows) - MOST_ROWS),
-        "total_cells": cells(choice, Stretch(summary.total, summary.start, summary.as_of)),
+        "total_cells": drawn(cells(choice, Stretch(summary.total, summary.start, summary.as_of))),
     }
     name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
