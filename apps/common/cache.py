@@ -118,7 +118,3 @@ class BreakerRedisCache(RedisCache):  # type: ignore[misc]
     def has_key(self, *args: Any, **kwargs: Any) -> Any:
         read = super().has_key
         return self._guarded(lambda: read(*args, **kwargs), False)
-
-    def publish(self, channel: str, message: str) -> None:
-        """Tell whoever listens on the channel; while Redis is away nobody hears it."""
-        self._guarded(lambda: self.client.get_client(write=True).publish(channel, message), 0)

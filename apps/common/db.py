@@ -138,6 +138,26 @@ def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
         return int(cursor.rowcount)
 
 
+def execute_then_fetch(
+    changes: Sequence[tuple[str, Sequence[Any]]], sql: str, parameters: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Run statements that change rows, then a SELECT; returns the rows of that.
+
+    MariaDB/MySQL is sent all of them at once. Each is as if it had been run by itself, so without a
+    transaction around them each is committed before the next.
+    """
+    if connection.vendor != "mysql":
+        for change, given in changes:
+            execute(change, given)
+        return fetch(sql, parameters)
+    together = "; ".join([change for change, _ in changes] + [sql])
+    values = [value for _, given in changes for value in given]
+    with _run(together, [*values, *parameters]) as cursor:
+        for _ in changes:
+            cursor.nextset()
+        return list(cursor.fetchall())
+
+
 def _run(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
     # Asking for the connection by name costs less than every use of the proxy `connection`.
     cursor = connections[DEFAULT_DB_ALIAS].cursor()

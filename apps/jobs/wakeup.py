@@ -5,76 +5,151 @@ A lost wake-up costs at most one scan period: the table is the queue.
 
 from __future__ import annotations
 
-import functools
+import logging
 import os
 import threading
 import time
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
+import redis
 from django.conf import settings
-from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from apps.common.cache import BreakerRedisCache
+logger = logging.getLogger(__name__)
 
 # What is announced within it goes out as one message: drains are awake by then.
 COALESCE_SECONDS = 0.005
+# An idle connection may have been cut without a word.
+_IDLE_SECONDS = 30.0
+_TIMEOUT_SECONDS = 0.3
+_RECONNECT_SECONDS = 1.0
 
 
 def channel() -> str:
-    """The Redis channel of this installation's drains; its messages are the names of lanes."""
+    """The Redis channel of this installation's drains.
+
+    A message is the name of a lane, "" for all. After a blank may follow a type, when nothing is
+    new but jobs of it, and after another the number of the first of them.
+    """
     return f"taskplatform:{settings.DATABASES['default']['NAME']}:jobs"
 
 
-def announce(lane: str = "") -> None:
+def announce(lane: str = "", type_: str = "", job: int = 0) -> None:
     """Wake the drains of the lane, "" for all, once the present transaction has committed.
 
-    Many calls in one transaction wake once.
+    Many calls in one transaction wake once. With a type, they look for jobs of that one first, and
+    with the number of a job for that: whoever gets it finds the others.
     """
     if not settings.REDIS_URL:
         # SQLite and MariaDB alone: drains look by themselves, so often that nobody has to tell.
         return
-    tell = _telling(lane)
+    tell = _Telling(lane, type_, job)
     planned = transaction.get_connection().run_on_commit
-    if not any(function is tell for _, function, _ in planned):
+    if not any(function == tell for _, function, _ in planned):
         transaction.on_commit(tell)
 
 
-@functools.cache
-def _telling(lane: str) -> Callable[[], None]:
-    return lambda: _tell(lane)
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """What is to be told; of several jobs the first one will do."""
+
+    lane: str
+    type: str
+    job: int = field(compare=False)
+
+    def __call__(self) -> None:
+        _tell(self)
+
+    @property
+    def message(self) -> str:
+        return " ".join(filter(None, (self.lane, self.type, str(self.job or ""))))
 
 
 class _Teller:
-    """The thread of one process that publishes: no caller waits for Redis."""
+    """Publishes for one process; no caller waits for Redis.
+
+    After a quiet moment whoever announces writes to the connection; what follows closely is sent
+    together by a thread, which also connects. Answers are read before the next message.
+    """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._lanes: set[str] = set()
+        self._waiting: set[_Telling] = set()
         self._wanted = threading.Event()
+        self._writing = threading.Lock()
+        self._connection: Any = None
+        self._sent_at = 0.0
+        self._connect_at = 0.0
         threading.Thread(target=self._run, name="wakeup", daemon=True).start()
 
-    def tell(self, lane: str) -> None:
-        self._lanes.add(lane)
+    def tell(self, what: _Telling) -> None:
+        idle = time.monotonic() - self._sent_at
+        if COALESCE_SECONDS <= idle < _IDLE_SECONDS and self._writing.acquire(blocking=False):
+            try:
+                if self._connection is not None and self._send([what]):
+                    return
+            finally:
+                self._writing.release()
+        self._waiting.add(what)
         self._wanted.set()
 
     def _run(self) -> None:
         while self._wanted.wait():
             self._wanted.clear()
-            lanes, self._lanes = self._lanes, set()
-            redis = cast(BreakerRedisCache, caches[DEFAULT_CACHE_ALIAS])
+            waiting, self._waiting = self._waiting, set()
             # None, when one was noted in the very moment of the change: then whoever it was.
-            for lane in sorted(lanes) or [""]:
-                redis.publish(channel(), lane)
+            told = list(waiting) or [_Telling("", "", 0)]
+            with self._writing:
+                # Once more when the connection turns out to have been cut.
+                if self._connected() and not self._send(told) and self._connected():
+                    self._send(told)
             time.sleep(COALESCE_SECONDS)
+
+    def _connected(self) -> bool:
+        now = time.monotonic()
+        if self._connection is not None and now - self._sent_at >= _IDLE_SECONDS:
+            self._connection.disconnect()
+            self._connection = None
+        if self._connection is None and now >= self._connect_at:
+            connection: Any = redis.ConnectionPool.from_url(
+                settings.REDIS_URL,
+                socket_connect_timeout=_TIMEOUT_SECONDS,
+                socket_timeout=_TIMEOUT_SECONDS,
+                retry=Retry(NoBackoff(), 0),
+            ).make_connection()
+            try:
+                connection.connect()
+            except (redis.RedisError, OSError) as error:
+                logger.warning("wake-up: Redis is away: %s", error)
+                self._connect_at = time.monotonic() + _RECONNECT_SECONDS
+            else:
+                self._connection = connection
+        return self._connection is not None
+
+    def _send(self, told: Iterable[_Telling]) -> bool:
+        """Publish all that; False when the connection has turned out to be broken."""
+        try:
+            while self._connection.can_read(0):
+                self._connection.read_response()
+            for each in told:
+                self._connection.send_command("PUBLISH", channel(), each.message)
+        except (redis.RedisError, OSError):
+            self._connection.disconnect()
+            self._connection = None
+            return False
+        self._sent_at = time.monotonic()
+        return True
 
 
 _lock = threading.Lock()
 _teller: _Teller | None = None
 
 
-def _tell(lane: str) -> None:
+def _tell(what: _Telling) -> None:
     global _teller
     teller = _teller
     if teller is None or teller.pid != os.getpid():
@@ -82,4 +157,4 @@ def _tell(lane: str) -> None:
             if _teller is None or _teller.pid != os.getpid():
                 _teller = _Teller()
             teller = _teller
-    teller.tell(lane)
+    teller.tell(what)

@@ -26,6 +26,7 @@ from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.process import Process, node_of
 from apps.jobs.services import register
 from apps.jobs.services.hold import HeldJob, due_types, hold, new_token
+from apps.jobs.services.policies import near_policies_of
 from apps.jobs.services.settle import give_back
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ OVERDUE_SECONDS = 1.5
 # So long a type is left to others whose suspect could not be alone here.
 BARRED_SECONDS = 30.0
 _TYPES_SECONDS = 1.0
+# Before each wait it is read anew, unless it is younger than that.
+_AHEAD_SECONDS = 0.2
 _GATE_SECONDS = 5.0
 _AWAY_SECONDS = 1.0
 
@@ -68,7 +71,8 @@ class Drain:
         self._turn = random.randrange(1000)  # noqa: S311
         self._lanes = places.looked_at(lane, process.node.lanes, process.node.places)
         self._types: dict[str, dict[str, _Type]] = {}
-        self._types_until = 0.0
+        self._types_at = 0.0
+        self._round_at = 0.0
         self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
         self._done = 0
 
@@ -87,14 +91,15 @@ class Drain:
         return self._done
 
     def _work(self, linger: bool) -> None:
-        has_work = False
+        has_work = woken = False
         idle_since = time.monotonic()
         while not self._process.stopping:
-            refresh_connection()
+            if not (has_work or woken):
+                refresh_connection()
             try:
                 self._give_back_unanswered()
                 self._outbox.flush()
-                found = self._round()
+                found = self._look()
                 if found:
                     if not has_work and found >= FIRST_BATCH:
                         self._summon()
@@ -103,7 +108,8 @@ class Drain:
                 has_work = False
                 if not linger:
                     return
-                self._listener.wait(LOOK_SECONDS)
+                self._look_ahead()
+                woken = self._listener.wait(LOOK_SECONDS)
                 if time.monotonic() - idle_since > LINGER_SECONDS:
                     if not self._is_needed():
                         return
@@ -114,6 +120,26 @@ class Drain:
 
     # --- One round ------------------------------------------------------------------------------
 
+    def _look(self) -> int:
+        """Hold and run what is due; how many jobs were held.
+
+        Told what is new, it looks for a few of that only, unless a while has passed: that is
+        soonest done, and all drains that wait are told.
+        """
+        new, self._listener.new = self._listener.new, dict[str, int]()
+        if new and time.monotonic() < self._round_at + LOOK_SECONDS:
+            known = {n: t for lane in self._lanes for n, t in self._types_of(lane).items()}
+            types = {name: known[name] for name in new if name in known}
+            job = next(iter(new.values())) if len(new) == 1 else 0
+            return self._hold_and_run(types, FIRST_BATCH, new=job)
+        self._round_at = time.monotonic()
+        return self._round()
+
+    def _look_ahead(self) -> None:
+        """Read what the next job would otherwise wait for."""
+        types = {n for lane in self._lanes for n in self._types_of(lane, within=_AHEAD_SECONDS)}
+        near_policies_of(types, within=_AHEAD_SECONDS)
+
     def _round(self) -> int:
         """Hold and run what is due, first of the own lane; how many jobs were held."""
         self._turn += 1
@@ -123,12 +149,12 @@ class Drain:
             lanes = lanes[::-1]
         for lane in lanes:
             if types := self._types_of(lane):
-                held = self._hold_and_run(types)
+                held = self._hold_and_run(types, MOST_HELD)
                 if held:
                     return held
         return 0
 
-    def _hold_and_run(self, types: Mapping[str, _Type]) -> int:
+    def _hold_and_run(self, types: Mapping[str, _Type], limit: int, *, new: int = 0) -> int:
         barred, now = self._process.barred, time.monotonic()
         wanted = [name for name in types if barred.get(name, 0.0) <= now]
         with self._process.gate.shared(_GATE_SECONDS) as entered:
@@ -138,9 +164,10 @@ class Drain:
             jobs = hold(
                 holder=self._process.holder,
                 types=wanted,
-                limit=MOST_HELD,
+                limit=limit,
                 turn=self._turn,
                 batch=self._process.sizes.sizes(wanted),
+                new=new,
                 token=self._unanswered,
             )
             self._unanswered = ""
@@ -262,11 +289,11 @@ class Drain:
         types = {name for lane in self._lanes for name in self._types_of(lane)}
         return bool(types) and bool(due_types(types))
 
-    def _types_of(self, lane: str) -> Mapping[str, _Type]:
+    def _types_of(self, lane: str, *, within: float = _TYPES_SECONDS) -> Mapping[str, _Type]:
         now = time.monotonic()
-        if now >= self._types_until:
+        if not self._types or now - self._types_at >= within:
             self._types = {lane: _types_of(lane) for lane in self._lanes}
-            self._types_until = now + _TYPES_SECONDS
+            self._types_at = now
         return self._types[lane]
 
     # --- Trouble --------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ class Listener:
     """Wakes a drain: by Redis, by the version of the SQLite file, or by probing MariaDB/MySQL.
 
     `is_due` is one indexed probe. Every wait may end early for nothing; the drain then looks.
+    `new` are the types that have new jobs by what ended the last wait, each with the number of one
+    or 0; none when it may be anything.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Listener:
         self._lanes = lanes
         self._is_due = is_due
         self._is_stopping = is_stopping
+        self.new: dict[str, int] = {}
         self._version = -1
         self._subscription: Any = None
         self._connect_at = 0.0
@@ -51,6 +54,7 @@ class Listener:
 
     def wait(self, seconds: float) -> bool:
         """Until something may be due, or for so many seconds; False when nothing woke it."""
+        self.new = {}
         deadline = time.monotonic() + seconds
         while not self._is_stopping() and (left := deadline - time.monotonic()) > 0:
             if self._has_woken(min(left, _SLICE_SECONDS)):
@@ -104,22 +108,25 @@ class Listener:
                 # What was announced before was not heard.
                 return True
             told = self._read(seconds)
-            lanes = {told}
+            messages = set[str]()
             while told is not None:
+                messages.add(told)
                 told = self._read(0)
-                lanes.add(told)
         except (redis.RedisError, OSError) as error:
             logger.warning("drain: Redis is away, looking every %g s: %s", PROBE_SECONDS, error)
             self.close()
             self._connect_at = time.monotonic() + RECONNECT_SECONDS
             return True
-        return self._concerns(lanes - {None})
+        return self._concerns(messages)
 
-    def _concerns(self, told: Collection[str | None]) -> bool:
+    def _concerns(self, messages: Collection[str]) -> bool:
         """Whether the drain should look, after a moment if others are there for that first."""
-        mine = [lane for lane in told if not lane or not self._lanes or lane in self._lanes]
-        if mine and self._lanes and all(lane and lane != self._lanes[0] for lane in mine):
+        told = [[*message.split(" "), "", ""][:3] for message in messages]
+        mine = [each for each in told if not each[0] or not self._lanes or each[0] in self._lanes]
+        if mine and self._lanes and all(lane and lane != self._lanes[0] for lane, *_ in mine):
             time.sleep(HELP_SECONDS)
+        if all(type_ for _, type_, _ in mine):
+            self.new = {type_: int(job) if job.isdigit() else 0 for _, type_, job in mine}
         return bool(mine)
 
     def _subscribe(self) -> None:
@@ -137,7 +144,7 @@ class Listener:
             raise redis.TimeoutError("no answer to SUBSCRIBE")
 
     def _read(self, seconds: float) -> str | None:
-        """The lane that the next message tells of, None without one."""
+        """The next message, None without one."""
         message = self._subscription.get_message(timeout=seconds)
         self._read_at = time.monotonic()
         if message is None:

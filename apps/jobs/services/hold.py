@@ -14,7 +14,7 @@ from django.db import DatabaseError
 
 from apps.common import clock
 from apps.common.db import (
-    execute,
+    execute_then_fetch,
     fetch,
     instant,
     is_retryable,
@@ -86,6 +86,7 @@ def hold(
     limit: int,
     turn: int = 0,
     batch: Mapping[str, int] | None = None,
+    new: int = 0,
     token: str = "",
 ) -> list[HeldJob]:
     """At most `limit` jobs of these types, now running under a new token of this worker.
@@ -94,9 +95,14 @@ def hold(
     its `batch_limit`, or fewer by `batch`. A suspect comes alone, with `alone` set. An empty list
     means that nothing is due, or all of it paused, limited, meant for other hosts or just taken.
     Who draws the `new_token` himself can give back by it what was held without an answer.
+
+    `new` is the number of a job that was just submitted, of the only type. It is tried without a
+    look at what else there is: that is soonest done, and whoever gets it looks again.
     """
-    promoted = _promote_now_and_then()
     token = token or new_token()
+    if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):
+        return held
+    promoted = _promote_now_and_then()
     looks = cleared = 0
     while looks < MOST_LOOKS and cleared < MOST_CLEARED:
         now = clock.now()
@@ -121,7 +127,7 @@ def hold(
         if held:
             return held
         if not (peeked or claim.given_up):
-            if promoted or not promote_due():
+            if promoted or not _promote():
                 return []
             promoted = True
             continue
@@ -139,6 +145,22 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
+def _hold_new(holder: Holder, type_: str, job: int, token: str) -> list[HeldJob]:
+    """The job if it is still as it was submitted, and its type asks for no closer look."""
+    now = clock.now()
+    policy = near_policies_of([type_]).get(type_)
+    if policy is None or policy.is_limited or policy.expires_after or policy.is_paused(now):
+        return []
+    if not policy.serves(holder.host):
+        return []
+    try:
+        return _Claim(holder, {type_: policy}, now, token).take_new(job, type_)
+    except DatabaseError as error:
+        if not is_retryable(error):
+            raise
+        return []
+
+
 _promote_at = 0.0
 
 
@@ -147,13 +169,16 @@ def _promote_now_and_then() -> bool:
 
     The sweep does so every second, and a hold that finds nothing ready does, too.
     """
-    global _promote_at
-    now = time.monotonic()
-    if now < _promote_at:
+    if time.monotonic() < _promote_at:
         return False
-    _promote_at = now + PROMOTION_SECONDS
-    promote_due()
+    _promote()
     return True
+
+
+def _promote() -> int:
+    global _promote_at
+    _promote_at = time.monotonic() + PROMOTION_SECONDS
+    return promote_due()
 
 
 def due_types(types: Collection[str]) -> set[str]:
@@ -219,6 +244,11 @@ class _Claim:
         limited = sorted({c.type for c in peeked if self.policies[c.type].is_limited})
         return self._take_limited(peeked, limited) if limited else self._take(peeked)
 
+    def take_new(self, job: int, type_: str) -> list[HeldJob]:
+        """The job, held, if it is of the type and was never held; no suspect."""
+        unread = Candidate(0, job, type_, "", 0, 0, None)
+        return self._take([unread], " AND holds = 0 AND max_attempts > 1")
+
     @transactional
     def _take_limited(self, peeked: list[Candidate], limited: list[str]) -> list[HeldJob]:
         gate = Gate.lock([self.policies[name] for name in limited], self.now)
@@ -226,21 +256,35 @@ class _Claim:
         gate.count(job.type for job in held)
         return held
 
-    def _take(self, candidates: list[Candidate]) -> list[HeldJob]:
+    def _take(self, candidates: list[Candidate], guard: str = "") -> list[HeldJob]:
         self.candidates = candidates
+        if not candidates:
+            return []
         ids: dict[str, list[int]] = {}
         for candidate in candidates:
             ids.setdefault(candidate.type, []).append(candidate.id)
-        changed = sum(self._update(self.policies[name], ids[name]) for name in sorted(ids))
-        return self.held() if changed else []
+        changes = [self._update(self.policies[name], ids[name], guard) for name in sorted(ids)]
+        return self._read(execute_then_fetch(changes, *self._select()))
 
     def held(self) -> list[HeldJob]:
         """Those of the candidates that are held under the token, in their order."""
         if not self.candidates:
             return []
-        rows = _held_rows([each.id for each in self.candidates], self.token)
+        return self._read(fetch(*self._select()))
+
+    def _select(self) -> tuple[str, list[Any]]:
+        """The SELECT of what is held, with its parameters."""
+        ids = sorted(each.id for each in self.candidates)
+        return (
+            f"SELECT {_HELD} FROM {table(Job)} "  # noqa: S608
+            f"WHERE id IN ({marks(len(ids))}) AND lease_token = %s",
+            [*ids, self.token],
+        )
+
+    def _read(self, rows: list[tuple[Any, ...]]) -> list[HeldJob]:
+        known = {row[0]: row for row in rows}
         alone = len(self.candidates) == 1 and self.candidates[0].is_suspect
-        return [self._held(rows[each.id], alone) for each in self.candidates if each.id in rows]
+        return [self._held(known[each.id], alone) for each in self.candidates if each.id in known]
 
     def _held(self, row: tuple[Any, ...], alone: bool) -> HeldJob:
         values = list(row)
@@ -252,15 +296,17 @@ class _Claim:
         lease = min(self.now + policy.lease, hard_end)
         return HeldJob._make([*values, self.token, self.now, lease, hard_end, alone])
 
-    def _update(self, policy: TypePolicy, ids: list[int]) -> int:
+    def _update(self, policy: TypePolicy, ids: list[int], guard: str) -> tuple[str, list[Any]]:
+        """The guarded UPDATE of one type with its parameters."""
         hard_end = self.now + policy.max_processing
         ids = sorted(ids)
-        return execute(
+        return (
             f"UPDATE {table(Job)} SET status = %s, attempts = attempts + 1, holds = holds + 1, "  # noqa: S608
             "version = version + 1, held_at = %s, started_at = COALESCE(started_at, %s), "
             "lease_token = %s, lease_until = %s, hard_end_at = %s, worker = %s, host = %s, "
             "affinity_host = '', affinity_until = NULL "
-            f"WHERE id IN ({marks(len(ids))}) AND status = %s AND attempts < max_attempts "
+            f"WHERE id IN ({marks(len(ids))}) AND type = %s AND status = %s "
+            f"AND attempts < max_attempts{guard} "
             f"AND affinity_host IN ({marks(len(self.hosts))}) "
             f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
             [
@@ -273,6 +319,7 @@ class _Claim:
                 self.holder.name,
                 self.holder.host,
                 *ids,
+                policy.name,
                 READY,
                 *self.hosts,
                 policy.name,
@@ -292,11 +339,3 @@ _HELD = (
     "id, type, `key`, user_id, context, stage, priority, attempts, max_attempts, holds, last_end, "
     "checkpoint, sequence, progress, trace_id, run_at, created_at"
 )
-
-
-def _held_rows(ids: list[int], token: str) -> dict[int, tuple[Any, ...]]:
-    rows = fetch(
-        f"SELECT {_HELD} FROM {table(Job)} WHERE id IN ({marks(len(ids))}) AND lease_token = %s",  # noqa: S608
-        [*sorted(ids), token],
-    )
-    return {row[0]: row for row in rows}

@@ -31,26 +31,29 @@ def policies_of(types: Collection[str] | None = None) -> dict[str, TypePolicy]:
 
 
 NEAR_SECONDS = 1.0
-_near: dict[frozenset[str] | None, tuple[float, dict[str, TypePolicy]]] = {}
+_near: tuple[float, dict[str, TypePolicy]] | None = None
 
 
-def near_policies_of(types: Collection[str] | None = None) -> dict[str, TypePolicy]:
-    """The policies as this process read them within the last second.
+def near_policies_of(
+    types: Collection[str] | None = None, *, within: float = NEAR_SECONDS
+) -> dict[str, TypePolicy]:
+    """The policies as this process read them within the last second, or that many seconds.
 
     A hold says by which versions it goes when it claims, and forgets them when refused: so an edit
     applies at the next hold. One made by SQL without a new version applies in a second.
     """
-    names, now = None if types is None else frozenset(types), time.monotonic()
-    until, policies = _near.get(names, (0.0, {}))
-    if now >= until:
-        policies = policies_of(names)
-        _near[names] = (now + NEAR_SECONDS, policies)
-    return policies
+    global _near
+    near, now = _near, time.monotonic()
+    if near is None or now - near[0] >= within or not near[1].keys() >= set(types or ()):
+        _near = near = (now, policies_of())
+    known = near[1]
+    return known if types is None else {name: known[name] for name in types if name in known}
 
 
 def forget_policies() -> None:
     """Read them anew at the next call."""
-    _near.clear()
+    global _near
+    _near = None
 
 
 @functools.cache

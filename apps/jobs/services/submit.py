@@ -147,12 +147,15 @@ def _submit(
     else:
         _insert(rows)
         answers = [Submitted(row[_ID], True, row[_STATUS]) for row in rows]
-    for lane in {
-        known[job.type].lane
+    ready = {
+        answer.id: job.type
         for job, answer in zip(jobs, answers, strict=True)
         if answer.created and answer.status == READY
-    }:
-        wakeup.announce(lane)
+    }
+    types = set(ready.values())
+    for lane in {known[name].lane for name in types}:
+        type_ = types.pop() if len(types) == 1 else ""
+        wakeup.announce(lane, type_, next(iter(ready)) if len(ready) == 1 else 0)
     return answers
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services import hold as hold_service
 from apps.jobs.services.submit import submit
@@ -389,14 +390,15 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
 ) -> None:
     """F6, I9: what was committed although the connection broke costs no attempt, even the only
     one."""
-    held_rows, left = hold_service._held_rows, iter(range(failures))
+    run, left = hold_service.execute_then_fetch, iter(range(failures))
 
     def broken(*arguments: Any) -> Any:
+        rows = run(*arguments)
         for _ in left:
             raise OperationalError(2013, "Lost connection to server during query")
-        return held_rows(*arguments)
+        return rows
 
-    monkeypatch.setattr(hold_service, "_held_rows", broken)
+    monkeypatch.setattr(hold_service, "execute_then_fetch", broken)
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     handle("mail", lambda context: None, max_attempts=1)
     [number] = jobs(1)
@@ -471,3 +473,36 @@ def test_leases_are_renewed_while_a_handler_runs(handle: Make, process: Process)
     drained(process)
 
     assert until[1] - until[0] >= timedelta(milliseconds=10)
+
+
+def test_told_of_a_new_job_it_looks_for_that_first(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.13: and for everything as soon as that is done, or at least every second."""
+    looks: list[tuple[list[str], int]] = []
+
+    def note(*, types: Collection[str], new: int, **_: Any) -> list[Any]:
+        looks.append((sorted(types), new))
+        if len(looks) > 3:
+            process.stop()
+        return []
+
+    news = iter([{"mail": 7}, {"mail": 7, "bill": 8}])
+
+    def wait(listener: Listener, seconds: float) -> bool:
+        listener.new = next(news, {})
+        return True
+
+    handle("mail", lambda context: None)
+    handle("bill", lambda context: None)
+    monkeypatch.setattr(drain_module, "hold", note)
+    monkeypatch.setattr(Listener, "wait", wait)
+
+    Drain(process, "fast").run()
+
+    assert looks == [
+        (["bill", "mail"], 0),
+        (["mail"], 7),
+        (["bill", "mail"], 0),
+        (["bill", "mail"], 0),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
@@ -110,15 +111,16 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each type is held by a statement of its own."""
-    execute, calls = hold_service.execute, count(1)
+    run, calls = hold_service.execute_then_fetch, count(1)
     lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
 
-    def locked(sql: str, parameters: list[object]) -> int:
-        if next(calls) == 2:
+    def locked(changes: list[Any], sql: str, parameters: list[object]) -> Any:
+        if next(calls) == 1:
+            run(changes[:1], sql, parameters)
             raise OperationalError(*lost)
-        return execute(sql, parameters)
+        return run(changes, sql, parameters)
 
-    monkeypatch.setattr(hold_service, "execute", locked)
+    monkeypatch.setattr(hold_service, "execute_then_fetch", locked)
     job_type("mail")
     job_type("web")
     mails, pages = jobs(2), jobs(2, "web")

@@ -106,3 +106,46 @@ def test_drain_that_helps_wakes_for_the_lane_it_helps() -> None:
 
     assert helper.wait(5)
     helper.close()
+
+
+def test_drain_hears_which_job_is_new(drain: Listener) -> None:
+    """S4.13: so it need not search."""
+    wakeup.announce("fast", "mail", 7)
+
+    assert drain.wait(5)
+    assert drain.new == {"mail": 7}
+
+    wakeup.announce("fast", "bill")
+
+    assert drain.wait(5)
+    assert drain.new == {"bill": 0}
+
+    wakeup.announce("fast")
+
+    assert drain.wait(5)
+    assert drain.new == {}
+
+
+def test_of_a_transaction_one_job_of_each_type_is_told(drain: Listener) -> None:
+    with transaction.atomic():
+        for number in (1, 2, 3):
+            wakeup.announce("fast", "mail", number)
+
+    assert drain.wait(5)
+    assert drain.new == {"mail": 1}
+    assert not drain.wait(0.2)
+
+
+def test_wake_up_comes_through_after_its_connection_was_cut(drain: Listener) -> None:
+    """Redis ends idle connections when told to."""
+    wakeup.announce("fast")
+    assert drain.wait(5)
+    server = cache.client.get_client()
+    for client in server.client_list(_type="normal"):
+        if client["id"] != str(server.client_id()):
+            server.client_kill_filter(_id=client["id"])
+
+    wakeup.announce("fast", "mail", 7)
+
+    assert drain.wait(5)
+    assert drain.new == {"mail": 7}

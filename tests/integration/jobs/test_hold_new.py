@@ -1,0 +1,119 @@
+"""S4.13: who is told of a job that was just submitted holds it without a look at the others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.jobs.models import Job
+from apps.jobs.services import hold as holding
+from apps.jobs.services.hold import HeldJob, hold
+from tests.jobs import HERE, THERE, end, job_type, jobs, row, take
+
+pytestmark = pytest.mark.django_db
+
+
+def take_new(number: int, types: tuple[str, ...] = ("mail",)) -> list[HeldJob]:
+    return hold(holder=HERE, types=types, limit=8, new=number)
+
+
+def test_new_job_is_held_by_what_it_is_told() -> None:
+    """I40: and it is told as it is now."""
+    job_type(lease_seconds=30)
+    jobs(3)
+    [number] = jobs(1, key="order-1")
+
+    with CaptureQueriesContext(connection) as statements:
+        [held] = take_new(number)
+
+    job = row(number)
+    assert (held.id, held.key, held.attempt, held.alone) == (number, "order-1", 1, False)
+    assert (job.status, job.attempts, job.holds, job.lease_token) == ("running", 1, 1, held.token)
+    assert (job.worker, job.host) == HERE
+    assert not any("ORDER BY" in each["sql"] for each in statements)
+
+
+def test_job_that_somebody_else_has_is_left_to_them() -> None:
+    """I25: one holds it, and the next looks what else there is."""
+    job_type()
+    [number] = jobs(1)
+    [first] = take_new(number)
+
+    assert take_new(number) == []
+    assert row(number).lease_token == first.token
+
+    [other] = jobs(1)
+    assert [held.id for held in take_new(number)] == [other]
+
+
+def test_job_that_has_been_held_before_gets_the_closer_look() -> None:
+    """S4.19: a suspect runs alone, whatever told of it."""
+    job_type()
+    [number] = jobs(1, last_end="lost", holds=1, attempts=1)
+
+    [held] = take_new(number)
+
+    assert (held.id, held.alone) == (number, True)
+
+
+def test_job_with_a_single_attempt_runs_alone() -> None:
+    job_type(max_attempts=1)
+    [number] = jobs(1)
+    jobs(3)
+
+    [held] = take_new(number)
+
+    assert (held.id, held.alone) == (number, True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"paused": True}, {"max_running": 1}, {"allowed_hosts": ["host-b"]}],
+    ids=["paused", "full", "elsewhere"],
+)
+def test_limits_of_the_type_hold_for_new_jobs(settings: dict[str, Any]) -> None:
+    """S4.3, S4.5: being new buys nothing."""
+    job_type()
+    jobs(1)
+    take()
+    job_type(**settings)
+    [number] = jobs(1)
+
+    assert take_new(number) == []
+    assert row(number).status == "ready"
+
+
+def test_expired_job_is_not_run_for_being_new() -> None:
+    job_type(expires_after_seconds=1)
+    [number] = jobs(1)
+    Job.objects.update(expected_at=row(number).expected_at - timedelta(minutes=1))
+
+    assert take_new(number) == []
+    assert row(number).status == "failed"
+
+
+def test_number_of_another_type_or_host_is_not_taken() -> None:
+    job_type()
+    job_type("bill")
+    [bill] = jobs(1, "bill")
+    [there] = jobs(1, affinity_host=THERE.host)
+
+    assert take_new(bill) == take_new(there) == take_new(2**40) == []
+    assert {row(bill).status, row(there).status} == {"ready"}
+
+
+def test_edited_type_is_read_anew_before_its_job_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit applies at the next hold, although this process knows the type as it was."""
+    type_ = job_type(lease_seconds=30)
+    [number] = jobs(1)
+    holding.near_policies_of(["mail"])
+    type(type_).objects.update(lease_seconds=60, version=type_.version + 1)
+
+    [held] = take_new(number)
+
+    assert held.lease_until - held.held_at == timedelta(seconds=60)
+    assert end(held).ok
