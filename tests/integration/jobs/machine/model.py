@@ -95,12 +95,14 @@ class Model:
         return sorted(jobs, key=lambda job: job.place)
 
     def give_up_if_worn(self, job: Job) -> None:
-        assert job.expected_at
-        if job.attempts >= job.max_attempts or self.now >= job.expected_at + timedelta(
-            seconds=EXPIRY
-        ):
+        is_worn = job.attempts >= job.max_attempts
+        if is_worn or self.has_expired(job):
             job.goes("failed")
-            job.ends.append("gave_up")
+            job.ends.append("gave_up" if is_worn else "expired")
+
+    def has_expired(self, job: Job) -> bool:
+        assert job.expected_at
+        return self.now >= job.expected_at + timedelta(seconds=EXPIRY)
 
     def held(self, number: int, token: str) -> None:
         job = self.jobs[number]
@@ -126,7 +128,6 @@ class Model:
         return "ok"
 
     def ended(self, job: Job, how: str, stage: str = "") -> None:
-        assert job.expected_at
         job.last_end = how
         job.ends.append(how)
         asked, job.cancel_requested = job.cancel_requested, False
@@ -142,9 +143,7 @@ class Model:
             job.attempts -= 1
             job.releases += 1
             job.goes("ready", self.now)
-        elif job.attempts >= job.max_attempts or self.now >= job.expected_at + timedelta(
-            seconds=EXPIRY
-        ):
+        elif job.attempts >= job.max_attempts or self.has_expired(job):
             job.goes("failed")
         elif how == "lost":
             job.goes("ready", self.now)
