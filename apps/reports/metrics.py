@@ -30,7 +30,7 @@ from apps.jobs.services import counts, register
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.ever import ever
-from apps.reports.services.summary import DAY, Figures, Percentiles, Period, summarise
+from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
 
 # Of which latencies are told.
 LATELY = timedelta(minutes=15)
@@ -173,7 +173,7 @@ def _latencies(now: datetime) -> Iterator[Metric]:
     figures: list[tuple[str, str, Figures]] = [
         (JOB, each.group, each) for each in summarise(JOB, TYPE, period).rows
     ]
-    figures.append((DISPATCH, "", summarise(DISPATCH, DAY, period).total))
+    figures.append((DISPATCH, "", total_of(DISPATCH, period)))
     for name, text in (("wait", "from due to begun"), ("run", "from begun to ended")):
         family = GaugeMetricFamily(
             f"taskplatform_{name}_seconds",

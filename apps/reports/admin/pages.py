@@ -49,7 +49,7 @@ from apps.reports.admin.report import (
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.stretches import kept_from, minutes_from
-from apps.reports.services.summary import DAY, Figures, Period, Summary, summarise
+from apps.reports.services.summary import Figures, Period, Summary, summarise, total_of
 
 # More rows than that are in the CSV alone.
 MOST_ROWS = 400
@@ -177,8 +177,8 @@ def _sheet(choice: Choice, view: _View) -> _Sheet:
     if choice.is_by_group:
         by_group = summarise(choice.source, choice.by, choice.period, within=within)
     period_before = choice.before(through_time.as_of)
-    before = summarise(choice.source, DAY, period_before, only=choice.only, within=within)
-    return _Sheet(choice, through_time, by_group, period_before, before.total)
+    before = total_of(choice.source, period_before, only=choice.only, within=within)
+    return _Sheet(choice, through_time, by_group, period_before, before)
 
 
 def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:

@@ -10,22 +10,21 @@ minutes and, long ago, where only coarser stretches are kept, at full quarters, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from apps.common import clock
-from apps.common.db import fetch_each, marks, table
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor
-from apps.reports.models import Rollup
 from apps.reports.rules import cover, slots
 from apps.reports.rules.cover import Run
 from apps.reports.rules.histogram import percentiles
 from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
+from apps.reports.services.stored import MOST_NAMED, Counted, Row, counts_in, rows_in
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -48,11 +47,11 @@ _SLOTS = {MINUTE: slots.minutes, HOUR: slots.hours, DAY: slots.days}
 _MOVED = {MINUTE: 0, HOUR: 0, DAY: cover.HOUR - 1}
 # What figures are not told apart by here; services.failures tells of errors.
 _NOT_TOLD_BY = (ALL, ERROR)
-# So many values are named to the database; more are picked out of all that it gives.
-_MOST_NAMED = 200
 # Rows of totals whose histograms are read to tell many groups apart; beyond them the database adds
 # up the counts, and the groups with the greatest ones are told how long they took.
 MOST_READ = 20_000
+# So many rows of totals are worth another look for a shorter way to their sum.
+_MANY = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,39 +153,40 @@ def summarise(
     """
     chosen = _chosen(source, by, only, within)
     _check_period(period, LONGEST_BY_MINUTE if by == MINUTE else LONGEST)
-    kept = kept_from()
-    parts = _parts(by, period, kept)
-    start, end = parts[0].start, parts[-1].end
-    first = beginning(kept)
-    runs: list[Run] = []
-    if first is None:
-        end = start
-    else:
-        ranges = [(max(part.start, first), part.end) for part in parts]
-        runs, left = cover_by_stored([each for each in ranges if each[0] < each[1]])
-        if left:
-            end = max(start, left[0][0])
-            runs = cover.before(runs, end)
+    reach = _reach(by, period)
     timed = None
     if by in THROUGH_TIME:
-        whole, _left = cover_by_stored([(max(start, first or end), end)] if runs else [])
-        total = [row.counted for row in _rows(source, (chosen.dimension,), chosen.values, whole)]
-        in_parts = _through_time(source, chosen, runs, parts)
+        in_parts = _through_time(source, chosen, reach)
         rows = [
             _figures(part.label, counted, instant_of(part.start))
-            for part, counted in zip(parts, in_parts, strict=True)
-            if part.start < end
+            for part, counted in zip(reach.parts, in_parts, strict=True)
+            if part.start < reach.end
         ]
+        total = _total(source, chosen, reach, in_parts)
     else:
         if within is None:
-            total, groups, timed = _by_value(source, chosen.dimension, runs)
+            total, groups, timed = _by_value(source, chosen.dimension, reach.runs)
         else:
             # Within a limit, the total is that of what can be seen.
-            read = list(_rows(source, (chosen.dimension,), chosen.values, runs))
+            read = list(rows_in(source, chosen.dimension, chosen.values, reach.runs))
             total, groups = [row.counted for row in read], _grouped(read)
         rows = [_figures(value, counted) for value, counted in groups.items()]
         rows.sort(key=lambda row: (-row.total, row.group))
-    return Summary(tuple(rows), _figures("", total), instant_of(start), instant_of(end), timed)
+    start, end = instant_of(reach.parts[0].start), instant_of(reach.end)
+    return Summary(tuple(rows), _figures("", total), start, end, timed)
+
+
+def total_of(
+    source: str,
+    period: Period,
+    *,
+    only: tuple[str, str] | None = None,
+    within: Collection[str] | None = None,
+) -> Figures:
+    """The total that `summarise` by day tells, and no more."""
+    chosen = _chosen(source, DAY, only, within)
+    _check_period(period, LONGEST)
+    return _figures("", _counted_in(source, chosen, _reach("", period).runs))
 
 
 def users_within(bound: Collection[str] | None) -> Collection[str] | None:
@@ -277,106 +277,80 @@ def _parts(by: str, period: Period, kept: dict[int, int]) -> list[_Part]:
     ]
 
 
+class _Reach(NamedTuple):
+    """Of a period, its parts, up to where it is added up, and in which stored stretches."""
+
+    parts: list[_Part]
+    end: int
+    runs: list[Run]
+
+
+def _reach(by: str, period: Period) -> _Reach:
+    kept = kept_from()
+    parts = _parts(by, period, kept)
+    start, end = parts[0].start, parts[-1].end
+    first = beginning(kept)
+    if first is None:
+        return _Reach(parts, start, [])
+    ranges = [(max(part.start, first), part.end) for part in parts]
+    runs, left = cover_by_stored([each for each in ranges if each[0] < each[1]])
+    if left:
+        end = max(start, left[0][0])
+        runs = cover.before(runs, end)
+    return _Reach(parts, end, runs)
+
+
 # --- reading ------------------------------------------------------------------------------------
-class _Counted(NamedTuple):
-    """What a row of totals has counted."""
-
-    counts: Sequence[int]
-    wait: bytes
-    run: bytes
-
-
-class _Row(NamedTuple):
-    """A row of totals."""
-
-    start: int
-    dimension: str
-    value: str
-    counted: _Counted
-
-
-def _through_time(
-    source: str, chosen: _Chosen, runs: Sequence[Run], parts: Sequence[_Part]
-) -> list[list[_Counted]]:
+def _through_time(source: str, chosen: _Chosen, reach: _Reach) -> list[list[Counted]]:
     """What is counted in each part."""
-    found: list[list[_Counted]] = [[] for _ in parts]
-    starts = [part.start for part in parts]
-    for row in _rows(source, (chosen.dimension,), chosen.values, runs):
+    found: list[list[Counted]] = [[] for _ in reach.parts]
+    starts = [part.start for part in reach.parts]
+    for row in rows_in(source, chosen.dimension, chosen.values, reach.runs):
         found[bisect_right(starts, row.start) - 1].append(row.counted)
     return found
 
 
+def _total(
+    source: str, chosen: _Chosen, reach: _Reach, in_parts: Sequence[Sequence[Counted]]
+) -> list[Counted]:
+    """What is counted in all parts."""
+    if sum(map(len, in_parts)) <= _MANY:
+        return [each for part in in_parts for each in part]
+    # Longer stretches are the sums of shorter ones, and much fewer.
+    runs, _left = cover_by_stored([(reach.runs[0].start, reach.end)])
+    return _counted_in(source, chosen, runs)
+
+
+def _counted_in(source: str, chosen: _Chosen, runs: Sequence[Run]) -> list[Counted]:
+    return [row.counted for row in rows_in(source, chosen.dimension, chosen.values, runs)]
+
+
 def _by_value(
     source: str, dimension: str, runs: Sequence[Run]
-) -> tuple[list[_Counted], dict[str, list[_Counted]], int | None]:
+) -> tuple[list[Counted], dict[str, list[Counted]], int | None]:
     """What is counted in all, and of each value; and of how many of them with histograms if not of
     all: those with the greatest totals."""
-    total = [row.counted for row in _rows(source, (ALL,), None, runs)]
-    rows = list(_rows(source, (dimension,), None, runs, most=MOST_READ + 1))
+    total = _counted_in(source, _Chosen(ALL), runs)
+    rows = list(rows_in(source, dimension, None, runs, most=MOST_READ + 1))
     if len(rows) <= MOST_READ:
         return total, _grouped(rows), None
-    groups = _counts(source, dimension, runs)
+    groups = counts_in(source, dimension, runs)
     busiest = sorted(groups, key=lambda value: (-sum(c.counts[0] for c in groups[value]), value))
     each = sum((run.end - run.start) // run.level for run in runs)
-    timed = min(_MOST_NAMED, max(1, MOST_READ // each))
+    timed = min(MOST_NAMED, max(1, MOST_READ // each))
     chosen = tuple(busiest[:timed])
-    return total, groups | _grouped(_rows(source, (dimension,), chosen, runs)), timed
+    return total, groups | _grouped(rows_in(source, dimension, chosen, runs)), timed
 
 
-def _grouped(rows: Iterable[_Row]) -> dict[str, list[_Counted]]:
-    groups: dict[str, list[_Counted]] = {}
+def _grouped(rows: Iterable[Row]) -> dict[str, list[Counted]]:
+    groups: dict[str, list[Counted]] = {}
     for row in rows:
         groups.setdefault(row.value, []).append(row.counted)
     return groups
 
 
-def _counts(source: str, dimension: str, runs: Sequence[Run]) -> dict[str, list[_Counted]]:
-    """What is counted of each value, without histograms."""
-    select = (
-        f"SELECT value, {', '.join(f'SUM({name})' for name in COUNTS)} FROM {table(Rollup)} "  # noqa: S608
-        "WHERE level = %s AND start >= %s AND start < %s AND source = %s AND dimension = %s "
-        "GROUP BY value"
-    )
-    groups: dict[str, list[_Counted]] = {}
-    parts = ((select, (*run, source, dimension)) for run in runs)
-    for value, *counts in fetch_each(parts):
-        groups.setdefault(value, []).append(_Counted([*map(int, counts)], b"", b""))
-    return groups
-
-
-def _rows(
-    source: str,
-    dimensions: tuple[str, ...],
-    values: tuple[str, ...] | None,
-    runs: Sequence[Run],
-    *,
-    most: int | None = None,
-) -> Iterator[_Row]:
-    """The rows of totals in the runs, `most` of each.
-
-    No entry of the journal is in two of them, whatever is added up anew meanwhile.
-    """
-    if values == ():
-        return
-    condition = f"source = %s AND dimension IN ({marks(len(dimensions))})"
-    parameters = [source, *dimensions]
-    wanted = None if values is None or len(values) <= _MOST_NAMED else set(values)
-    if values is not None and wanted is None:
-        condition += f" AND value IN ({marks(len(values))})"
-        parameters += values
-    select = (
-        f"SELECT start, dimension, value, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)} "  # noqa: S608
-        f"WHERE level = %s AND start >= %s AND start < %s AND {condition}"
-        + ("" if most is None else f" LIMIT {most}")
-    )
-    parts = ((select, (*run, *parameters)) for run in runs)
-    for start, dimension, value, *counts, wait, run in fetch_each(parts):
-        if wanted is None or value in wanted:
-            yield _Row(start, dimension, value, _Counted(counts, wait, run))
-
-
 # --- telling ------------------------------------------------------------------------------------
-def _figures(group: str, counted: Sequence[_Counted], start: datetime | None = None) -> Figures:
+def _figures(group: str, counted: Sequence[Counted], start: datetime | None = None) -> Figures:
     counts = map(sum, zip(*(each.counts for each in counted), strict=True))
     return Figures(
         group=group,
