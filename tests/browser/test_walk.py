@@ -28,16 +28,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # The overview asks for news every five seconds.
 SOON_MS = 15_000
 ENDED = {"job": ("succeeded", "failed", "cancelled"), "dispatch": ("succeeded", "failed")}
-REPORTS = (
-    ("job", "type"),
-    ("job", "host"),
-    ("job", "worker"),
-    ("job", "hour"),
-    ("job", "day"),
-    ("dispatch", "task"),
-    ("dispatch", "executor"),
-    ("dispatch", "hour"),
-)
 
 
 # The words of tables: heads, rows and the foot, and those of tiles.
@@ -127,7 +117,7 @@ def test_operator_plans_watches_mends_pauses_and_exports(
 
     page.goto("/admin/")
     page.locator("#nav-sidebar").get_by_role("link", name="Reports").click()
-    for source, by in REPORTS:
+    for source, by in told.REPORTS:
         check_report(page, JsonClient(key), source, by, tmp_path)
 
 

@@ -24,6 +24,7 @@ from apps.reports.services.summary import Figures, Period, Summary, summarise
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import drawn, entry, utc, write
+from tests.integration.reports.told import REPORTS
 from tests.pages import Cell, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -75,19 +76,7 @@ def shown(figures: Figures, source: str) -> list[str]:
 
 
 # --- the figures ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("source", "by"),
-    [
-        ("job", "type"),
-        ("job", "host"),
-        ("job", "worker"),
-        ("job", "hour"),
-        ("job", "day"),
-        ("dispatch", "task"),
-        ("dispatch", "executor"),
-        ("dispatch", "hour"),
-    ],
-)
+@pytest.mark.parametrize(("source", "by"), REPORTS)
 def test_figures_of_the_page_are_those_of_the_summary(
     admin_client: Client, history: None, source: str, by: str
 ) -> None:

@@ -18,6 +18,18 @@ SHARES = {"p50": 50, "p95": 95, "p99": 99}
 _TIMES = tuple(f"{of}_{share}" for of in ("wait", "run") for share in SHARES)
 _UNITS = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000}
 
+# Every grouping of each source that all the figures are compared by.
+REPORTS = (
+    ("job", "type"),
+    ("job", "host"),
+    ("job", "worker"),
+    ("job", "hour"),
+    ("job", "day"),
+    ("dispatch", "task"),
+    ("dispatch", "executor"),
+    ("dispatch", "hour"),
+)
+
 
 @dataclass(frozen=True)
 class Told:
