@@ -84,7 +84,9 @@ def fill(rows: int) -> None:
         status="paused",
     )
     oldest = clock.now() - conf.DISPATCH_RETENTION - timedelta(minutes=rows + 1)
-    made = _rows(rows, people, rotation.pk, max(oldest, ids.EPOCH))
+    # The number of what happened at the epoch itself would be 0, which is none.
+    first = ids.EPOCH + timedelta(milliseconds=1)
+    made = _rows(rows, people, rotation.pk, max(oldest, first))
     while block := list(islice(made, ROWS_PER_INSERT)):
         insert_rows(Dispatch, block)
         stocks = [
