@@ -74,7 +74,7 @@ def report(request: HttpRequest) -> HttpResponse:
     try:
         sheet = _sheet(choice, view)
     except Invalid:
-        context["problems"] = (*choice.problems, _not_kept())
+        context["problems"] = (*choice.problems, _why_not(choice))
     else:
         context |= _shown(sheet, has_quotas=view.within is None)
     return TemplateResponse(request, "admin/report.html", context)
@@ -109,7 +109,10 @@ def _plain(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else plain_cell(value)
 
 
-def _not_kept() -> str:
+def _why_not(choice: Choice) -> str:
+    """What keeps the figures of a report that can be read from an address from being told."""
+    if choice.start > clock.now():
+        return gettext("This period has not begun yet; choose an earlier one.")
     return gettext(
         "So long ago the hours and days of this time zone are no longer kept; choose groups, a "
         "later period or another time zone."

@@ -332,6 +332,15 @@ def test_finest_times_that_are_no_longer_kept_are_told_of(
     assert admin_client.get(reverse("report_csv")).status_code == 302
 
 
+def test_period_that_has_not_begun_is_told_of(admin_client: Client, history: None) -> None:
+    query = {"from": "2199-01-01T00:00", "to": "2199-01-02T00:00"}
+    page = admin_client.get(URL, query)
+    assert page.status_code == 200
+    assert "has not begun yet" in text_of(page)
+    assert "no longer kept" not in text_of(page)
+    assert admin_client.get(reverse("report_csv"), query).status_code == 302
+
+
 # --- CSV ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "query", [{"by": "type"}, {"by": "hour"}, {"source": "dispatch", "by": "executor"}], ids=str
