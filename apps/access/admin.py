@@ -305,7 +305,7 @@ class ApiClientAdmin(VersionedModelAdmin):
             "opts": self.opts,
             "client": client,
             "url": self.change_url(client.pk),
-            "previous_valid_until": client.previous_valid_until,
+            "keeps_previous": client.keeps_previous(clock.now()),
             **more,
         }
         return TemplateResponse(request, template, context)

@@ -63,8 +63,12 @@ class ApiClient(models.Model):
         """Whether a secret with this digest opens now; it takes equally long for every answer."""
         is_current = hmac.compare_digest(self.secret_hash, digest)
         is_previous = hmac.compare_digest(self.previous_hash, digest)
-        keeps_previous = self.previous_valid_until is not None and now < self.previous_valid_until
+        keeps_previous = self.keeps_previous(now)
         return self.state(now) == State.LIVE and (is_current or (is_previous and keeps_previous))
+
+    def keeps_previous(self, now: datetime) -> bool:
+        """Whether the secret before the last rotation still counts."""
+        return self.previous_valid_until is not None and now < self.previous_valid_until
 
     def terms(self) -> Terms:
         return Terms(

@@ -78,9 +78,12 @@ def test_rotation_ends_the_old_key_at_once_when_asked_to(
 ) -> None:
     client, old = make()
 
-    admin_client.post(rotate_page_of(client), {"version": 1, "keep_old": "0", "reason": "lost"})
+    response = admin_client.post(
+        rotate_page_of(client), {"version": 1, "keep_old": "0", "reason": "lost"}
+    )
 
     assert not opens(old)
+    assert "still works" not in response.content.decode()
 
 
 def test_rotation_sent_twice_rotates_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
