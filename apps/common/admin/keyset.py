@@ -72,20 +72,22 @@ class KeysetChangeList(PlatformChangeList):
         }
 
     def _is_narrowed(self) -> bool:
-        """By more than bounds of the id."""
+        """By more than bounds of the id, be it that this person sees some of the rows only."""
         bounds = {
             name
             for spec in self.filter_specs
             if isinstance(spec, DayFilter)
             for name in spec.parameters
         }
-        return bool(self.query) or bool(self._given().keys() - bounds)
+        is_limited = bool(self.root_queryset.query.where)
+        return is_limited or bool(self.query) or bool(self._given().keys() - bounds)
 
     def _within_stretch(
         self, request: HttpRequest, rows: QuerySet[Any], before: int | None
     ) -> QuerySet[Any]:
         most = self.model_admin.most_looked_through
-        looked = self.root_queryset.order_by("-pk")
+        # Of all rows: among those that some may see, the last of so many may lie anywhere.
+        looked = self.model._default_manager.order_by("-pk")
         for spec in self.filter_specs:
             if isinstance(spec, DayFilter):
                 looked = spec.queryset(request, looked)

@@ -176,6 +176,25 @@ def test_operator_with_limits_reads_only_about_those_executors(
     assert operator.get(f"{LIST}{other.pk}/change/").status_code == 302
 
 
+def test_list_of_an_operator_with_limits_looks_through_a_stretch_of_everything(
+    role_client: Any, role_user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However rare their entries are, a page costs no more than any other."""
+    monkeypatch.setattr(JournalEntryAdmin, "most_looked_through", 2)
+    mine = factories.group("gid_mine")
+    for n in range(3):
+        factories.group(f"gid_other_{n}")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    operator = role_client("operator")
+
+    page = operator.get(LIST)
+    older = page.context["cl"].older
+    assert "These were found among 2 rows" in text_of(page)
+    assert list(page.context["cl"].result_list) == []
+    rows = operator.get(LIST, {"before": str(older)}).context["cl"].result_list
+    assert [row.executor for row in rows] == ["gid_mine"]
+
+
 def test_subject_leads_to_what_the_entry_is_about(admin_client: Client) -> None:
     task = factories.once_task(factories.user("uid_a"))
     rotation = factories.rotation(factories.group("gid_b"))
