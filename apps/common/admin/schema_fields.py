@@ -159,8 +159,11 @@ def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
 class Text(forms.CharField):
     """One text; browsers send the ends of lines in their own way, JSON has `\\n`."""
 
+    def to_python(self, value: Any) -> Any:
+        return (super().to_python(value) or "").replace("\r\n", "\n")
+
     def clean(self, value: Any) -> Any:
-        return super().clean(value).replace("\r\n", "\n") or None
+        return super().clean(value) or None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return (initial or "").replace("\r\n", "\n") != (data or "").replace("\r\n", "\n")
@@ -268,7 +271,9 @@ class Instant(forms.DateTimeField):
         return None if instant is None else instant.isoformat()
 
     def has_changed(self, initial: Any, data: Any) -> bool:
-        return (self.prepare_value(initial) or "") != (data or "")
+        # Browsers leave out seconds that are 0.
+        typed = data or ""
+        return (self.prepare_value(initial) or "") not in (typed, f"{typed}:00")
 
 
 class Lines(forms.CharField):
