@@ -20,6 +20,8 @@ from apps.common.serializers import Integer, StrictSerializer, Text
 M = TypeVar("M", bound=Model)
 
 MOST_PAGES = 100
+# Rows that one request for a filtered list looks at, where no index has them in its order.
+MOST_EXAMINED = 20_000
 
 
 class PageQuery(StrictSerializer):

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from apps.access.bindings import actor_of, job_types_of
 from apps.common import ids, logs
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
-from apps.common.paging import KeysetPage, PageQuery
+from apps.common.paging import MOST_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import (
     Boolean,
     Choice,
@@ -45,8 +45,6 @@ from apps.jobs.services.control import find_job
 from apps.jobs.services.submit import MOST_AT_ONCE, Submission, submit_many
 from apps.journal.models import JournalEntry, Source
 
-# How many rows a list may look at for one page when its filters have no index.
-MOST_EXAMINED = 20_000
 MOST_WORKER = 160
 MOST_SEARCHED = 200
 # An id is made after the instant its row names, and waiting for locks may lie between the two.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Stock
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -39,6 +40,16 @@ def listed(api: ContractClient, **query: Any) -> list[str]:
     answer = api.get(DISPATCHES, **query)
     assert answer.status_code == 200, answer.content
     return [row["number"] for row in answer.json()["results"]]
+
+
+def walked(api: ContractClient, **query: Any) -> list[list[str]]:
+    """The numbers on each page of the list."""
+    pages, path = [], DISPATCHES
+    while path:
+        answer = api.get(path, **query).json()
+        pages.append([row["number"] for row in answer["results"]])
+        path, query = answer["next"], {}
+    return pages
 
 
 def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_clock: Any) -> None:
@@ -119,6 +130,41 @@ class TestFilters:
         handed_out(api)
 
         assert listed(api, executor=executor) == []
+
+    @pytest.mark.parametrize("query", [{"state": "failed"}, {"source": "once", "state": "failed"}])
+    def test_rare_matches_are_found_page_by_page(
+        self, api: ContractClient, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+    ) -> None:
+        """No request looks at more rows than it may; an empty page may have a next one."""
+        monkeypatch.setattr(view, "MOST_EXAMINED", 2)
+        oldest = called_back(api, outcome="failed")
+        for _ in range(4):
+            called_back(api)
+        newest = called_back(api, outcome="failed")
+
+        assert walked(api, **query) == [[newest], [], [oldest]]
+
+    def test_page_of_a_bound_key_looks_at_no_more(
+        self, api: ContractClient, api_with: Any, make_key: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(view, "MOST_EXAMINED", 2)
+        alices = api_with(make_key(executors=["uid_alice"]))
+        oldest = called_back(api)
+        for _ in range(4):
+            called_back(api, "uid_bob")
+
+        assert walked(alices) == [[], [], [oldest]]
+
+    def test_executor_and_task_have_an_index(
+        self, api: ContractClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        oldest = api.get(f"{DISPATCHES}{called_back(api)}/").json()
+        for _ in range(4):
+            called_back(api, "uid_bob")
+        monkeypatch.setattr(view, "MOST_EXAMINED", 2)
+
+        for query in ({"executor": "uid_alice"}, {"source": "once", "task": oldest["task"]}):
+            assert walked(api, **query) == [[oldest["number"]]]
 
     def test_period_includes_its_start_and_excludes_its_end(
         self, api: ContractClient, frozen_clock: Any
