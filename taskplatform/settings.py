@@ -7,6 +7,7 @@ import os
 import secrets
 from contextlib import suppress
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.conf import Conf
+from apps.common.errors import Invalid
+from apps.dispatch.rules.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -95,6 +98,12 @@ X_FRAME_OPTIONS = "DENY"
 
 # --- Applications ---------------------------------------------------------------------------
 EXTRA_APPS = env.list("EXTRA_APPS", default=[])
+for _name in EXTRA_APPS:
+    if find_spec(_name.partition(".")[0]) is None:
+        raise ImproperlyConfigured(
+            f"EXTRA_APPS names {_name}, which Python does not find; name Django apps that lie in "
+            f"{BASE_DIR} or are installed, separated by commas"
+        )
 INSTALLED_APPS = [
     # Basic: the site is ours, so the theme must not put its own in the way.
     "unfold.apps.BasicAppConfig",
@@ -194,6 +203,11 @@ SILENCED_SYSTEM_CHECKS = ["models.W037"]
 
 # --- Redis: cache, broker and wake-ups; without it local memory and files ------------------------
 REDIS_URL = env.str("REDIS_URL", default="")
+if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://")):
+    # Celery would take it for a broker of another kind. It may hold a password, so it is not told.
+    raise ImproperlyConfigured(
+        "REDIS_URL must start with redis:// or rediss://; for example redis://127.0.0.1:6379/0"
+    )
 if REDIS_URL:
     CACHES: dict[str, dict[str, Any]] = {
         "default": {
@@ -271,8 +285,10 @@ AXES_ENABLE_ADMIN = False  # taskplatform/admin.py registers its models in the t
 AXES_VERBOSE = False
 
 # --- Language and time --------------------------------------------------------------------------
-LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="en")
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="") or "en"
+if LANGUAGE_CODE not in dict(LANGUAGES):
+    raise ImproperlyConfigured(f"LANGUAGE_CODE={LANGUAGE_CODE} is neither en nor zh-hans")
 LOCALE_PATHS = [
     BASE_DIR / "taskplatform" / "locale",
     # What installed packages leave in English.
@@ -281,7 +297,11 @@ LOCALE_PATHS = [
 FORMAT_MODULE_PATH = ["taskplatform.formats"]
 USE_I18N = True
 USE_TZ = True
-TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+TIME_ZONE = env.str("TIME_ZONE", default="") or "UTC"
+try:
+    parse_zone(TIME_ZONE)
+except Invalid as _error:
+    raise ImproperlyConfigured(f"TIME_ZONE={TIME_ZONE}: {_error.detail}") from _error
 
 # --- Files --------------------------------------------------------------------------------------
 STATIC_URL = "static/"
@@ -399,6 +419,7 @@ LOGGING: dict[str, Any] = {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
         "axes": {"level": "WARNING"},
         # Sweeps come and go every second; only what fails in them is news.
+        "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
         # What clients do wrong is told to them; only failures of ours are for operators.

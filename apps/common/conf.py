@@ -139,7 +139,7 @@ class Conf:
         5, "Period of the sweep that closes dispatches past their deadline.", least=1, most=10
     )
     EXPIRY_BATCH = integer(
-        500, "Most dispatches that one transaction of the expiry sweep closes.", least=1, most=5000
+        500, "Most dispatches that the expiry sweep reads to close them.", least=1, most=5000
     )
     DISPATCH_RETENTION = duration(
         "400d",

@@ -26,7 +26,7 @@ class NodeLease(models.Model):
 class SweepLease(models.Model):
     """The turn of one process at a sweep, and how the last turns went.
 
-    `fence` grows with every turn; a holder whose lease ran out finds another number.
+    `holder` is another one in every turn, and `fence` counts the turns.
     """
 
     name = KeyField(max_length=64, primary_key=True)
