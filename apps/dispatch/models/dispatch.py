@@ -85,6 +85,7 @@ class Dispatch(models.Model):
         Executor,
         models.PROTECT,
         db_constraint=False,
+        db_index=False,
         related_name="dispatches",
         verbose_name=_("executor"),
     )
@@ -119,7 +120,8 @@ class Dispatch(models.Model):
             ),
         ]
         indexes = [
-            # The dispatches of one task, newest first.
+            # The dispatches of one executor and of one task, newest first.
+            models.Index(fields=["executor", "id"], name="dispatch_of_executor"),
             models.Index(fields=["source", "task", "id"], name="dispatch_task"),
             # The expiry sweep: what is open past its deadline.
             VendorIndex(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from apps.common import clock, ids
 from apps.common.conf import conf
-from apps.common.db import fetch, instant, table
+from apps.common.db import fetch, forced, instant, table
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
@@ -111,7 +111,8 @@ def _statement(condition: str) -> str:
     people, belongs, dispatches = table(Executor), table(Membership), table(Dispatch)
     return (
         "SELECT e.id, e.name, e.enabled, e.plan_version, e.last_seen_at, "  # noqa: S608
-        f"(SELECT x.occurrence_at FROM {dispatches} x WHERE x.executor_id = e.id "
+        f"(SELECT x.occurrence_at FROM {dispatches} x{forced('dispatch_of_executor')} "
+        "WHERE x.executor_id = e.id "
         "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1), "
         "d.id, d.source, d.task, d.occurrence, d.occurrence_at, d.round, d.dispatched_at, "
         f"g.id, g.plan_version FROM {people} e "

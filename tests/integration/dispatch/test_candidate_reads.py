@@ -1,4 +1,4 @@
-"""How the database finds the candidates of a user among those of everybody else."""
+"""How the database finds what a pull of a user asks for among the rows of everybody else."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.common import clock
-from apps.dispatch.models import Executor, OnceTask, RotateTask
+from apps.common import clock, ids
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.rules.window import Window
 from apps.dispatch.services.plan import plan_of
+from apps.dispatch.services.standing import standing_of
 from taskplatform.benchmark import people
 
 STRANGERS = 300
@@ -28,13 +29,15 @@ def owners() -> list[int]:
     people.insert(Executor, (people.executor(pk, f"uid_{pk}") for pk in everybody))
     for model, offset in ((OnceTask, 0), (RotateTask, 30_000_000)):
         people.insert(model, (_task(model, pk, n, offset, now) for pk in everybody for n in _few()))
-    tables = [model._meta.db_table for model in (OnceTask, RotateTask)]
-    with connection.cursor() as cursor:
-        for name in tables:
-            analyze = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
-            cursor.execute(f"{analyze} {name}")
-            cursor.fetchall()
+    analyze(OnceTask, RotateTask)
     return [*everybody][:: STRANGERS // OWNERS][:OWNERS]
+
+
+def analyze(*models: Any) -> None:
+    """Have the database look at how many rows there are."""
+    for model in models:
+        what = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
+        asked(f"{what} {model._meta.db_table}")
 
 
 def _few() -> range:
@@ -102,3 +105,41 @@ def _judge_sqlite(sql: str, index: str, owners: int) -> None:
     plan = " ".join(str(step[-1]) for step in asked(f"EXPLAIN QUERY PLAN {sql}"))
     assert f"USING INDEX {index} (executor_id=? AND status=?" in plan
     assert "SCAN" not in plan and "TEMP B-TREE" not in plan
+
+
+# MariaDB commits when it is told to analyze.
+@pytest.mark.django_db(transaction=True)
+def test_latest_work_of_a_user_is_found_whatever_others_did_since() -> None:
+    """S0.6: the lower end of its window, read with every pull, is one step into one index."""
+    now = clock.now()
+    long_idle, *others = range(1_000_000, 1_000_000 + 50)
+    people.insert(Executor, (people.executor(pk, f"uid_{pk}") for pk in (long_idle, *others)))
+    workers = [long_idle] * 30 + others * 30
+    since = now - timedelta(days=2)
+    made = [_done(pk, n, since + timedelta(minutes=n)) for n, pk in enumerate(workers)]
+    people.insert(Dispatch, made)
+    analyze(Dispatch)
+
+    with CaptureQueriesContext(connection) as captured:
+        standing = standing_of(long_idle)
+
+    assert standing.latest_done == made[29]["occurrence_at"]
+    # Asking for the time of the database may come before.
+    query = captured[-1]
+    if connection.vendor == "mysql":
+        before = _index_reads()
+        asked(query["sql"])
+        assert _index_reads() - before <= 10
+    else:
+        plan = " ".join(str(step[-1]) for step in asked(f"EXPLAIN QUERY PLAN {query['sql']}"))
+        assert "x USING INDEX dispatch_of_executor (executor_id=? AND id>?)" in plan
+        assert "TEMP B-TREE" not in plan
+
+
+def _done(executor: int, n: int, at: Any) -> dict[str, Any]:
+    return {
+        **{"id": ids.lowest_id_at(at), "executor_id": executor, "open_for": None},
+        **{"source": "once", "task": n, "occurrence": 0, "title": "Done", "params": {}},
+        **{"state": "succeeded", "occurrence_at": at, "dispatched_at": at},
+        **{"deadline_at": at + timedelta(hours=1), "finished_at": at},
+    }
