@@ -78,6 +78,7 @@ if len(SECRET_KEY) < 50:
     )
 SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 PORT = _number("PORT", 8000, least=1, most=65_535)
 HOST = env.str("HOST", default="") or "127.0.0.1"

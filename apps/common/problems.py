@@ -60,6 +60,12 @@ class ServerError(PlatformError):
     title = "The server failed"
 
 
+class StaleForm(Forbidden):
+    """A form without the token of its page, or with one that is over."""
+
+    title = "The form is out of date"
+
+
 _UNREADABLE = "The request cannot be read; compare it with /api/docs/."
 _FAILED = "The request was not carried out; give the operator the request_id."
 _BY_STATUS: dict[int, PlatformError] = {
@@ -165,7 +171,7 @@ def error_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
     """The error for whoever asks: a problem for programs, a page for browsers."""
     if wants_problem(request):
         return problem_response(request, error)
-    headline, advice = _page_texts(error.status)
+    headline, advice = _page_texts(error)
     # No context processors: they read session and database, which may be what fails.
     page = render_to_string(
         "errors.html",
@@ -197,7 +203,16 @@ def _add_headers(response: HttpResponse, error: PlatformError) -> None:
         response["Retry-After"] = str(math.ceil(wait))
 
 
-def _page_texts(status: int) -> tuple[str | Promise, str | Promise]:
+def _page_texts(error: PlatformError) -> tuple[str | Promise, str | Promise]:
+    status = error.status
+    if isinstance(error, StaleForm):
+        return (
+            _("This form is out of date"),
+            _(
+                "Nothing was saved. Go back, reload the page and send it again; "
+                "cookies must be allowed."
+            ),
+        )
     if status == 403:
         return _("Not allowed"), _("Your account may not do this. Ask an administrator.")
     if status == 404:
@@ -228,3 +243,11 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
 def handler500(request: HttpRequest) -> HttpResponse:
     # Django calls it while it handles the exception, and passes nothing on.
     return error_response(request, from_exception(sys.exc_info()[1]) or by_status(500))
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's `CSRF_FAILURE_VIEW`; the reason is for the log, where Django writes it."""
+    return error_response(
+        request,
+        StaleForm("The form's token is missing or over; reload its page and send it again."),
+    )

@@ -70,6 +70,7 @@ urlpatterns = [
     path("api/plain/", raising_page),
     path("api/posting/", posting),
     path("page/", raising_page),
+    path("form/", posting),
 ]
 handler400 = problems.handler400
 handler403 = problems.handler403
@@ -359,6 +360,19 @@ def test_page_tells_people_what_happened_and_no_internals(
     assert "inside" not in page
     assert "<script" not in page and "style=" not in page
     assert ("Retry-After" in response) is (status == 503)
+
+
+def test_form_without_its_token_is_told_to_load_the_page_anew() -> None:
+    client = Client(enforce_csrf_checks=True)
+
+    posted = problem_of(client.post("/api/posting/"))
+    shown = client.post("/form/", headers={"accept": "text/html"})
+
+    assert (posted["status"], posted["code"]) == (403, "forbidden")
+    assert "token" in posted["detail"]
+    assert shown.status_code == 403
+    assert "<h1>This form is out of date</h1>" in shown.content.decode()
+    assert "Nothing was saved." in shown.content.decode()
 
 
 def test_page_touches_no_database(client: Client) -> None:
