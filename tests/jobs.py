@@ -12,6 +12,8 @@ from apps.common.db import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.process import Process
 from apps.jobs.services.hold import HeldJob, Holder, hold
 from apps.jobs.services.policies import forget_policies
 from apps.jobs.services.settle import Outcome, Settled, settle
@@ -75,6 +77,11 @@ def take(
 def end(held: HeldJob, how: str = "succeeded", **details: Any) -> Settled:
     """Report one held job."""
     return settle(outcomes=[Outcome(id=held.id, token=held.token, end=how, **details)])[0]
+
+
+def drained(process: Process, lane: str = "fast") -> int:
+    """Let a drain of the worker run what is due; how many jobs it ran."""
+    return Drain(process, lane).run(linger=False)
 
 
 def row(number: int) -> Job:

@@ -14,7 +14,6 @@ from playwright.sync_api import Locator, Page, expect
 from apps.common import clock
 from apps.jobs.handlers import Retry
 from apps.jobs.models import Job, JobType
-from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
@@ -22,7 +21,7 @@ from taskplatform.sdk import Client, Nothing
 from tests.clients import JsonClient
 from tests.frozen import FrozenClock
 from tests.integration.reports import told
-from tests.jobs import job_type
+from tests.jobs import drained, job_type
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # The overview asks for news every five seconds.
@@ -186,7 +185,7 @@ def work_off_jobs(frozen: FrozenClock) -> None:
     up."""
     process = Process(Node("worker@test", ("fast", "slow"), 2))
     for _ in range(2):
-        Drain(process, "fast").run(linger=False)
+        drained(process)
         frozen.advance(seconds=6)
     process.leave()
     frozen.advance(minutes=1, seconds=11)

@@ -13,10 +13,9 @@ from django.db import transaction
 
 from apps.jobs.handlers.registry import known
 from apps.jobs.models import Job
-from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.worker import verify
-from tests.jobs import told
+from tests.jobs import drained, told
 
 pytestmark = pytest.mark.django_db
 
@@ -56,10 +55,10 @@ def test_handler_of_the_readme_does_what_is_said_of_it(mailbox: SimpleNamespace)
     submit_for("ann@example.org", 1)
     submit_for("ann@example.org", 1)
     submit_for("nobody", 2)
-    Drain(process, "slow").run(linger=False)
+    drained(process, "slow")
     mailbox.is_full = True
     submit_for("ben@example.org", 3)
-    Drain(process, "slow").run(linger=False)
+    drained(process, "slow")
 
     sent, wrong, later = Job.objects.order_by("key")
     assert mailbox.sent == ["ann@example.org"]

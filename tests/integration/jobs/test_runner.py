@@ -22,7 +22,7 @@ from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import STUCK, Watchdog
 from apps.jobs.services.rescue import rescue_due
 from tests.frozen import FrozenClock
-from tests.jobs import job_type, jobs, row, take, told
+from tests.jobs import drained, job_type, jobs, row, take, told
 
 Make = Callable[..., Any]
 pytestmark = pytest.mark.django_db
@@ -210,7 +210,7 @@ def test_suspect_runs_with_nothing_beside_it(
     rescue_due(until=frozen_clock.instant.replace(hour=23))
     jobs(2)
 
-    Drain(process, "fast").run(linger=False)
+    drained(process)
 
     assert sorted(beside) == [False, True, True]
     assert row(suspect).status == "succeeded"
@@ -273,7 +273,7 @@ def test_handler_past_its_hard_end_ends_the_process_and_frees_its_neighbours(
     def statuses() -> list[str]:
         return [row(number).status for number in numbers]
 
-    Drain(process, "fast").run(linger=False)
+    drained(process)
 
     assert codes == [STUCK]
     assert seen == [["succeeded", "running", "ready"]]
@@ -302,7 +302,7 @@ def test_handler_that_outlasts_a_stop_counts_and_is_ready_again(
     handle("mail", mail)
     jobs(1)
 
-    Drain(process, "fast").run(linger=False)
+    drained(process)
 
     [(code, status, attempts, memo)] = seen
     assert (code, status, attempts) == (0, "ready", 1)

@@ -1,0 +1,84 @@
+"""F6: the database goes away under a drain, and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import InterfaceError, OperationalError
+
+from apps.jobs.runner import drain as drain_module
+from apps.jobs.runner import outbox
+from apps.jobs.runner.process import Process
+from apps.jobs.services import hold as hold_service
+from tests.jobs import drained, jobs, row, told
+
+pytestmark = pytest.mark.django_db
+
+Make = Callable[..., Any]
+
+
+@pytest.mark.parametrize("error", [OperationalError(2006, "gone away"), InterfaceError(0, "")])
+def test_database_that_is_away_for_a_moment_costs_only_time(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """F6: what was done while it was away is settled once when it is back."""
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    settle, failures = outbox.settle, iter([error] * 2)
+
+    def flaky(**arguments: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return settle(**arguments)
+
+    monkeypatch.setattr(outbox, "settle", flaky)
+    runs: list[int] = []
+    handle("mail", lambda context: runs.append(context["position"]))
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert runs == [0, 1, 2]
+    assert [told(number) for number in numbers] == [["succeeded"]] * 3
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """F6, I9: what was committed although the connection broke costs no attempt, even the only
+    one."""
+    run, left = hold_service.execute_then_fetch, iter(range(failures))
+
+    def broken(*arguments: Any) -> Any:
+        rows = run(*arguments)
+        for _ in left:
+            raise OperationalError(2013, "Lost connection to server during query")
+        return rows
+
+    monkeypatch.setattr(hold_service, "execute_then_fetch", broken)
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    handle("mail", lambda context: None, max_attempts=1)
+    [number] = jobs(1)
+
+    drained(process)
+
+    job = row(number)
+    assert told(number) == ["released"] * failures + ["succeeded"]
+    assert (job.attempts, job.holds) == (1, failures + 1)
+
+
+def test_drain_that_begins_while_the_database_is_away_is_not_taken_for_a_live_one(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other would be started in its place, and a stop would wait for it."""
+
+    def away() -> None:
+        raise OperationalError(2002, "cannot connect")
+
+    monkeypatch.setattr(process, "beat", away)
+    with pytest.raises(OperationalError):
+        drained(process)
+
+    assert process.lanes() == {}

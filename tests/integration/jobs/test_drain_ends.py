@@ -1,0 +1,157 @@
+"""S1.5, S1.9: whatever a handler ends in becomes the outcome of its job, and of no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DataError
+
+from apps.jobs.handlers import Cancelled, Fail, NextStage, Retry
+from apps.jobs.runner import drain as drain_module
+from apps.jobs.runner import outbox
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.process import Process
+from apps.jobs.services.submit import submit
+from apps.journal.models import JournalEntry
+from tests.jobs import drained, jobs, row, told
+
+pytestmark = pytest.mark.django_db
+
+Make = Callable[..., Any]
+
+
+def _raise(error: BaseException) -> Callable[[Any], Any]:
+    def fails(context: Any) -> Any:
+        raise error
+
+    return fails
+
+
+class Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("not to be pickled")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ValueError("no such address"), "scheduled", "ValueError: no such address"),
+        (Retry(5, "busy"), "scheduled", "busy"),
+        (Retry(), "scheduled", "the handler asked for another try"),
+        (Fail("unknown customer"), "failed", "unknown customer"),
+        (Cancelled(), "cancelled", "cancelled as asked for"),
+        (SystemExit(3), "scheduled", "SystemExit: 3"),
+        (KeyboardInterrupt(), "scheduled", "KeyboardInterrupt"),
+        (Untellable(), "scheduled", f"{__name__}.Untellable: <exception str() failed>"),
+        (ValueError("half \ud800 and \x00"), "scheduled", "ValueError: half ? and \ufffd"),
+    ],
+    ids=repr,
+)
+def test_every_end_of_a_handler_becomes_an_outcome(
+    handle: Make, process: Process, error: BaseException, status: str, said: str
+) -> None:
+    handle("mail", _raise(error))
+    handle("other", lambda context: None)
+    numbers = [*jobs(1), *jobs(2, "other")]
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == [status, "succeeded", "succeeded"]
+    assert row(numbers[0]).memo == said
+
+
+def test_error_of_ten_megabytes_is_kept_within_bounds(handle: Make, process: Process) -> None:
+    handle("mail", _raise(ValueError("x" * 10_000_000)), max_attempts=1)
+    [number] = jobs()
+
+    drained(process)
+
+    error = JournalEntry.objects.timeline("job", number).last().error
+    assert len(error) < 16_000
+    assert "ValueError: xxx" in error.splitlines()[-1]
+    assert "Traceback" in error
+    assert row(number).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (object(), "object is not a JSON value."),
+        ("x" * 300_000, "at most 262144 are kept"),
+        (float("nan"), "NaN and Infinity are not JSON."),
+        (NextStage("b"), "'b' is no stage"),
+        (NextStage("cut", priority=101), "101 is no priority"),
+        (NextStage("cut", context=["raw"]), "context must be a JSON object"),
+    ],
+    ids=["object", "large", "nan", "stage", "priority", "context"],
+)
+def test_result_that_cannot_be_kept_fails_its_job_alone(
+    handle: Make, process: Process, result: Any, said: str
+) -> None:
+    handle("mail", lambda context: result if context["position"] == 1 else None, stages=["cut"])
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
+    assert said in row(numbers[1]).memo
+    assert told(numbers[1]) == ["failed"]
+
+
+def test_wait_that_is_no_number_fails_its_attempt_and_not_the_drain(
+    handle: Make, process: Process
+) -> None:
+    last = NextStage("cut", after="soon")  # type: ignore[arg-type]
+    handle("mail", lambda context: last if context["position"] == 1 else None, stages=["cut"])
+    numbers = jobs(3)
+
+    drained(process)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "scheduled", "succeeded"]
+    assert row(numbers[1]).memo == "ValueError: could not convert string to float: 'soon'"
+
+
+def test_outcome_that_the_database_does_not_take_fails_its_job_and_not_the_drain(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tried again and again, it would hold up the lane until the hard end of its job."""
+    settle = outbox.settle
+
+    def choosy(outcomes: Any) -> Any:
+        if any(outcome.result == "odd" for outcome in outcomes):
+            raise DataError(1264, "Out of range value")
+        return settle(outcomes=outcomes)
+
+    monkeypatch.setattr(outbox, "settle", choosy)
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    handle("mail", lambda context: "odd" if context["position"] == 1 else "even")
+    numbers = jobs(3)
+    drain = Drain(process, "fast")
+    seen = iter([None] * 5)
+    monkeypatch.setattr(drain, "_database_is_away", lambda error: next(seen))
+
+    drain.run(linger=False)
+
+    assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
+    assert "Out of range value" in row(numbers[1]).memo
+
+
+def test_stage_that_is_done_hands_over_to_the_next(handle: Make, process: Process) -> None:
+    seen: list[Any] = []
+
+    def film(context: Any, ctx: Any) -> Any:
+        seen.append((ctx.stage, context))
+        return NextStage("cut", context={"raw": 1}) if ctx.stage == "shoot" else "film"
+
+    handle("film", film, stages=["shoot", "cut"])
+    number = submit("film", {}, stage="shoot").id
+
+    drained(process)
+
+    assert seen == [("shoot", {}), ("cut", {"raw": 1})]
+    assert row(number).result == "film"
