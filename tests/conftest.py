@@ -80,7 +80,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     profile = os.environ.get("HYPOTHESIS_PROFILE", "default")
     if is_mariadb():
         cache = "Redis" if os.environ["REDIS_URL"] else "local memory"
-        database = f"database: MariaDB, cache: {cache}; every test runs"
+        database = f"database: MariaDB, cache: {cache}; tests of every mark run"
     else:
         database = (
             "database: SQLite; tests marked mariadb are left out, "

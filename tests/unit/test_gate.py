@@ -68,6 +68,8 @@ def test_suite_on_the_servers_follows_only_a_good_one_on_sqlite(
     monkeypatch.setattr(gate, "CHECKS", [])
     assert gate.main("test") == 0
     assert [("tests.servers" in command) for command in commands] == [False, True]
+    first, second = (set(command) for command in commands)
+    assert second - first - {"tests.servers", "--"} == {"--ignore=tests/unit"}
     commands.clear()
 
     monkeypatch.setattr(gate, "PYTEST", ["bad"])
