@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.access import services as access
@@ -21,6 +20,7 @@ from taskplatform import search
 from tests import factories
 from tests.jobs import end, job_type, jobs, take
 from tests.pages import inline_code_of, text_of
+from tests.statements import explained, indexes_on, sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -236,9 +236,7 @@ def test_search_takes_a_handful_of_statements_however_many_types_there_are(
     admin_client: Client, term: str
 ) -> None:
     def statements() -> int:
-        with CaptureQueriesContext(connection) as queries:
-            ask(admin_client, term)
-        return len(queries)
+        return len(sent_by(lambda: ask(admin_client, term)))
 
     job_type("type-0")
     few = statements()
@@ -253,18 +251,12 @@ def test_keys_are_looked_up_by_index_in_every_type() -> None:
     job_type()
     jobs(40, key="other")
     jobs(3, key="same")
-    with CaptureQueriesContext(connection) as queries:
-        assert len(look_up.with_key("same", most=2)) == 2
-    [sql] = [q["sql"] for q in queries if "LIMIT 2" in q["sql"]]
-    with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute("EXPLAIN QUERY PLAN " + sql.replace("%", "%%"))
-            plan = " ".join(str(row[-1]) for row in cursor.fetchall())
-            assert "job_type_key (type=? AND key=?)" in plan
-            assert "TEMP B-TREE" not in plan
-        else:
-            cursor.execute("EXPLAIN " + sql.replace("%", "%%"))
-            assert "job_type_key" in str(cursor.fetchall())
+    found: list[Any] = []
+    sent = sent_by(lambda: found.extend(look_up.with_key("same", most=2)))
+    assert len(found) == 2
+    [sql] = [each for each in sent if "LIMIT 2" in each]
+    assert indexes_on(Job, sql) == {"job_type_key"}
+    assert "TEMP B-TREE" not in explained(sql)
 
 
 def test_more_types_than_one_statement_takes_are_all_looked_up() -> None:

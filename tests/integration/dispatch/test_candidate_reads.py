@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock, ids
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
@@ -15,6 +14,7 @@ from apps.dispatch.rules.window import Window
 from apps.dispatch.services.plan import plan_of
 from apps.dispatch.services.standing import standing_of
 from taskplatform.benchmark import people
+from tests.statements import analyze, asked, explained, index_reads, sent_by, steps_of
 
 STRANGERS = 300
 TASKS_EACH = 10
@@ -33,13 +33,6 @@ def owners() -> list[int]:
     return [*everybody][:: STRANGERS // OWNERS][:OWNERS]
 
 
-def analyze(*models: Any) -> None:
-    """Have the database look at how many rows there are."""
-    for model in models:
-        what = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
-        asked(f"{what} {model._meta.db_table}")
-
-
 def _few() -> range:
     return range(TASKS_EACH)
 
@@ -56,17 +49,11 @@ def selects(owners: list[int]) -> list[str]:
     """The statements by which the plan of these executors is read, as they were sent."""
     now = clock.now()
     frame = Window(now - timedelta(hours=2), now + timedelta(hours=6))
-    with CaptureQueriesContext(connection) as captured:
-        found = plan_of(owners, frame, now=now)
+    found: list[Any] = []
+    sent = sent_by(lambda: found.extend(plan_of(owners, frame, now=now)))
     # Of the once tasks those of two hours, of the rotations all.
     assert len(found) == len(owners) * (4 + TASKS_EACH)
-    return [query["sql"] for query in captured]
-
-
-def asked(sql: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
+    return sent
 
 
 INDEXES = ("oncetask_candidates", "rotatetask_candidates")
@@ -74,35 +61,27 @@ INDEXES = ("oncetask_candidates", "rotatetask_candidates")
 
 # MariaDB commits when it is told to analyze.
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("count", [1, OWNERS])
-def test_candidates_are_found_by_their_index_alone(owners: list[int], count: int) -> None:
+def test_candidates_are_found_by_their_index_alone(owners: list[int]) -> None:
     """S0.6: by executor before time, for one executor and for several, and no row in vain."""
     judge = _judge_mariadb if connection.vendor == "mysql" else _judge_sqlite
-    for sql, index in zip(selects(owners[:count]), INDEXES, strict=True):
-        judge(sql, index, count)
+    for count in (1, OWNERS):
+        for sql, index in zip(selects(owners[:count]), INDEXES, strict=True):
+            judge(sql, index, count)
 
 
 def _judge_mariadb(sql: str, index: str, owners: int) -> None:
-    [plan] = asked(f"EXPLAIN {sql}")
-    _, _, _, way, _, key, _, _, rows, extra = plan
-    assert (key, way in ("range", "ref")) == (index, True), plan
-    assert int(rows) <= 2 * owners * TASKS_EACH
-    assert "filesort" not in (extra or "") and "temporary" not in (extra or "")
-    before = _index_reads()
+    [step] = steps_of(sql)
+    assert (step["key"], step["type"] in ("range", "ref")) == (index, True), step
+    assert int(step["rows"]) <= 2 * owners * TASKS_EACH
+    assert "filesort" not in (step["Extra"] or "") and "temporary" not in (step["Extra"] or "")
+    before = index_reads()
     found = asked(sql)
     # To begin and to end the range of an executor takes one more each.
-    assert _index_reads() - before <= len(found) + 2 * owners
-
-
-def _index_reads() -> int:
-    """How many entries of an index this connection has read."""
-    reads = dict(asked("SHOW SESSION STATUS LIKE 'Handler_read%'"))
-    # Reads without an index count this statement itself.
-    return sum(int(number) for name, number in reads.items() if "_rnd" not in name)
+    assert index_reads() - before <= len(found) + 2 * owners
 
 
 def _judge_sqlite(sql: str, index: str, owners: int) -> None:
-    plan = " ".join(str(step[-1]) for step in asked(f"EXPLAIN QUERY PLAN {sql}"))
+    plan = explained(sql)
     assert f"USING INDEX {index} (executor_id=? AND status=?" in plan
     assert "SCAN" not in plan and "TEMP B-TREE" not in plan
 
@@ -120,20 +99,18 @@ def test_latest_work_of_a_user_is_found_whatever_others_did_since() -> None:
     people.insert(Dispatch, made)
     analyze(Dispatch)
 
-    with CaptureQueriesContext(connection) as captured:
-        standing = standing_of(long_idle)
-
-    assert standing.latest_done == made[29]["occurrence_at"]
+    found: list[Any] = []
     # Asking for the time of the database may come before.
-    query = captured[-1]
+    *_, sql = sent_by(lambda: found.append(standing_of(long_idle)))
+
+    assert found[0].latest_done == made[29]["occurrence_at"]
     if connection.vendor == "mysql":
-        before = _index_reads()
-        asked(query["sql"])
-        assert _index_reads() - before <= 10
+        before = index_reads()
+        asked(sql)
+        assert index_reads() - before <= 10
     else:
-        plan = " ".join(str(step[-1]) for step in asked(f"EXPLAIN QUERY PLAN {query['sql']}"))
-        assert "x USING INDEX dispatch_of_executor (executor_id=? AND id>?)" in plan
-        assert "TEMP B-TREE" not in plan
+        assert "x USING INDEX dispatch_of_executor (executor_id=? AND id>?)" in explained(sql)
+        assert "TEMP B-TREE" not in explained(sql)
 
 
 def _done(executor: int, n: int, at: Any) -> dict[str, Any]:

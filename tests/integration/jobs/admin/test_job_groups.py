@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from apps.common.admin import actions
 from apps.jobs.admin import job_groups
@@ -16,9 +14,9 @@ from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
 from tests.integration.jobs.admin.pages import LIST, shown, statuses
-from tests.integration.jobs.test_reads import asked
 from tests.jobs import end, job_type, jobs, row, take
 from tests.pages import form_of, text_of
+from tests.statements import analyze, explained, sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -186,16 +184,16 @@ def test_group_is_found_by_an_index_however_many_other_jobs_there_are(admin_clie
     numbers = failed(3)
     jobs(3000, status=t.FAILED, error_key="0" * 32)
     jobs(3000)
-    asked("ANALYZE TABLE jobs_job" if connection.vendor == "mysql" else "ANALYZE")
+    analyze(Job)
     page = group(admin_client, "retry")
     assert page.context["ids"] == ",".join(map(str, numbers))
-    with CaptureQueriesContext(connection) as captured:
+
+    def find() -> None:
         group(admin_client, "retry")
         assert shown(admin_client.get(LIST, {"error_key": KEY})) == numbers[::-1]
+
     # The page itself then asks for the keys that were found.
-    asked_for = [query["sql"] for query in captured if KEY in query["sql"]]
-    found = [sql for sql in asked_for if " IN (" not in sql]
+    found = [sql for sql in sent_by(find) if KEY in sql and " IN (" not in sql]
     assert len(found) == 2
     for sql in found:
-        plan = str(asked(f"EXPLAIN {'' if connection.vendor == 'mysql' else 'QUERY PLAN '}{sql}"))
-        assert "job_error" in plan, (plan, sql)
+        assert "job_error" in explained(sql), sql

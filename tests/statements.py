@@ -1,0 +1,107 @@
+"""The statements that code under test sends, and how the database carries them out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
+
+# Those by which jobs that wait or run are found, on MariaDB and on SQLite.
+OPEN_JOBS = {"job_claim", "job_due", "job_claim_ready", "job_due_scheduled", "job_lease_running"}
+
+
+def asked(sql: str) -> list[tuple[Any, ...]]:
+    """The rows that the statement gives, which is sent as it stands."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+def sent_by(action: Callable[[], Any]) -> list[str]:
+    """The statements that the action sends, in their order."""
+    with CaptureQueriesContext(connection) as captured:
+        action()
+    return [query["sql"] for query in captured]
+
+
+def is_read(table: type[models.Model], sql: str) -> bool:
+    return f'FROM "{table._meta.db_table}"' in sql.replace("`", '"')
+
+
+def analyze(*tables: type[models.Model]) -> None:
+    """Bring what the planner believes of the tables up to date; on MariaDB this commits."""
+    for table in tables:
+        way = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
+        asked(f"{way} {table._meta.db_table}")
+
+
+def steps_of(sql: str) -> list[dict[str, Any]]:
+    """How the database means to carry the statement out, step by step.
+
+    On MariaDB with `table`, `type`, `key`, `rows` and `Extra`, on SQLite with a sentence, `detail`.
+    """
+    way = "EXPLAIN" if connection.vendor == "mysql" else "EXPLAIN QUERY PLAN"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{way} {sql}")
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def explained(sql: str) -> str:
+    """The steps in one text, to look for the name of an index or for a sort in it."""
+    return " | ".join(str(step) for step in steps_of(sql))
+
+
+def indexes_on(table: type[models.Model], sql: str) -> set[str]:
+    """The indexes by which the statement reads the table: `PRIMARY` where it reads a range of
+    ids, an empty name where it reads the whole table."""
+    return {
+        _index_in_mariadb(step) if connection.vendor == "mysql" else _index_in_sqlite(step)
+        for step in _steps_on(table, steps_of(sql))
+    }
+
+
+def is_sorted(table: type[models.Model], sql: str) -> bool:
+    """Whether the database has to sort what it reads of the table."""
+    steps = steps_of(sql)
+    own = _steps_on(table, steps)
+    if connection.vendor == "mysql":
+        return any("filesort" in (step["Extra"] or "") for step in own)
+    beside = {step["parent"] for step in own}
+    return any("FOR ORDER BY" in step["detail"] and step["parent"] in beside for step in steps)
+
+
+def _steps_on(table: type[models.Model], steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    name = table._meta.db_table
+    if connection.vendor == "mysql":
+        return [step for step in steps if step["table"] == name]
+    return [step for step in steps if re.search(rf"\b{name}\b", step["detail"])]
+
+
+def _index_in_mariadb(step: dict[str, Any]) -> str:
+    whole = step["type"] == "ALL" or (step["key"], step["type"]) == ("PRIMARY", "index")
+    return "" if whole else str(step["key"])
+
+
+def _index_in_sqlite(step: dict[str, Any]) -> str:
+    if re.search(r"\(id[<=>]", step["detail"]):
+        return "PRIMARY"
+    found = re.search(r"INDEX (\w+)", step["detail"])
+    return found[1] if found else ""
+
+
+def index_reads() -> int:
+    """How many entries of indexes this connection to MariaDB has read so far."""
+    return sum(count for name, count in _reads().items() if "_rnd" not in name)
+
+
+def other_reads() -> int:
+    """How many rows it has read without an index; asking reads some itself."""
+    return sum(count for name, count in _reads().items() if "_rnd" in name)
+
+
+def _reads() -> dict[str, int]:
+    return {name: int(count) for name, count in asked("SHOW SESSION STATUS LIKE 'Handler_read%'")}
