@@ -134,6 +134,18 @@ def plain_settings() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_emptying() -> Iterator[None]:
+    """Of the database, behind each test that commits."""
+    from django.test import TransactionTestCase
+
+    from tests.emptying import empty_database
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def fresh_process_state() -> Iterator[None]:
     """Nothing cached and no language chosen by the test before."""

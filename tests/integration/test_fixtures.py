@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
@@ -17,9 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.common import clock, ids
+from apps.dispatch.models import Executor, OnceTask
+from apps.journal.models import JournalEntry
+from taskplatform.roles import ROLES
 from tests import factories
 from tests.clients import JsonClient
 from tests.conftest import VAR_DIR
+from tests.emptying import empty_database
 from tests.frozen import FrozenClock
 from tests.races import Race
 
@@ -158,3 +163,26 @@ def test_examples_of_hypothesis_follow_the_printed_seed(request: pytest.FixtureR
 
     assert request.config.getoption("randomly_seed") is not None
     assert examples() == examples()
+
+
+@pytest.mark.django_db(transaction=True)
+class TestEmptying:
+    def test_all_goes_but_what_migrate_makes(self) -> None:
+        roles = list(Group.objects.values_list("pk", "name"))
+        factories.once_task(factories.group(members=["uid_alice"]))
+
+        empty_database()
+
+        assert not Executor.objects.exists() and not OnceTask.objects.exists()
+        assert not JournalEntry.objects.exists()
+        assert list(Group.objects.values_list("pk", "name")) == roles
+
+    def test_role_that_a_test_has_changed_is_made_anew(self) -> None:
+        empty_database()
+        Group.objects.get(name="viewer").permissions.clear()
+        Group.objects.filter(name="operator").delete()
+
+        empty_database()
+
+        assert set(Group.objects.values_list("name", flat=True)) == set(ROLES)
+        assert Group.objects.get(name="viewer").permissions.count() == len(ROLES["viewer"])
