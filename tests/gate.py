@@ -21,8 +21,9 @@ from tests.environment import neutral
 MANAGE = [sys.executable, "manage.py"]
 # Some tests take twenty seconds: whoever is done takes over half of what the other has left.
 PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
-# These touch no database (tests/unit/conftest.py sees to it), so one round tells all of them.
-NO_DATABASE = "tests/unit"
+# What the database has no part in: tests that use none (tests/unit/conftest.py sees to it), and how
+# pages look that others open on both. The round on SQLite tells all of it.
+ONCE = ["tests/unit", "tests/browser/appearance"]
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
     ("ruff format", [tool("ruff"), "format", "--check", "."]),
@@ -73,11 +74,12 @@ def suite(title: str, command: Sequence[str]) -> int:
 
 def test() -> int:
     """Everything; the last line on success is the closing line of pytest."""
-    on_servers = [sys.executable, "-m", "tests.servers", "--", *PYTEST, f"--ignore={NO_DATABASE}"]
+    left_out = [f"--ignore={folder}" for folder in ONCE]
+    on_servers = [sys.executable, "-m", "tests.servers", "--", *PYTEST, *left_out]
     return (
         check()
         or suite("SQLite", PYTEST)
-        or suite(f"MariaDB and Redis, all but {NO_DATABASE}", on_servers)
+        or suite(f"MariaDB and Redis, but for {' and '.join(ONCE)}", on_servers)
     )
 
 

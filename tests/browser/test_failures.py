@@ -14,7 +14,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
-from tests.browser.test_barriers import Look
+from tests.browser.appearance.test_barriers import Look
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_pages import NARROW, WIDE
+from tests.browser.appearance.test_pages import NARROW, WIDE
 from tests.factories import once_task, user
 
 

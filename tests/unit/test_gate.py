@@ -9,6 +9,7 @@ import pytest
 
 from taskplatform.bootstrap import CannotGoOn
 from tests import gate, locks
+from tests.processes import ROOT
 
 LOCK = """\
 amqp==5.4.2 \\
@@ -69,7 +70,9 @@ def test_suite_on_the_servers_follows_only_a_good_one_on_sqlite(
     assert gate.main("test") == 0
     assert [("tests.servers" in command) for command in commands] == [False, True]
     first, second = (set(command) for command in commands)
-    assert second - first - {"tests.servers", "--"} == {"--ignore=tests/unit"}
+    left_out = {"--ignore=tests/unit", "--ignore=tests/browser/appearance"}
+    assert second - first - {"tests.servers", "--"} == left_out
+    assert all((ROOT / folder).is_dir() for folder in gate.ONCE)
     commands.clear()
 
     monkeypatch.setattr(gate, "PYTEST", ["bad"])

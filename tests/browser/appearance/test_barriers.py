@@ -9,9 +9,9 @@ from django.conf import settings
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from tests.browser.appearance.test_pages import NARROW, WIDE
 from tests.browser.barriers import barriers
 from tests.browser.conftest import Watch
-from tests.browser.test_pages import NARROW, WIDE
 from tests.browser.test_people import send_login
 from tests.frozen import FrozenClock
 from tests.scenes import Morning, play_morning

@@ -28,7 +28,7 @@ TAKES_ANEW = bool(os.environ.get("README_SCREENSHOTS"))
 # The database has to be there before the fixtures that are asked for by name.
 pytestmark = [pytest.mark.django_db(transaction=True)] if TAKES_ANEW else []
 
-PICTURES = Path(__file__).with_name("pictures")
+PICTURES = Path(__file__).parents[1] / "pictures"
 MOST_BYTES = 150_000
 WIDTH = 1280
 COMMON = 160
