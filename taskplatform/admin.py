@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from axes.models import AccessAttempt, AccessLog
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
@@ -36,7 +38,25 @@ class OperatorScopeInline(TabularInline):
     verbose_name_plural = _("Sees these executors only (none = all)")
 
 
-class UserAdmin(DjangoUserAdmin, PlatformModelAdmin):  # type: ignore[type-arg]
+class _PeopleAdmin(PlatformModelAdmin):
+    """Deleting does not tell of rows that only tie two others together: they have no names."""
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        found, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        ties = [m._meta for m in apps.get_models(include_auto_created=True) if m._meta.auto_created]
+        heads = tuple(f"{capfirst(tie.verbose_name)}: " for tie in ties)
+        plurals = {str(tie.verbose_name_plural) for tie in ties}
+        counted = {name: count for name, count in counts.items() if str(name) not in plurals}
+        return _without(found, heads), counted, lacking, protected
+
+
+def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
+    """The nested list without the lines that begin so."""
+    kept = [_without(row, heads) if isinstance(row, list) else row for row in rows]
+    return [row for row in kept if row and not str(row).startswith(heads)]
+
+
+class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     """Accounts; only a superuser hands out permissions."""
 
     form = UserChangeForm
@@ -66,7 +86,7 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
     return account is None or not account.is_superuser or bool(request.user.is_superuser)
 
 
-class GroupAdmin(DjangoGroupAdmin, PlatformModelAdmin):
+class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
     """Roles: viewer, operator and configurer are remade by every migrate."""
 
 

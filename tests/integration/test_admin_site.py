@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
@@ -292,6 +292,19 @@ def test_change_of_an_account_is_logged_once(admin_client: Client) -> None:
     assert answer.status_code == 302
     entry = LogEntry.objects.get()
     assert "First name" in entry.get_change_message()
+
+
+def test_deletion_tells_of_what_has_a_name_and_of_no_ties(admin_client: Client) -> None:
+    role = Group.objects.get(name="viewer")
+    role.user_set.add(User.objects.create_user("vera"))
+
+    page = admin_client.get(reverse("admin:auth_group_delete", args=[role.pk]))
+
+    assert "Group: viewer" in text_of(page)
+    assert "Groups: 1" in text_of(page)
+    assert "relationship" not in text_of(page)
+    admin_client.post(reverse("admin:auth_group_delete", args=[role.pk]), {"post": "yes"})
+    assert not Group.objects.filter(pk=role.pk).exists()
 
 
 def test_operator_is_limited_to_executors_on_the_page_of_the_account(admin_client: Client) -> None:
