@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
+from tests.integration.api.world import World, build_world
+from tests.remembered import Scene
+
+WORLD = Scene(lambda clock: build_world())
 
 
 @pytest.fixture
@@ -20,3 +25,8 @@ def api(frozen_clock: Any, make_key: Callable[..., str]) -> ContractClient:
 def api_with() -> Callable[[str | None], ContractClient]:
     """`api_with(key)` is the same with that key, `api_with(None)` without any."""
     return ContractClient
+
+
+@pytest.fixture
+def world(db: None, frozen_clock: FrozenClock) -> World:
+    return WORLD.show(frozen_clock)

@@ -8,16 +8,11 @@ import pytest
 
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoints import ENDPOINTS, Endpoint
-from tests.integration.api.world import World, build_world, checksum
+from tests.integration.api.world import World, checksum
 
 pytestmark = pytest.mark.django_db
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"}
-
-
-@pytest.fixture
-def world(frozen_clock: Any) -> World:
-    return build_world()
 
 
 def known_methods(route: str) -> set[str]:

@@ -11,16 +11,11 @@ from tests.integration.api import corpus
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.corpus import BODIES
 from tests.integration.api.endpoints import WRITES, Endpoint
-from tests.integration.api.world import World, build_world, checksum
+from tests.integration.api.world import World, checksum
 
 pytestmark = pytest.mark.django_db
 
 EVERY_WRITE = pytest.mark.parametrize("endpoint", WRITES, ids=str)
-
-
-@pytest.fixture
-def world(frozen_clock: Any) -> World:
-    return build_world()
 
 
 @EVERY_WRITE

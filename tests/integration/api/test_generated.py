@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.integration.api import corpus
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoints import WRITES, Endpoint
-from tests.integration.api.world import World, build_world
+from tests.integration.api.world import World
 
 pytestmark = pytest.mark.django_db
 
@@ -29,11 +29,6 @@ ANY_JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
 )
-
-
-@pytest.fixture
-def world(frozen_clock: Any) -> World:
-    return build_world()
 
 
 def bodies(endpoint: Endpoint, good: dict[str, Any]) -> st.SearchStrategy[Any]:

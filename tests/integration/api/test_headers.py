@@ -11,17 +11,12 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoints import ENDPOINTS, Endpoint
-from tests.integration.api.world import World, build_world
+from tests.integration.api.world import World
 
 pytestmark = pytest.mark.django_db
 
 EVERY_ENDPOINT = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=str)
 EXECUTORS = "/api/v1/executors/"
-
-
-@pytest.fixture
-def world(frozen_clock: Any) -> World:
-    return build_world()
 
 
 @EVERY_ENDPOINT

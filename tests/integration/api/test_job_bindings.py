@@ -12,17 +12,12 @@ from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoint import Endpoint
 from tests.integration.api.job_endpoints import JOB_ENDPOINTS
 from tests.integration.api.test_matrix import without_request_id
-from tests.integration.api.world import World, build_world, checksum
+from tests.integration.api.world import World, checksum
 
 pytestmark = pytest.mark.django_db
 
 MakeKey = Callable[..., str]
 EVERY_ENDPOINT = pytest.mark.parametrize("endpoint", JOB_ENDPOINTS, ids=str)
-
-
-@pytest.fixture
-def world(frozen_clock: Any) -> World:
-    return build_world()
 
 
 @EVERY_ENDPOINT

@@ -18,18 +18,13 @@ from apps.reports.api.urls import urlpatterns as report_urls
 from tests import factories
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoints import ENDPOINTS, Endpoint
-from tests.integration.api.world import World, build_world, checksum, erase_all_but
+from tests.integration.api.world import World, checksum, erase_all_but
 
 pytestmark = pytest.mark.django_db
 
 MakeKey = Callable[..., str]
 EVERY_ENDPOINT = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=str)
 STRANGERS = ("uid_bob", "gid_other", "uid_nobody", "gid_nobody")
-
-
-@pytest.fixture
-def world(frozen_clock: Any) -> World:
-    return build_world()
 
 
 def methods_of_every_address() -> Iterator[tuple[str, str]]:

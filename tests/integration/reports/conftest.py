@@ -6,9 +6,12 @@ import pytest
 
 from tests.frozen import FrozenClock
 from tests.home_scenes import two_hours
+from tests.remembered import Scene
+
+TWO_HOURS = Scene(two_hours)
 
 
 @pytest.fixture
 def scene(frozen_clock: FrozenClock) -> FrozenClock:
-    two_hours(frozen_clock)
+    TWO_HOURS.show(frozen_clock)
     return frozen_clock

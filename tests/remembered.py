@@ -1,0 +1,54 @@
+"""Scenes that many tests look at: played once in a process, then put back as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from django.apps import apps
+from django.db import models
+
+from apps.common import ids
+from tests.frozen import FrozenClock
+
+# People and their roles are those of the test itself, and so are the leases of its process.
+APPS = ("journal", "dispatch", "jobs", "reports")
+
+T = TypeVar("T")
+
+
+# Ids that stay free for what a test has made before the scene.
+ROOM = 1000
+
+
+class Scene(Generic[T]):
+    """`Scene(play)`: the rows that `play` makes, and what it returns of them."""
+
+    def __init__(self, play: Callable[[FrozenClock], T]) -> None:
+        self._play = play
+        self._kept: tuple[T, datetime, list[list[models.Model]]] | None = None
+
+    def show(self, clock: FrozenClock) -> T:
+        """Let the rows be there, and the clock stand where the scene ends."""
+        ids.next_ids(ROOM)
+        if self._kept is None:
+            before = [{row.pk for row in model._base_manager.all()} for model in _models()]
+            told = self._play(clock)
+            rows = [
+                [row for row in model._base_manager.all() if row.pk not in known]
+                for model, known in zip(_models(), before, strict=True)
+            ]
+            self._kept = told, clock.instant, rows
+            return told
+        told, ends_at, rows = self._kept
+        clock.move_to(ends_at)
+        for model, own in zip(_models(), rows, strict=True):
+            model._base_manager.bulk_create(own)
+        # The ids of the test go on behind those of the scene.
+        ids.next_ids(sum(map(len, rows)))
+        return told
+
+
+def _models() -> list[type[models.Model]]:
+    return [model for name in APPS for model in apps.get_app_config(name).get_models()]
