@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.db import (
@@ -159,10 +159,16 @@ def execute_then_fetch(
 
 
 def _run(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
+    return _send(
+        sql, [written(each) if isinstance(each, datetime) else each for each in parameters]
+    )
+
+
+def _send(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
+    """Run the statement with parameters that are as the driver takes them."""
     # Asking for the connection by name costs less than every use of the proxy `connection`.
     cursor = connections[DEFAULT_DB_ALIAS].cursor()
-    given = [_written(each) if isinstance(each, datetime) else each for each in parameters]
-    cursor.execute(sql, given)
+    cursor.execute(sql, parameters)
     return cursor
 
 
@@ -190,7 +196,8 @@ def _wrap(connection: BaseDatabaseWrapper, **_signal: object) -> None:
 connection_created.connect(_wrap, dispatch_uid="common.db")
 
 
-def _written(at: datetime) -> str:
+def written(at: datetime) -> str:
+    """The instant as a statement takes it, for values that stand in many rows."""
     # As both backends of Django do it, by way of settings and time zones.
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
 
@@ -319,14 +326,15 @@ def update_rows(
     for name in changes[ids[0]]:
         convert = _conversion(fields[name])
         given = [changes[pk][name] for pk in ids]
-        written = given if convert is None else [convert(each) for each in given]
+        if convert is not None:
+            given = [convert(each) for each in given]
         column = _quoted(fields[name])
-        if all(each == written[0] for each in written):
+        if given.count(given[0]) == len(given):
             sets.append(f"{column} = %s")
-            values.append(written[0])
+            values.append(given[0])
         else:
             sets.append(f"{column} = CASE {key}{' WHEN %s THEN %s' * len(ids)} END")
-            values.extend(part for pair in zip(ids, written, strict=True) for part in pair)
+            values.extend(part for pair in zip(ids, given, strict=True) for part in pair)
     for name in raised:
         column = _quoted(fields[name])
         sets.append(f"{column} = {column} + 1")
@@ -337,11 +345,6 @@ def update_rows(
     return execute(sql, [*values, *ids, *parameters])
 
 
-def written(at: datetime) -> Any:
-    """The instant as a statement takes it, for values that stand in many rows."""
-    return connections[DEFAULT_DB_ALIAS].ops.adapt_datetimefield_value(at)
-
-
 def insert_values(
     model: type[models.Model],
     names: tuple[str, ...],
@@ -349,13 +352,13 @@ def insert_values(
 ) -> None:
     """Insert rows given as values in the order of the names, in one statement.
 
-    The values are as the driver takes them: JSON as text. Columns left out take their model
-    default, a constant, which costs nothing per row.
+    The values are as the driver takes them: JSON as text, times `written`. Columns left out take
+    their model default, a constant, which costs nothing per row.
     """
     if not rows:
         return
     insert, one = _constant_shape(model, names)
-    _run(insert + ", ".join([one] * len(rows)), [value for row in rows for value in row]).close()
+    _send(insert + ", ".join([one] * len(rows)), list(chain.from_iterable(rows))).close()
 
 
 @functools.cache

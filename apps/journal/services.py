@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -62,47 +62,47 @@ def write(entries: Sequence[Entry]) -> None:
 
 
 def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
-    used = _used(entries)
-    insert_values(
-        JournalEntry,
-        ("id", *used),
-        list(_rows(entries, numbers, used)),
-    )
-
-
-_WRITTEN: Mapping[str, Callable[[Any], Any]] = {
-    "at": written,
-    "reason": lambda text: text[:MOST_REASON_CHARACTERS],
-    "actor": lambda text: text[:MOST_ACTOR_CHARACTERS],
-    "error": lambda text: text[:MOST_ERROR_CHARACTERS],
-    "data": lambda data: None if data is None else json.dumps(data),
-}
-_DEFAULTS = {each.name: each.default for each in fields(Entry)}
-
-
-def _used(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The fields that any of the entries fills: the others cost nothing per row."""
     for entry in entries:
         if entry.error and not entry.error_key:
             entry.error_key = error_key(entry.error)
-    return tuple(
-        name
-        for name, default in _DEFAULTS.items()
-        if default is MISSING or any(getattr(entry, name) != default for entry in entries)
-    )
+    columns = zip(_DEFAULTS, zip(*map(_values_of, entries), strict=True), strict=True)
+    # What no entry fills costs nothing per row.
+    filled = {
+        name: _WRITTEN[name](column) if name in _WRITTEN else column
+        for name, column in columns
+        if column.count(_DEFAULTS[name]) < len(column)
+    }
+    rows = list(zip(numbers, *filled.values(), strict=True))
+    insert_values(JournalEntry, ("id", *filled), rows)
 
 
-def _rows(
-    entries: Sequence[Entry], numbers: Sequence[int], used: Sequence[str]
-) -> Iterator[list[Any]]:
-    """The values as the driver takes them, cut to what the columns hold."""
-    read = attrgetter(*used)
-    converted = [(at, _WRITTEN[name]) for at, name in enumerate(used, 1) if name in _WRITTEN]
-    for number, entry in zip(numbers, entries, strict=True):
-        row = [number, *read(entry)]
-        for at, convert in converted:
-            row[at] = convert(row[at])
-        yield row
+_DEFAULTS = {each.name: each.default for each in fields(Entry)}
+_values_of = attrgetter(*_DEFAULTS)
+_Column = Iterable[Any]
+
+
+def _instants(column: _Column) -> _Column:
+    # Most entries of a batch are of one instant, and to write it takes longer than all the rest.
+    texts = {at: written(at) for at in set(column)}
+    return [texts[at] for at in column]
+
+
+def _cut(most: int) -> Callable[[_Column], _Column]:
+    return lambda column: [text[:most] for text in column]
+
+
+def _json(column: _Column) -> _Column:
+    return [None if data is None else json.dumps(data) for data in column]
+
+
+# How columns are given to the driver, and cut to what they hold.
+_WRITTEN: Mapping[str, Callable[[_Column], _Column]] = {
+    "at": _instants,
+    "reason": _cut(MOST_REASON_CHARACTERS),
+    "actor": _cut(MOST_ACTOR_CHARACTERS),
+    "error": _cut(MOST_ERROR_CHARACTERS),
+    "data": _json,
+}
 
 
 def write_once(entry: Entry, number: int) -> bool:

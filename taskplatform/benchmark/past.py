@@ -314,7 +314,8 @@ class Past:
         end = now + timedelta(milliseconds=run)
         label, name = f"{source}:{task}", f"uid_{user}"
         wait = (now - due) // _MS
-        open_for, finished = None, written(end)
+        open_for: int | None = None
+        finished: str | None = written(end)
         if end >= self.until:
             state, open_for, finished, message = "open", user, None, ""
         else:

@@ -1,0 +1,46 @@
+"""I53: entries of one batch, each with what it tells and no more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+
+from apps.common import clock
+from apps.journal.models import JournalEntry
+from apps.journal.services import Entry, error_key, write
+
+
+@pytest.mark.django_db
+def test_entries_of_a_batch_fill_columns_of_their_own() -> None:
+    now = clock.now()
+    later = now + timedelta(seconds=1)
+    with transaction.atomic():
+        write(
+            [
+                Entry(at=now, source="job", subject_id=1, event="failed", error="line\nBoom 7"),
+                Entry(at=later, source="plan", subject_id=2, event="edit", data={"é": [1]}),
+                Entry(at=now, source="job", subject_id=3, event="failed", attempt=0, error_key="k"),
+            ]
+        )
+
+    failed, edit, plain = JournalEntry.objects.order_by("subject_id")
+    assert (failed.at, failed.error, failed.data) == (now, "line\nBoom 7", None)
+    assert failed.error_key == error_key("Boom 8")
+    assert (edit.at, edit.source, edit.error, edit.error_key) == (later, "plan", "", "")
+    assert (edit.data, edit.attempt) == ({"é": [1]}, None)
+    assert (plain.at, plain.attempt, plain.error_key, plain.data) == (now, 0, "k", None)
+
+
+@pytest.mark.django_db
+def test_what_columns_cannot_hold_is_cut() -> None:
+    long = "x" * 20_000
+    entry = Entry(
+        at=clock.now(), source="job", subject_id=1, event="end", reason=long, actor=long, error=long
+    )
+    with transaction.atomic():
+        write([entry])
+
+    [kept] = JournalEntry.objects.all()
+    assert (len(kept.reason), len(kept.actor), len(kept.error)) == (500, 160, 16_000)
