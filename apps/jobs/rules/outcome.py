@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
@@ -22,15 +22,21 @@ RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
 LOSSES = (t.END_LOST, t.END_TIMED_OUT)
 
 
-class Running(NamedTuple):
+class Running(Protocol):
     """The facts of a running job that decide; `attempts` counts the present one."""
 
-    attempts: int
-    max_attempts: int
-    run_at: datetime
-    expected_at: datetime
-    host: str
-    cancel_requested: bool
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def run_at(self) -> datetime: ...
+    @property
+    def expected_at(self) -> datetime: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def cancel_requested(self) -> bool: ...
 
 
 class Ending(NamedTuple):

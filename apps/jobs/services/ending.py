@@ -48,17 +48,6 @@ class RunningRow(NamedTuple):
     is_overdue: bool
     is_timed_out: bool
 
-    @property
-    def facts(self) -> outcome.Running:
-        return outcome.Running(
-            attempts=self.attempts,
-            max_attempts=self.max_attempts,
-            run_at=self.run_at,
-            expected_at=self.expected_at,
-            host=self.host,
-            cancel_requested=self.cancel_requested,
-        )
-
 
 @dataclass(slots=True)
 class End:
@@ -95,12 +84,13 @@ def lock_rows(ids: Iterable[int], *, now: datetime) -> dict[int, RunningRow]:
         f"FROM {table(Job)} WHERE id IN ({marks(len(wanted))}) ORDER BY id" + exclusive_lock(),
         [now, now, *wanted],
     )
-    return {
-        row[0]: RunningRow._make(
-            [*row[:14], *map(instant, row[14:17]), bool(row[17]), bool(row[18])]
-        )
-        for row in rows
-    }
+    return {row[0]: _running(row) for row in rows}
+
+
+def _running(row: tuple[Any, ...]) -> RunningRow:
+    *plain, run_at, expected_at, held_at, is_overdue, is_timed_out = row
+    times = map(instant, (run_at, expected_at, held_at))
+    return RunningRow._make([*plain, *times, bool(is_overdue), bool(is_timed_out)])
 
 
 def end_all(
@@ -121,7 +111,7 @@ def end_all(
     for end in ends:
         row = end.row
         after = outcome.next_of(
-            row.facts,
+            row,
             end.ending,
             policies[row.type],
             now,

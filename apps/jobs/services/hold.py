@@ -59,17 +59,17 @@ class HeldJob(NamedTuple):
     type: str
     key: str
     user_id: str
-    context: Any
     stage: str
     priority: int
     attempt: int
     max_attempts: int
     holds: int
     last_end: str
-    checkpoint: Any
     sequence: int
     progress: int | None
     trace_id: str
+    context: Any
+    checkpoint: Any
     run_at: datetime
     created_at: datetime
     token: str
@@ -199,6 +199,8 @@ class _Claim:
         self.now = now
         self.token = token
         self.candidates: list[Candidate] = []
+        # Until when what it takes of each type is believed, and may run.
+        self.leases: dict[str, tuple[datetime, datetime]] = {}
         self.hosts = [""] if not holder.host else ["", holder.host]
         self.given_up = 0
 
@@ -241,7 +243,8 @@ class _Claim:
         """Those of the candidates that nobody took meanwhile, held."""
         if not peeked:
             return []
-        limited = sorted({c.type for c in peeked if self.policies[c.type].is_limited})
+        types = {candidate.type for candidate in peeked}
+        limited = sorted(name for name in types if self.policies[name].is_limited)
         return self._take_limited(peeked, limited) if limited else self._take(peeked)
 
     def take_new(self, job: int, type_: str) -> list[HeldJob]:
@@ -287,18 +290,21 @@ class _Claim:
         return [self._held(known[each.id], alone) for each in self.candidates if each.id in known]
 
     def _held(self, row: tuple[Any, ...], alone: bool) -> HeldJob:
-        values = list(row)
-        values[4] = json.loads(values[4])
-        values[11] = None if values[11] is None else json.loads(values[11])
-        values[15:] = [instant(values[15]), instant(values[16])]
-        policy = self.policies[values[1]]
-        hard_end = self.now + policy.max_processing
-        lease = min(self.now + policy.lease, hard_end)
-        return HeldJob._make([*values, self.token, self.now, lease, hard_end, alone])
+        *plain, context, checkpoint, run_at, created_at = row
+        read = (
+            json.loads(context),
+            None if checkpoint is None else json.loads(checkpoint),
+            instant(run_at),
+            instant(created_at),
+        )
+        lease = self.leases[plain[1]]
+        return HeldJob._make([*plain, *read, self.token, self.now, *lease, alone])
 
     def _update(self, policy: TypePolicy, ids: list[int], guard: str) -> tuple[str, list[Any]]:
         """The guarded UPDATE of one type with its parameters."""
         hard_end = self.now + policy.max_processing
+        lease = min(self.now + policy.lease, hard_end)
+        self.leases[policy.name] = lease, hard_end
         ids = sorted(ids)
         return (
             f"UPDATE {table(Job)} SET status = %s, attempts = attempts + 1, holds = holds + 1, "  # noqa: S608
@@ -314,7 +320,7 @@ class _Claim:
                 self.now,
                 self.now,
                 self.token,
-                min(self.now + policy.lease, hard_end),
+                lease,
                 hard_end,
                 self.holder.name,
                 self.holder.host,
@@ -336,6 +342,6 @@ def _before_suspect(candidates: list[Candidate]) -> Iterable[Candidate]:
 
 
 _HELD = (
-    "id, type, `key`, user_id, context, stage, priority, attempts, max_attempts, holds, last_end, "
-    "checkpoint, sequence, progress, trace_id, run_at, created_at"
+    "id, type, `key`, user_id, stage, priority, attempts, max_attempts, holds, last_end, "
+    "sequence, progress, trace_id, context, checkpoint, run_at, created_at"
 )

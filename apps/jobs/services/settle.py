@@ -30,7 +30,7 @@ NOT_FOUND = "not_found"
 INVALID = "invalid"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Outcome:
     """One report. `end` is one of rules.outcome.OUTCOMES; `retry` and `retry_after` belong to a
     failure, the last five to the end of a stage. `result` is any JSON, None for none."""

@@ -171,6 +171,21 @@ def test_batch_is_settled_each_on_its_own_merits() -> None:
     assert [row(number).version for number in numbers] == [3, 3, 2, 3]
 
 
+def test_results_that_python_takes_for_equal_stay_different() -> None:
+    job_type()
+    numbers = jobs(3)
+    results = (True, 1, 1.0)
+    outcomes = [
+        Outcome(id=held.id, token=held.token, end="succeeded", result=result)
+        for held, result in zip(take(), results, strict=True)
+    ]
+
+    settle(outcomes=outcomes)
+
+    kept = [row(number).result for number in numbers]
+    assert list(map(repr, kept)) == ["True", "1", "1.0"]
+
+
 def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process knows of types may be a second old."""
     job_type()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import pytest
 
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
-from apps.jobs.rules.outcome import Ending, Next, Running, next_of
+from apps.jobs.rules.outcome import Ending, Next, next_of
 from apps.jobs.rules.policy import PREFER_ORIGIN, TypePolicy
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -36,7 +37,18 @@ POLICY = TypePolicy(
         enabled=False, failure_rate=0.5, window_seconds=60, min_calls=20, open_seconds=30
     ),
 )
-JOB = Running(
+
+
+class Job(NamedTuple):
+    attempts: int
+    max_attempts: int
+    run_at: datetime
+    expected_at: datetime
+    host: str
+    cancel_requested: bool
+
+
+JOB = Job(
     attempts=1,
     max_attempts=3,
     run_at=NOON - timedelta(minutes=1),
@@ -46,7 +58,7 @@ JOB = Running(
 )
 
 
-def after(end: str, job: Running = JOB, policy: TypePolicy = POLICY, **wishes: object) -> Next:
+def after(end: str, job: Job = JOB, policy: TypePolicy = POLICY, **wishes: object) -> Next:
     return next_of(job, Ending(end=end, **wishes), policy, NOON, chance=0.5)  # type: ignore[arg-type]
 
 
