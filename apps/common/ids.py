@@ -28,6 +28,7 @@ LEASE = timedelta(minutes=10)
 # A number rests this long after its lease, longer than any clock may be wrong.
 REST = timedelta(hours=1)
 
+_HALF = LEASE / 2
 _ONE_MS = timedelta(milliseconds=1)
 
 
@@ -45,7 +46,7 @@ class _Lease:
         return now < self.until and self.pid == os.getpid()
 
     def wants_renewal(self, now: datetime) -> bool:
-        return now >= self.until - LEASE / 2
+        return self.until - now <= _HALF
 
 
 class IdMaker:
@@ -92,9 +93,9 @@ class IdMaker:
     def _held(self, now: datetime) -> _Lease:
         lease = self._lease
         if lease is not None and lease.is_good(now):
-            if connection.in_atomic_block or not lease.wants_renewal(now):
-                return lease
-            return self._renewed(lease, now)
+            if lease.wants_renewal(now) and not connection.in_atomic_block:
+                return self._renewed(lease, now)
+            return lease
         lease = self._proven(now)
         if lease is None:
             lease = _acquire(now)

@@ -48,8 +48,10 @@ def announce(lane: str = "", type_: str = "", job: int = 0) -> None:
         # SQLite and MariaDB alone: drains look by themselves, so often that nobody has to tell.
         return
     tell = _Telling(lane, type_, job)
-    planned = transaction.get_connection().run_on_commit
-    if not any(function == tell for _, function, _ in planned):
+    connection = transaction.get_connection()
+    if not connection.in_atomic_block:
+        tell()
+    elif not any(function == tell for _, function, _ in connection.run_on_commit):
         transaction.on_commit(tell)
 
 
