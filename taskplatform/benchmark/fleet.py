@@ -52,10 +52,12 @@ def worker(
         )
         try:
             yield process
-            if process.poll() is not None:
-                raise CommandError(f"A worker ended by itself: {log.read_text()[-800:]}")
         finally:
+            ended = process.poll() is not None
             _stop(process)
+            if ended:
+                # Whatever was waited for in vain, this is why.
+                raise CommandError(f"A worker ended by itself: {log.read_text()[-800:]}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
 from django.conf import settings
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
@@ -58,11 +58,12 @@ def renew_cache() -> None:
 
 def environment() -> dict[str, str]:
     """What a child process needs to be on the scratch database, too."""
-    parts = urlsplit(os.environ["DATABASE_URL"])
+    # That of SQLite by default is not set, or empty.
+    scheme, host, _, query, _ = urlsplit(os.environ.get("DATABASE_URL") or "sqlite://")
     name = quote(str(connection.settings_dict["NAME"]))
     return {
         **os.environ,
-        "DATABASE_URL": urlunsplit(parts._replace(path=f"/{name}")),
+        "DATABASE_URL": f"{scheme}://{host}/{name}" + (f"?{query}" if query else ""),
         "DEBUG": "",
         "ALLOWED_HOSTS": "localhost",
     }
