@@ -10,7 +10,7 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import execute, fetch, marks, table, transactional
 from apps.jobs import wakeup
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
 from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
@@ -63,7 +63,9 @@ def _rescue(ids: list[int], types: set[str], now: datetime, silent: frozenset[st
     if not ids:
         return 0
     policies = policies_of()
-    states = lock_states(n for n in types if n in policies and policies[n].breaker.enabled)
+    # One was held in the moment in which its type was deleted; once it waits, it is given up.
+    policies |= {name: JobType(name=name).policy for name in types - policies.keys()}
+    states = lock_states(name for name in types if policies[name].breaker.enabled)
     ends = [
         End(
             row=row,
@@ -72,7 +74,7 @@ def _rescue(ids: list[int], types: set[str], now: datetime, silent: frozenset[st
             reason=_REASONS[how],
         )
         for row in lock_rows(ids, now=now).values()
-        if row.type in policies and (how := _how(row, silent))
+        if (how := _how(row, silent))
     ]
     return len(end_all(ends, policies=policies, states=states, now=now, forget_token=True))
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from apps.common.errors import LeaseLost, PlatformError
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
 from apps.jobs.services import settle as settling
+from apps.jobs.services.giving_up import give_up_worn
 from apps.jobs.services.leases import checkpoint, progress, renew
+from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts, rescue_due
 from apps.jobs.services.settle import Outcome, settle
 from apps.journal.models import JournalEntry
@@ -384,3 +386,30 @@ def test_suspect_that_is_given_back_stays_a_suspect(frozen_clock: FrozenClock) -
     assert again.alone
     assert [(answer.ok, answer.status) for answer in answers] == [(True, "ready")] * 2
     assert (row(number).attempts, told(number)) == (2, ["lost", "released"])
+
+
+def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(
+    frozen_clock: FrozenClock, settings: Any
+) -> None:
+    """I29. Its type was deleted in the moment in which it was held; it keeps no other back."""
+    settings.JOB_RESCUE_BATCH = 1
+    job_type("mail")
+    job_type("web")
+    [orphan] = jobs(1)
+    take()
+    JobType.objects.filter(name="mail").delete()
+    frozen_clock.advance(seconds=1)
+    [other] = jobs(1, "web")
+    take(types=("web",))
+    frozen_clock.advance(seconds=31)
+
+    assert rescue(frozen_clock) == 2
+    assert {row(orphan).status, row(other).status} <= {"ready", "scheduled"}
+    assert row(orphan).last_end == "lost"
+    frozen_clock.advance(seconds=60)
+    promote_due()
+    give_up_worn(until=frozen_clock.instant + timedelta(seconds=1))
+    assert (row(orphan).status, row(orphan).memo) == (
+        "failed",
+        "there is no job type mail any more",
+    )
