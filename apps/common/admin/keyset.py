@@ -51,11 +51,12 @@ class KeysetChangeList(PlatformChangeList):
             rows = rows.filter(pk__lt=before)
         if not self._is_narrowed() or rows.query.is_empty():
             return rows
-        found = self.model_admin.found_by_index(
-            self.root_queryset, self._given(), tidy_search(self.query).strip()
-        )
+        given, term = self._given(), tidy_search(self.query).strip()
+        found = self.model_admin.found_by_index(self.root_queryset, given, term)
         if found is not None:
             return rows.filter(pk__in=found)
+        if self.model_admin.has_index_in_order(given, term):
+            return rows
         return self._within_stretch(request, rows, before)
 
     @staticmethod
@@ -148,3 +149,10 @@ class KeysetAdmin(PlatformModelAdmin):
         `given` are the values of the filters by parameter, `term` what is searched for.
         """
         return None
+
+    def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
+        """Whether an index leads from each of the wanted rows to the next older one.
+
+        `given` and `term` as for `found_by_index`.
+        """
+        return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -20,9 +22,11 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.filters import ChoiceFilter, DayFilter, read_key, read_number
+from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
-from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter
-from apps.dispatch.models import Dispatch
+from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter, users_behind
+from apps.dispatch.models import Dispatch, Source
+from apps.dispatch.rules import names
 from apps.dispatch.services import ending
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry
@@ -50,7 +54,13 @@ def _is_open(dispatch: Dispatch) -> bool:
     return dispatch.is_open
 
 
-class DispatchAdmin(MachineRowAdmin):
+class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
+    """A page reads as many rows as it shows, or `most_looked_through` of the primary key.
+
+    Those of one user, or of one task, are found newest first by an index; open ones, those of a
+    group and those of tasks of either kind by one while they are few.
+    """
+
     list_display = (
         "id",
         "shown_state",
@@ -81,6 +91,8 @@ class DispatchAdmin(MachineRowAdmin):
         ),
     )
 
+    most_indexed = 1_000
+
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_title = text_column("title", _("title"))
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
@@ -90,6 +102,32 @@ class DispatchAdmin(MachineRowAdmin):
     shown_result = json_field("result", _("result"))
     shown_message = text_column("message", _("message"), most=4000)
 
+    # --- what is found ----------------------------------------------------------------------------
+    def found_by_index(
+        self, rows: QuerySet[Any], given: Mapping[str, str], term: str
+    ) -> Sequence[int] | None:
+        if (number := read_number(term)) is not None:
+            return [number]
+        if self.has_index_in_order(given, term):
+            return None
+        found = rows
+        if given.get("executor"):
+            found = found.filter(executor__in=users_behind(given["executor"]))
+        elif (task := read_number(given.get("task", ""))) is not None:
+            found = found.filter(source__in=Source.values, task=task)
+        elif given.get("state") == Dispatch.State.OPEN:
+            found = found.filter(open_for__isnull=False)
+        if found is rows:
+            return None
+        keys = list(found.order_by().values_list("pk", flat=True)[: self.most_indexed + 1])
+        return keys if len(keys) <= self.most_indexed else None
+
+    def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
+        who = term or given.get("executor", "")
+        is_of_one = names.is_name(who) and not names.is_group(who)
+        return is_of_one or bool(given.get("source") and given.get("task"))
+
+    # --- columns ----------------------------------------------------------------------------------
     @column(_("executor"))
     def executor_link(self, dispatch: Dispatch) -> SafeString:
         url = reverse("admin:dispatch_executor_change", args=[dispatch.executor_id])

@@ -10,8 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
-from apps.dispatch.services import callback, pull
+from apps.dispatch.services import callback, ending, pull
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.pages import inline_code_of, text_of
@@ -76,10 +77,40 @@ def test_list_reads_its_rows_without_a_join_that_could_begin_at_the_executors(
 def test_list_is_paged_without_a_count(admin_client: Client) -> None:
     hand_out(51)
     first = admin_client.get(LIST)
-    assert "Next" in text_of(first)
-    assert "51" not in text_of(first).split("Previous")[1]
-    second = admin_client.get(LIST, {"p": "2"})
+    assert "Older" in text_of(first)
+    assert "51" not in text_of(first).split("Newest")[1]
+    second = admin_client.get(LIST, {"before": first.context["cl"].older})
     assert len(second.context["cl"].result_list) == 1
+
+
+def shown(client: Client, **query: str) -> tuple[list[int], bool]:
+    """The numbers on the first page, and whether a stretch of all rows was looked through."""
+    changelist = client.get(LIST, query).context["cl"]
+    return [row.pk for row in changelist.result_list], changelist.stretch is not None
+
+
+def test_rare_ones_are_found_a_stretch_at_a_time_unless_an_index_has_them(
+    admin_client: Client, role_client: Any, role_user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = hand_out(5)
+    task, oldest = str(made[0].task), made[0]
+    ending.cancel(dispatch=oldest, actor="admin:olga", reason="x")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=oldest.executor)
+    monkeypatch.setattr(DispatchAdmin, "most_looked_through", 2)
+    everything = sorted((each.pk for each in made), reverse=True)
+
+    assert shown(admin_client, state="cancelled") == ([], True)
+    assert shown(role_client("operator")) == ([], True)
+    assert shown(admin_client) == (everything, False)
+    assert shown(admin_client, executor="uid_000", state="cancelled") == ([oldest.pk], False)
+    assert shown(admin_client, q="uid_000") == ([oldest.pk], False)
+    assert shown(admin_client, q=str(oldest.pk)) == ([oldest.pk], False)
+    assert shown(admin_client, source="once", task=task) == (everything, False)
+    for query in ({"task": task}, {"executor": "gid_shops"}, {"state": "open", "task": task}):
+        assert shown(admin_client, **query) == (everything[: 4 + ("state" not in query)], False)
+    assert shown(admin_client, state="open") == (everything[:4], False)
+    monkeypatch.setattr(DispatchAdmin, "most_indexed", 3)
+    assert shown(admin_client, executor="gid_shops") == (everything[:2], True)
 
 
 @pytest.mark.parametrize(
