@@ -15,6 +15,8 @@ from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
+from apps.access.admin import ApiClientAdmin
+from apps.access.models import ApiClient
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
 from apps.common.admin.theme import (
     AdminPasswordChangeForm,
@@ -103,6 +105,21 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         return entries.filter(executor__in=Executor.objects.within(bound).values("name"))
 
 
+class OperatorsApiClientAdmin(ApiClientAdmin):
+    """Keys are given out by people without limits: a key sees what it is bound to, or everything,
+    however far its maker sees."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and _sees_all(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: ApiClient | None = None) -> bool:
+        return super().has_change_permission(request, obj) and _sees_all(request)
+
+
+def _sees_all(request: HttpRequest) -> bool:
+    return OperatorScope.names_of(request.user) is None
+
+
 class AccessAttemptAdmin(MachineRowAdmin):
     """Names and addresses with wrong passwords; deleting a row unlocks it."""
 
@@ -126,6 +143,8 @@ class AccessLogAdmin(MachineRowAdmin):
 
 admin.site.unregister(JournalEntry)
 admin.site.register(JournalEntry, OperatorsJournalAdmin)
+admin.site.unregister(ApiClient)
+admin.site.register(ApiClient, OperatorsApiClientAdmin)
 admin.site.unregister(User)
 admin.site.unregister(Group)
 admin.site.register(User, UserAdmin)

@@ -1,8 +1,9 @@
 """The three roles of operators, as Django groups that every migrate brings up to date.
 
 viewer looks · operator also plans tasks, submits jobs and steps into what is under way · configurer
-also sets up templates, job types, API keys and the limits of operators, sees params, contexts and
-results, and may overrule what workers say of a job.
+also sets up templates, job types and API keys, sees params, contexts and results, and may overrule
+what workers say of a job. The limits of operators stand on the pages of accounts, which are for
+superusers and those they let.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from django.urls import reverse
 
 from apps.access import services
 from apps.access.models import ApiClient
+from apps.dispatch.models import OperatorScope
 from apps.journal.models import JournalEntry
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.access.admin_pages import (
     ADD,
@@ -153,3 +155,24 @@ def test_revocation_asks_for_a_reason_and_closes_the_key(
     assert not opens(other_key)
     entry = JournalEntry.objects.get(event="client_revoked", subject_id=client.pk)
     assert (entry.actor, entry.reason) == ("admin:admin", "laptop lost")
+
+
+def test_who_sees_some_executors_only_gives_out_no_key(role_client: Any, role_user: Any) -> None:
+    """A key sees everything that it is not bound away from, whoever made it."""
+    client, old = make()
+    configurer = role_client("configurer")
+    assert configurer.get(ADD).status_code == 200
+    OperatorScope.objects.create(operator=role_user("configurer"), executor=factories.user())
+
+    rotation = {"version": 1, "keep_old": "24", "reason": "yearly"}
+    answers = [
+        configurer.post(ADD, form_of()),
+        configurer.post(rotate_page_of(client), rotation),
+        configurer.post(revoke_page(), {"ids": str(client.pk), "reason": "mine now"}),
+        configurer.post(page_of(client), {**form_of(), "version": "1"}),
+    ]
+
+    assert [answer.status_code for answer in answers] == [403] * 4
+    assert opens(old)
+    assert ApiClient.objects.count() == 1
+    assert configurer.get(page_of(client)).status_code == 200
