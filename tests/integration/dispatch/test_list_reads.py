@@ -1,0 +1,99 @@
+"""S0.31: a page of dispatches reads no more than it may, whatever is filtered for and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test import Client
+
+from apps.dispatch.admin.dispatches import DispatchAdmin
+from apps.dispatch.api import dispatches as view
+from apps.dispatch.models import Dispatch, Executor, OperatorScope
+from taskplatform.benchmark import people
+from tests import factories
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+EXAMINED = 300
+# Twice to find where to stop, once to filter, and what belongs to the request itself.
+MOST_READ = 3 * EXAMINED + 200
+LIST = "/admin/dispatch/dispatch/"
+TASK = 7
+
+
+@pytest.fixture
+def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8,000 ended dispatches: half to one user, half to 20 others; and before all, one to a user
+    that was never seen again. One task has a thousand of the older half."""
+    monkeypatch.setattr(view, "MOST_EXAMINED", EXAMINED)
+    monkeypatch.setattr(DispatchAdmin, "most_looked_through", EXAMINED)
+    monkeypatch.setattr(DispatchAdmin, "most_indexed", EXAMINED)
+    busy, rare, *others = (
+        people.User(factories.user(f"uid_{name}").pk, f"uid_{name}", 0)
+        for name in ("busy", "rare", *range(20))
+    )
+    people.history([busy if n % 2 else others[n // 2 % 20] for n in range(8000)], 8000, task_pk=100)
+    pks = list(Dispatch.objects.order_by("pk").values_list("pk", flat=True))
+    Dispatch.objects.filter(pk=pks[0]).update(executor=rare.pk)
+    # Of an occurrence each: nobody has one twice.
+    Dispatch.objects.filter(pk__in=pks[:4000:4]).update(task=TASK, occurrence=F("pk"))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE TABLE dispatch_dispatch, dispatch_executor")
+        cursor.fetchall()
+
+
+def rows_read(ask: Callable[[], Any]) -> int:
+    """By the second of two equal requests: the first one pays for what others then find."""
+    ask()
+    before = _reads()
+    answer = ask()
+    assert answer.status_code == 200, answer.content
+    return _reads() - before
+
+
+def _reads() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return sum(int(number) for _, number in cursor.fetchall())
+
+
+QUERIES: list[dict[str, str]] = [
+    {},
+    {"state": "succeeded"},
+    {"state": "cancelled"},
+    {"state": "open"},
+    {"source": "rotate"},
+    {"executor": "uid_busy"},
+    {"executor": "uid_rare"},
+    {"source": "once", "task": str(TASK)},
+    {"source": "once", "task": str(TASK), "state": "succeeded"},
+    {"source": "once", "task": "1"},
+    {"task": "1"},
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_page_reads_a_bounded_number_of_rows(
+    crowd: None, admin_client: Client, api: Any, query: dict[str, str]
+) -> None:
+    by_people = rows_read(lambda: admin_client.get(LIST, query))
+    by_programs = rows_read(lambda: api.get("/api/v1/dispatches/", limit=10, **query))
+
+    assert max(by_people, by_programs) <= MOST_READ, (by_people, by_programs)
+
+
+def test_page_of_who_sees_some_executors_reads_no_more(
+    crowd: None, role_client: Any, role_user: Any, api_with: Any, make_key: Any
+) -> None:
+    rare = Executor.objects.get(name="uid_rare")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=rare)
+    operator, program = role_client("operator"), api_with(make_key(executors=["uid_rare"]))
+
+    by_people = rows_read(lambda: operator.get(LIST))
+    by_programs = rows_read(lambda: program.get("/api/v1/dispatches/", limit=10))
+
+    assert max(by_people, by_programs) <= MOST_READ, (by_people, by_programs)
