@@ -41,4 +41,4 @@ def _due(now: datetime, after: tuple[datetime, int] | None) -> list[Dispatch]:
     due = Dispatch.objects.filter(state=State.OPEN, deadline_at__lte=now)
     if after is not None:
         due = due.filter(deadline_at__gte=after[0]).exclude(deadline_at=after[0], pk__lte=after[1])
-    return list(due.select_related("executor").order_by("deadline_at", "pk")[: conf.EXPIRY_BATCH])
+    return list(due.prefetch_related("executor").order_by("deadline_at", "pk")[: conf.EXPIRY_BATCH])
