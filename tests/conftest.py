@@ -135,6 +135,16 @@ def plain_settings() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def patient_clock() -> Iterator[None]:
+    """It asks the database with each new connection, and not in the middle of what is counted."""
+    from apps.common import clock
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "RESYNC_SECONDS", 3600.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def quick_emptying() -> Iterator[None]:
     """Of the database, behind each test that commits."""
     from django.test import TransactionTestCase

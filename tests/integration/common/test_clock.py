@@ -22,6 +22,7 @@ class Scene:
         self.elapsed = 1000.0
         self.asked = 0
         self.clock = DatabaseClock()
+        monkeypatch.setattr(clock, "RESYNC_SECONDS", 10.0)
         monkeypatch.setattr(clock, "_elapsed", lambda: self.elapsed)
         monkeypatch.setattr(self.clock, "_read", self._read)
 
