@@ -70,7 +70,7 @@ def why_not(job: Job) -> SafeString:
         )
         for reason in explain(job)
     ]
-    return SafeString(render_to_string("admin/includes/why_not_running.html", {"lines": lines}))
+    return SafeString(render_to_string("admin/includes/why_table.html", {"lines": lines}))
 
 
 def _colour(code: str) -> str:
