@@ -26,7 +26,7 @@ from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
 from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
 from apps.jobs.admin.job_type_page import state_panel
-from apps.jobs.admin.serving import unserved
+from apps.jobs.admin.serving import all_types, live_workers, unserved
 from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import JobType, TypeState
 from apps.jobs.rules import breaker as rules
@@ -90,7 +90,7 @@ class JobTypeAdmin(VersionedModelAdmin):
         names = [row.name for row in rows]
         counts = counts_of(names)
         states = TypeState.objects.in_bulk([row.name for row in rows if row.breaker_enabled])
-        idle = {job_type.name for job_type in unserved()}
+        idle = {each.name for each in unserved(all_types(), live_workers())}
         for row in rows:
             row.now, row.counts = now, counts[row.name]
             row.type_state, row.is_unserved = states.get(row.name), row.name in idle
@@ -98,7 +98,8 @@ class JobTypeAdmin(VersionedModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         page: Any = super().changelist_view(request, extra_context)
         if getattr(page, "context_data", None) is not None:
-            page.context_data |= {"unserved": unserved(), "too_long": too_long()}
+            idle = unserved(all_types(), live_workers())
+            page.context_data |= {"unserved": idle, "too_long": too_long()}
         return page
 
     @column(_("state"))

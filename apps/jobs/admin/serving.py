@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from apps.common import clock
@@ -20,6 +21,16 @@ def is_silent(worker: Worker, now: datetime) -> bool:
     return worker.state != Worker.State.GONE and silence >= conf.JOB_WORKER_SILENCE
 
 
+def is_live(worker: Worker, now: datetime) -> bool:
+    """Whether it takes work now."""
+    return worker.state == Worker.State.ACTIVE and not is_silent(worker, now)
+
+
+def registered() -> list[Worker]:
+    """Those that have not gone, by name, silent or not."""
+    return list(Worker.objects.exclude(state=Worker.State.GONE).order_by("name"))
+
+
 def live_workers() -> list[Worker]:
     """Those that take work now."""
     return [row for row in alive(clock.now()) if row.state == Worker.State.ACTIVE]
@@ -29,13 +40,16 @@ def serves(worker: Worker, policy: TypePolicy) -> bool:
     return _serves(_server(worker), policy)
 
 
-def unserved() -> list[JobType]:
-    """The types that no live worker takes."""
-    servers = [_server(worker) for worker in live_workers()]
-    types = (
-        (made, made.policy) for made in JobType.objects.order_by("name").defer("params_schema")
-    )
-    return [made for made, policy in types if not any(_serves(each, policy) for each in servers)]
+def all_types() -> list[JobType]:
+    """By name, and in full as the rules read them, but for what only forms do."""
+    return list(JobType.objects.order_by("name").defer("params_schema"))
+
+
+def unserved(types: Iterable[JobType], workers: Iterable[Worker]) -> list[JobType]:
+    """Those of the types that none of the workers, which are live ones, takes."""
+    servers = [_server(worker) for worker in workers]
+    policies = ((made, made.policy) for made in types)
+    return [made for made, policy in policies if not any(_serves(each, policy) for each in servers)]
 
 
 def _server(worker: Worker) -> Server:

@@ -20,7 +20,7 @@ from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter
-from apps.jobs.admin.serving import is_silent, live_workers, unserved
+from apps.jobs.admin.serving import all_types, is_silent, live_workers, unserved
 from apps.jobs.admin.waiting import capacity_sentence
 from apps.jobs.models import JobType, Worker
 from apps.journal.admin import latest_moments
@@ -81,8 +81,11 @@ class WorkerAdmin(MachineRowAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         page: Any = super().changelist_view(request, extra_context)
         if getattr(page, "context_data", None) is not None:
-            capacity = capacity_sentence(live_workers())
-            page.context_data |= {"unserved": unserved(), "capacity": capacity}
+            workers = live_workers()
+            page.context_data |= {
+                "unserved": unserved(all_types(), workers),
+                "capacity": capacity_sentence(workers),
+            }
         return cast("HttpResponse", page)
 
     @column(_("state"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 WIDTH, HEIGHT = 180, 28
@@ -16,14 +16,21 @@ _GAP = 1 / 6
 def sparkline(counts: Sequence[int], words: str, *, unlucky: Sequence[int] = ()) -> SafeString:
     """A bar for each count, what was unlucky of it in another colour, and the same in words."""
     most = max(counts, default=0)
-    context = {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "all": _bars(counts, most),
-        "unlucky": _bars(unlucky, most),
-        "words": words,
-    }
-    return SafeString(render_to_string("admin/includes/sparkline.html", context).strip())
+    # A template takes ten times as long, and a page has a hundred of them.
+    return format_html(
+        '<svg class="sparkline" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'preserveAspectRatio="none" role="img" aria-label="{words}"><title>{words}</title>'
+        '<line x1="0" x2="{width}" y1="{height}" y2="{height}"/>{all}{unlucky}</svg>',
+        width=WIDTH,
+        height=HEIGHT,
+        words=words,
+        all=_path("", _bars(counts, most)),
+        unlucky=_path("unlucky", _bars(unlucky, most)),
+    )
+
+
+def _path(name: str, bars: str) -> SafeString:
+    return format_html('<path class="{}" d="{}"/>', name, bars) if bars else SafeString()
 
 
 def _bars(counts: Sequence[int], most: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,9 +17,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.dispatch.models import Executor
-from apps.jobs.admin.serving import unserved
+from apps.jobs.admin.serving import all_types, is_live, registered, unserved
 from apps.jobs.admin.waiting import too_long
-from apps.jobs.models import JobType
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -72,11 +70,12 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
     """
     sight, now = Sight(request.user), clock.now()
     sees_types = sight.may("jobs.view_jobtype")
-    # In full, as the rules read them, but for what only forms do.
-    types = list(_types()) if sees_types or JOB in sight.shown else []
+    types = all_types() if sees_types or JOB in sight.shown else []
+    sees_workers = sight.may("jobs.view_worker")
+    workers = registered() if sees_types or sees_workers else []
     empty = {JOB: not types, DISPATCH: DISPATCH in sight.shown and not Executor.objects.exists()}
     used = [source for source in sight.shown if not empty[source]]
-    processes = present.processes(sight, periods, now)
+    processes = present.processes(sight, workers if sees_workers else None, periods, now)
     panels = []
     if JOB in used:
         panels.append(present.jobs(types, now))
@@ -95,15 +94,12 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
     }
     if sees_types and types:
         drawn["notices"] = [*present.held_back(types, now), *drawn["notices"]]
-        drawn |= {"unserved": unserved(), "too_long": too_long()}
+        live = [each for each in workers if is_live(each, now)]
+        drawn |= {"unserved": unserved(types, live), "too_long": too_long()}
     sources = [source for source in sight.sources if source in used]
     if sources:
         drawn |= _last_hour(request, sight, sources, [each.name for each in types])
     return drawn if panels or drawn["steps"] else {}
-
-
-def _types() -> QuerySet[JobType]:
-    return JobType.objects.order_by("name").defer("params_schema")
 
 
 def _steps(sight: Sight, source: str) -> Iterator[dict[str, Any]]:

@@ -117,13 +117,14 @@ def _limited(sight: Sight) -> InFlight:
 
 
 # --- processes ------------------------------------------------------------------------------------
-def processes(sight: Sight, periods: Mapping[str, float], now: datetime) -> dict[str, Any]:
-    """The panel, the notices, and the sweeps one by one."""
+def processes(
+    sight: Sight, workers: Sequence[Worker] | None, periods: Mapping[str, float], now: datetime
+) -> dict[str, Any]:
+    """The panel, the notices, and the sweeps one by one; `workers` None are not to be seen."""
     tiles: list[Tile] = []
     notices: list[Notice] = []
     sweeps: list[dict[str, str]] = []
-    if sight.may("jobs.view_worker"):
-        workers = list(Worker.objects.exclude(state=Worker.State.GONE).order_by("name"))
+    if workers is not None:
         tiles += _workers(workers, now)
         notices += _silent(workers, now)
     if sight.may("common.view_sweeplease"):
