@@ -36,16 +36,16 @@ def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) 
 
 
 def by_group(choice: Choice, rows: Sequence[Stretch]) -> dict[str, Any]:
-    """Bars of the groups with the most ends."""
-    most = sorted(rows, key=lambda row: -row.figures.total)[:MOST_BARS]
+    """Bars of the first groups of the table."""
+    first = rows[:MOST_BARS]
     return {
-        "names": [row.figures.group for row in most],
-        "series": _series(choice, most),
+        "names": [row.figures.group for row in first],
+        "series": _series(choice, first),
         "links": [
             links.between(
                 links.entries_of(choice, (choice.by, row.figures.group)), row.since, row.until
             )
-            for row in most
+            for row in first
         ],
     }
 

@@ -33,7 +33,7 @@ from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
-from apps.reports.services.failures import Failure, failures
+from apps.reports.services.failures import MOST_OFTEN, NEW, NEWEST, Failure, failures
 
 MOST_SHOWN = 100
 MOST_SAMPLE = 240
@@ -42,13 +42,8 @@ MOST_SAMPLE = 240
 # Of the trend, by the period; those of one's own have the usual number.
 STEPS = {"1h": 20, "24h": 24, "7d": 28, "30d": 30, "90d": 30}
 _USUAL_STEPS = 24
-SORTS = {"count": _("Most often"), "last": _("Newest"), "new": _("First seen last")}
-_USUAL_SORT = "count"
-_KEYS = {
-    "count": lambda failure: (failure.total, failure.last_seen),
-    "last": lambda failure: failure.last_seen,
-    "new": lambda failure: failure.first_seen,
-}
+SORTS = {MOST_OFTEN: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
+_USUAL_SORT = MOST_OFTEN
 
 
 @dataclass(frozen=True)
@@ -103,10 +98,11 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         choice.start,
         choice.end,
         steps=STEPS.get(choice.preset, _USUAL_STEPS),
+        most=MOST_SHOWN,
+        order=choice.sort,
         sources=_sources(user),
         type_or_task=choice.type,
     )
-    groups = sorted(found.groups, key=_KEYS[choice.sort], reverse=True)
     acts = (("retry", _("Retry…")), ("cancel", _("Cancel…")))
     offered = acts if user.has_perm("jobs.operate_job") else ()
     context = {
@@ -121,10 +117,10 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         "sorts": _options(choice, "sort", SORTS),
         "types": sorted({*type_names(), *filter(None, [choice.type])}),
         "all_types": choice.query(type=""),
-        "rows": [_row(each, choice, found.start, now, offered) for each in groups[:MOST_SHOWN]],
-        "more": max(0, len(groups) - MOST_SHOWN),
-        "count": len(groups),
-        "total": sum(each.total for each in groups),
+        "rows": [_row(each, choice, found.start, now, offered) for each in found.groups],
+        "more": found.count - len(found.groups),
+        "count": found.count,
+        "total": found.total,
         "as_of": shown_time(found.as_of),
         "has_begun": found.as_of > found.start,
     }

@@ -34,6 +34,7 @@ from apps.reports.admin.choice import (
 from apps.reports.admin.report import (
     COLUMNS,
     SORTS,
+    TIME_NAMES,
     Row,
     Stretch,
     cells,
@@ -49,10 +50,11 @@ from apps.reports.admin.report import (
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
 from apps.reports.services.stretches import kept_from, minutes_from
-from apps.reports.services.summary import Figures, Period, Summary, summarise, total_of
+from apps.reports.services.summary import Figures, First, Period, Summary, summarise, total_of
 
-# More rows than that are in the CSV alone.
+# More rows of time and more groups than that are in the CSV alone.
 MOST_ROWS = 400
+MOST_GROUPS = 50
 # More hours or days than that are folded away below the groups.
 MOST_OPEN = 31
 
@@ -72,7 +74,7 @@ def report(request: HttpRequest) -> HttpResponse:
         "csv_url": reverse("report_csv") + choice.query(),
     }
     try:
-        sheet = _sheet(choice, view)
+        sheet = _sheet(choice, view, is_whole=False)
     except Invalid:
         context["problems"] = (*choice.problems, _why_not(choice))
     else:
@@ -85,7 +87,7 @@ def report_csv(request: HttpRequest) -> HttpResponseBase:
     view = _view_of(request)
     choice = _choice_of(request, view)
     try:
-        sheet = None if choice.problems else _sheet(choice, view)
+        sheet = None if choice.problems else _sheet(choice, view, is_whole=True)
     except Invalid:
         sheet = None
     if sheet is None:
@@ -171,14 +173,16 @@ class _Sheet:
         return ordered(self.choice, stretches(self.by_group or self.through_time))
 
 
-def _sheet(choice: Choice, view: _View) -> _Sheet:
+def _sheet(choice: Choice, view: _View, *, is_whole: bool) -> _Sheet:
+    """With all groups if it is to be whole."""
     within = view.within if choice.source == DISPATCH else None
     through_time = summarise(
         choice.source, choice.time_step, choice.period, only=choice.only, within=within
     )
     by_group = None
     if choice.is_by_group:
-        by_group = summarise(choice.source, choice.by, choice.period, within=within)
+        first = None if is_whole else First(MOST_GROUPS, choice.sort)
+        by_group = summarise(choice.source, choice.by, choice.period, within=within, first=first)
     period_before = choice.before(through_time.as_of)
     before = total_of(choice.source, period_before, only=choice.only, within=within)
     return _Sheet(choice, through_time, by_group, period_before, before)
@@ -186,7 +190,7 @@ def _sheet(choice: Choice, view: _View) -> _Sheet:
 
 def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     choice, summary = sheet.choice, sheet.through_time
-    rows = sheet.rows
+    rows = sheet.rows[:MOST_ROWS]
     # Drawn in order of time, however the table is sorted.
     times = stretches(summary)
     names = time_names(choice, choice.time_step, times)
@@ -203,19 +207,19 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "heading_of_times": TABS[choice.time_step],
         "headings": list(headings(choice)),
         "plain_headings": [column.title for column in COLUMNS[choice.source]],
-        "more": max(0, len(rows) - MOST_ROWS),
+        "more": len((sheet.by_group or summary).names) - len(rows),
+        "is_of_busiest": sheet.by_group is not None and choice.sort.lstrip("-") in TIME_NAMES,
         "total_cells": drawn(cells(choice, Stretch(summary.total, summary.start, summary.as_of))),
     }
     name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
-        context["rows"] = _time_rows(choice, rows[:MOST_ROWS], name_of)
+        context["rows"] = _time_rows(choice, rows, name_of)
     else:
         time_rows = _time_rows(choice, times, name_of)
         figures["group"] = chart.by_group(choice, rows)
         context |= {
-            "rows": _group_rows(choice, rows[:MOST_ROWS]),
+            "rows": _group_rows(choice, rows),
             "time_rows": time_rows,
-            "timed": sheet.by_group.timed,
             "is_short": len(time_rows) <= MOST_OPEN,
         }
         if choice.by == "task" and has_quotas:

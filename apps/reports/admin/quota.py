@@ -1,4 +1,4 @@
-"""How far the quotas of the busiest tasks are handed out.
+"""How far the quotas of the first tasks of a report are handed out.
 
 Bounded: MOST_TASKS tasks of each kind, and of a rotation the newest MOST_OCCURRENCES that are due
 in the period and of which anything has been handed out.
@@ -40,11 +40,11 @@ class Quota:
 
 
 def quotas(summary: Summary) -> list[Quota]:
-    """Of the tasks in a summary by task, the busiest first."""
+    """Of the first tasks of each kind in a summary by task."""
     return [
         quota
         for source in (Source.ONCE, Source.ROTATE)
-        for quota in _quotas(source, _busiest(summary, source), summary)
+        for quota in _quotas(source, _numbers(summary.names, source)[:MOST_TASKS], summary)
     ]
 
 
@@ -61,10 +61,6 @@ def titles(labels: Sequence[str]) -> dict[str, str]:
 def _numbers(labels: Sequence[str], source: str) -> list[int]:
     parts = (label.partition(":") for label in labels)
     return [int(number) for kind, _, number in parts if kind == source and number.isdecimal()]
-
-
-def _busiest(summary: Summary, source: str) -> list[int]:
-    return _numbers([row.group for row in summary.rows], source)[:MOST_TASKS]
 
 
 def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]:

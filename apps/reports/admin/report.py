@@ -128,6 +128,7 @@ TIMES = (
     _percentile("run", "p95", _("run p95")),
     _percentile("run", "p99", _("run p99")),
 )
+TIME_NAMES = tuple(column.name for column in TIMES)
 COLUMNS: dict[str, tuple[Column, ...]] = {
     JOB: (
         TOTALS,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nlargest
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 from apps.common import ids
-from apps.common.db import fetch_each, marks, table
+from apps.common.db import fetch, fetch_each, marks, table
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import cover
 from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import SOURCES
-from apps.reports.rules.tally import ERROR, OTHER, Error, error_of
+from apps.reports.rules.tally import ERROR, OTHER, Error, error_of, error_value
+from apps.reports.services.stored import within
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -24,6 +27,10 @@ from apps.reports.services.stretches import (
 )
 
 _KEYS_AT_ONCE = 500
+# So many types or tasks are named to the database; more are picked out of all that it gives.
+_MOST_NAMED = 200
+# The order: those that came most often, last, or are the newest of all time first.
+MOST_OFTEN, NEWEST, NEW = "count", "last", "new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +56,41 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Errors of [start, as_of), the period as far as it is added up and can be cut; all of them, in
-    no order."""
+    """The first errors of [start, as_of), the period as far as it is added up and can be cut, in
+    the order asked for; there are `count` in all, and they came `total` times.
+
+    Those that have been forgotten since (REPORT_ERRORS_KEPT) are only counted.
+    """
 
     groups: tuple[Failure, ...]
+    count: int
+    total: int
     start: datetime
     as_of: datetime
+
+
+class _Sum(NamedTuple):
+    """How often an error came, and for good, from the first to the last stretch (their starts)."""
+
+    total: int
+    for_good: int
+    first: int
+    last: int
+
+
+class _Seen(NamedTuple):
+    """The first and the last entry of an error, as ids of the journal."""
+
+    first: int
+    last: int
+
+
+_Sums = Mapping[Error, _Sum]
+_KEYS: Mapping[str, Callable[[_Sum, _Seen], Any]] = {
+    MOST_OFTEN: lambda came, seen: (came.total, seen.last),
+    NEWEST: lambda _came, seen: seen.last,
+    NEW: lambda _came, seen: seen.first,
+}
 
 
 def failures(
@@ -62,87 +98,151 @@ def failures(
     end: datetime,
     *,
     steps: int,
+    most: int,
+    order: str = MOST_OFTEN,
     sources: Sequence[str] = SOURCES,
     type_or_task: str = "",
 ) -> Failures:
-    """The errors of [start, end), of one type or task if it is named; `steps` equal ones of time
-    make the trend, as far as kept stretches can be cut so."""
+    """The first errors (`most` ≤ 200) of [start, end), of one type or task if it is named.
+
+    `steps` of time make the trend. They are equal, but that long ones begin at full hours or days
+    (UTC), and none is finer than what is kept.
+    """
     kept = kept_from()
-    length = end - start
-    edges = [
-        cover.snapped(second_of(start + length * step / steps), kept) for step in range(steps + 1)
-    ]
+    edges = _edges(second_of(start), second_of(end), steps, kept)
     first = beginning(kept)
     if first is None:
-        return Failures((), instant_of(edges[0]), instant_of(edges[0]))
+        return Failures((), 0, 0, instant_of(edges[0]), instant_of(edges[0]))
     parts = [(max(low, first), high) for low, high in pairwise(edges)]
     runs, left = cover_by_stored([part for part in parts if part[0] < part[1]])
     as_of = edges[-1]
     if left:
         as_of = max(edges[0], left[0][0])
         runs = cover.before(runs, as_of)
-    counted: dict[Error, tuple[list[int], list[int], list[int]]] = {}
-    for at, source, value, total, for_good in _rows(runs, sources, type_or_task):
-        name, key = error_of(value)
-        if type_or_task and name != type_or_task:
-            continue
-        trend, ended, seen = counted.setdefault((source, name, key), ([0] * steps, [0], []))
-        trend[min(bisect_right(edges, at), steps) - 1] += total
-        ended[0] += for_good
-        seen.append(at)
+    sums = _sums(runs, sources, type_or_task)
+    seen = _seen(_most_often(sums, most) if order == MOST_OFTEN else sums)
+    told = nlargest(most, seen, lambda error: _KEYS[order](sums[error], seen[error]))
+    trends = _trends(runs, told, edges)
+    newest = dict(_known(told, "sample", "subject_id"))
     groups = tuple(
-        Failure(
-            source=group.source,
-            type_or_task=group.type_or_task,
-            error_key=group.error_key,
-            total=sum(trend),
-            for_good=ended[0],
-            trend=tuple(trend),
-            first_seen=ids.made_at(group.first_entry),
-            last_seen=ids.made_at(group.last_entry),
-            sample=group.sample,
-            subject_id=group.subject_id,
-        )
-        for group in _groups(sorted({key for _source, _name, key in counted} - {OTHER}))
-        if (found := counted.get((group.source, group.type_or_task, group.error_key)))
-        for trend, ended, _seen in [found]
-    )
-    rest = tuple(
         Failure(
             source=source,
             type_or_task=name,
-            error_key=OTHER,
-            total=sum(trend),
-            for_good=ended[0],
-            trend=tuple(trend),
-            first_seen=instant_of(min(seen)),
-            last_seen=instant_of(max(seen)),
-            sample="",
-            subject_id=0,
+            error_key=key,
+            total=sums[error].total,
+            for_good=sums[error].for_good,
+            trend=tuple(trends[error]),
+            first_seen=ids.made_at(seen[error].first),
+            last_seen=ids.made_at(seen[error].last),
+            sample=sample,
+            subject_id=subject_id,
         )
-        for (source, name, key), (trend, ended, seen) in counted.items()
-        if key == OTHER
+        for error in told
+        for source, name, key in [error]
+        for sample, subject_id in [newest.get(error, ("", 0))]
     )
-    return Failures(groups + rest, instant_of(edges[0]), instant_of(as_of))
+    total = sum(each.total for each in sums.values())
+    return Failures(groups, len(sums), total, instant_of(edges[0]), instant_of(as_of))
 
 
-def _rows(
-    runs: Sequence[Run], sources: Sequence[str], type_or_task: str
-) -> Iterator[tuple[int, str, str, int, int]]:
-    """(start, source, value, total, for good) of the stored counts in the runs."""
+def _edges(start: int, end: int, steps: int, kept: Mapping[int, int]) -> list[int]:
+    """Where the steps begin and the last one ends; inner ones at coarse stretches, so that there
+    are few to read."""
+    length = (end - start) // steps
+    grain = max(level for level in cover.LEVELS if level <= max(length, cover.MINUTE))
+    inner = [cover.floor(start + (end - start) * step // steps, grain) for step in range(1, steps)]
+    return [cover.snapped(edge, kept) for edge in (start, *inner, end)]
+
+
+def _sums(runs: Sequence[Run], sources: Sequence[str], type_or_task: str) -> dict[Error, _Sum]:
+    """What the stored counts of the runs add up to."""
     condition = f"dimension = %s AND source IN ({marks(len(sources))})"
     parameters = [ERROR, *sources]
     if type_or_task:
         # Whatever follows the colon; a longer name with one is left out afterwards.
         condition += " AND value >= %s AND value < %s"
         parameters += [f"{type_or_task}:", f"{type_or_task};"]
-    select = (
-        "SELECT start, source, value, total, failed + timed_out + expired "  # noqa: S608
-        f"FROM {table(Rollup)} WHERE level = %s AND start >= %s AND start < %s AND {condition}"
+    parts = (
+        (
+            "SELECT source, value, CAST(SUM(total) AS SIGNED), "  # noqa: S608
+            "CAST(SUM(failed + timed_out + expired) AS SIGNED), MIN(start), MAX(start) "
+            f"FROM {table(Rollup)} "
+            f"WHERE {chosen} AND {condition} GROUP BY source, value",
+            (*edges, *parameters),
+        )
+        for chosen, edges in within(runs)
     )
-    return fetch_each((select, (*run, *parameters)) for run in runs)
+    found: dict[Error, _Sum] = {}
+    for source, value, *counted in fetch_each(parts):
+        error = (source, *error_of(value))
+        if type_or_task and error[1] != type_or_task:
+            continue
+        came, before = _Sum(*counted), found.get(error)
+        if before is not None:
+            came = _Sum(
+                came.total + before.total,
+                came.for_good + before.for_good,
+                min(came.first, before.first),
+                max(came.last, before.last),
+            )
+        found[error] = came
+    return found
 
 
-def _groups(keys: Sequence[str]) -> Iterator[ErrorGroup]:
+def _most_often(sums: _Sums, most: int) -> dict[Error, _Sum]:
+    """Those among which the first `most` are, whichever of equals is the newer one."""
+    least = min(nlargest(most, (each.total for each in sums.values())), default=0)
+    return {error: each for error, each in sums.items() if each.total >= least}
+
+
+def _seen(sums: _Sums) -> dict[Error, _Seen]:
+    """When these errors were seen; those that have been forgotten are left out."""
+    found = {
+        error: _Seen(*(ids.lowest_id_at(instant_of(at)) for at in (each.first, each.last)))
+        for error, each in sums.items()
+        if error[2] == OTHER
+    }
+    for error, span in _known(sums, "first_entry", "last_entry"):
+        found[error] = _Seen(*span)
+    return found
+
+
+def _known(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, list[Any]]]:
+    """What is known of these errors. Of one key there may be very many types or tasks."""
+    keys = sorted({key for _source, _name, key in errors})
+    names = sorted({name for _source, name, _key in errors})
     for at in range(0, len(keys), _KEYS_AT_ONCE):
-        yield from ErrorGroup.objects.filter(error_key__in=keys[at : at + _KEYS_AT_ONCE])
+        parameters = keys[at : at + _KEYS_AT_ONCE]
+        condition = f"error_key IN ({marks(len(parameters))})"
+        if len(names) <= _MOST_NAMED:
+            condition += f" AND type_or_task IN ({marks(len(names))})"
+            parameters += names
+        rows = fetch(
+            f"SELECT source, type_or_task, error_key, {', '.join(columns)} "  # noqa: S608
+            f"FROM {table(ErrorGroup)} WHERE {condition}",
+            parameters,
+        )
+        for source, name, key, *values in rows:
+            if (source, name, key) in errors:
+                yield (source, name, key), values
+
+
+def _trends(
+    runs: Sequence[Run], errors: Sequence[Error], edges: Sequence[int]
+) -> dict[Error, list[int]]:
+    """How often each of the errors came between the edges."""
+    steps = len(edges) - 1
+    found = {error: [0] * steps for error in errors}
+    values: dict[str, list[str]] = {}
+    for source, name, key in errors:
+        values.setdefault(source, []).append(error_value(name, key))
+    for source, some in values.items():
+        select = f"SELECT start, value, total FROM {table(Rollup)}"  # noqa: S608
+        condition = f"source = %s AND dimension = %s AND value IN ({marks(len(some))})"
+        parts = [
+            (f"{select} WHERE {chosen} AND {condition}", (*bounds, source, ERROR, *some))
+            for chosen, bounds in within(runs)
+        ]
+        for start, value, total in fetch_each(parts):
+            found[source, *error_of(value)][bisect_right(edges, start) - 1] += total
+    return found

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import models
 
 from apps.common import ids
-from apps.common.db import fetch, fetch_each, marks, table
+from apps.common.db import fetch, marks, table
 from apps.dispatch.models import Executor, Membership
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import HOUR, MINUTE
@@ -32,6 +32,7 @@ from apps.reports.rules.outcomes import (
     success_rate,
 )
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
+from apps.reports.services.stored import Counted, rows_in
 from apps.reports.services.stretches import cover_by_stored, instant_of, second_of, stored_to
 
 MINUTES = HOUR // MINUTE
@@ -114,32 +115,23 @@ def last_hours(
     middle = end - HOUR
     runs, _left = cover_by_stored([(middle - HOUR, middle), (middle, end)])
     # The hour before, and the last one.
-    rows: dict[str, tuple[list[Any], list[Any]]] = {source: ([], []) for source in sources}
+    rows: dict[str, tuple[list[Counted], list[Counted]]] = {source: ([], []) for source in sources}
     for source in sources:
         dimension, values = ALL, [""]
         if source == DISPATCH and executors is not None:
             dimension, values = EXECUTOR, [*executors]
-        if not values:
-            continue
-        one = (
-            f"SELECT start, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)} "  # noqa: S608
-            f"WHERE level = %s AND start >= %s AND start < %s AND source = %s AND dimension = %s "
-            f"AND value IN ({marks(len(values))})"
-        )
-        parts = ((one, (*run, source, dimension, *values)) for run in runs)
-        for start, *counted in fetch_each(parts):
-            rows[source][start >= middle].append(counted)
+        for row in rows_in(source, dimension, tuple(values), runs):
+            rows[source][row.start >= middle].append(row.counted)
     return {
         source: (_went(source, last), _went(source, before))
         for source, (before, last) in rows.items()
     }
 
 
-def _went(source: str, rows: Sequence[Sequence[Any]]) -> Went:
-    """Of rows of totals: their counts, wait and run."""
-    counts = {name: sum(row[place] for row in rows) for place, name in enumerate(COUNTS)}
-    [wait_p95] = percentiles([row[-2] for row in rows], (0.95,))
-    [run_p95] = percentiles([row[-1] for row in rows], (0.95,))
+def _went(source: str, rows: Sequence[Counted]) -> Went:
+    counts = {name: sum(row.counts[place] for row in rows) for place, name in enumerate(COUNTS)}
+    [wait_p95] = percentiles([row.wait for row in rows], (0.95,))
+    [run_p95] = percentiles([row.run for row in rows], (0.95,))
     return Went(
         ended=sum(counts[each] for each in _ENDS[source]),
         success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_UNLUCKY)}),

@@ -10,7 +10,7 @@ minutes and, long ago, where only coarser stretches are kept, at full quarters, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -22,9 +22,20 @@ from apps.dispatch.models import Executor
 from apps.reports.rules import cover, slots
 from apps.reports.rules.cover import Run
 from apps.reports.rules.histogram import percentiles
-from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
+from apps.reports.rules.outcomes import (
+    COUNTS,
+    DISPATCH,
+    EXPIRED,
+    FAILED,
+    JOB,
+    SOURCES,
+    SUCCEEDED,
+    TIMED_OUT,
+    TOTAL,
+    success_rate,
+)
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
-from apps.reports.services.stored import MOST_NAMED, Counted, Row, counts_in, rows_in
+from apps.reports.services.stored import MOST_NAMED, Counted, Row, rows_in, sums_in
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -52,6 +63,9 @@ _NOT_TOLD_BY = (ALL, ERROR)
 MOST_READ = 20_000
 # So many rows of totals are worth another look for a shorter way to their sum.
 _MANY = 400
+RATE = "success_rate"
+# What the rate of a group is made of.
+_RATED = (SUCCEEDED, FAILED, TIMED_OUT, EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +124,25 @@ class Summary:
     """Rows in order of time, or the greatest total first; `total` is of the whole period.
 
     The figures are those of [start, as_of): the period cut as kept stretches allow, and ended where
-    the first minute is not added up yet. `timed` is None, or how many of the first rows have their
-    percentiles; there are too many to tell those of all.
+    the first minute is not added up yet. `names` are the groups of all rows, those that are left
+    out last. `timed` is None, or how many of the first rows have their percentiles; there are too
+    many to tell those of all.
     """
 
     rows: tuple[Figures, ...]
     total: Figures
     start: datetime
     as_of: datetime
+    names: Sequence[str]
     timed: int | None = None
+
+
+class First(NamedTuple):
+    """So many groups: those that come first when all are sorted by a count or the success rate,
+    with a `-` the greatest; by anything else, those with the greatest totals."""
+
+    most: int
+    by: str = ""
 
 
 class _Part(NamedTuple):
@@ -143,18 +167,20 @@ def summarise(
     *,
     only: tuple[str, str] | None = None,
     within: Collection[str] | None = None,
+    first: First | None = None,
 ) -> Summary:
     """The figures of `dispatch` or `job` by type, task, executor, host, worker, hour or day, or of
     a short period by minute.
 
     `only` = ("type", "mail") narrows hours or days, and their total, to one value of a dimension.
-    `within` limits everything to some executors (dispatch) or types (job). What ended without a
-    value, as waiting jobs do without a host, is in the total only. Invalid names what cannot be.
+    `within` limits everything to some executors (dispatch) or types (job). `first` leaves out all
+    but some groups. What ended without a value, as waiting jobs do without a host, is in the total
+    only. Invalid names what cannot be.
     """
     chosen = _chosen(source, by, only, within)
     _check_period(period, LONGEST_BY_MINUTE if by == MINUTE else LONGEST)
     reach = _reach(by, period)
-    timed = None
+    left_out, timed = list[str](), None
     if by in THROUGH_TIME:
         in_parts = _through_time(source, chosen, reach)
         rows = [
@@ -164,16 +190,12 @@ def summarise(
         ]
         total = _total(source, chosen, reach, in_parts)
     else:
-        if within is None:
-            total, groups, timed = _by_value(source, chosen.dimension, reach.runs)
-        else:
-            # Within a limit, the total is that of what can be seen.
-            read = list(rows_in(source, chosen.dimension, chosen.values, reach.runs))
-            total, groups = [row.counted for row in read], _grouped(read)
-        rows = [_figures(value, counted) for value, counted in groups.items()]
+        total, found, left_out, timed = _by_value(source, chosen, reach.runs, first)
+        rows = [_figures(value, counted) for value, counted in found.items()]
         rows.sort(key=lambda row: (-row.total, row.group))
     start, end = instant_of(reach.parts[0].start), instant_of(reach.end)
-    return Summary(tuple(rows), _figures("", total), start, end, timed)
+    names = [*(row.group for row in rows), *left_out]
+    return Summary(tuple(rows), _figures("", total), start, end, names, timed)
 
 
 def total_of(
@@ -325,21 +347,75 @@ def _counted_in(source: str, chosen: _Chosen, runs: Sequence[Run]) -> list[Count
     return [row.counted for row in rows_in(source, chosen.dimension, chosen.values, runs)]
 
 
-def _by_value(
-    source: str, dimension: str, runs: Sequence[Run]
-) -> tuple[list[Counted], dict[str, list[Counted]], int | None]:
-    """What is counted in all, and of each value; and of how many of them with histograms if not of
-    all: those with the greatest totals."""
-    total = _counted_in(source, _Chosen(ALL), runs)
+class _Groups(NamedTuple):
+    """What is counted in all, and of each value; the values that are left out, in order; and of how
+    many with histograms if not of all: those with the greatest totals."""
+
+    total: list[Counted]
+    found: dict[str, list[Counted]]
+    left_out: list[str]
+    timed: int | None
+
+
+def _by_value(source: str, chosen: _Chosen, runs: Sequence[Run], first: First | None) -> _Groups:
+    if chosen.values is not None:
+        return _within(source, chosen, runs, first)
+    total, dimension = _counted_in(source, _Chosen(ALL), runs), chosen.dimension
+    if first is not None:
+        ranked = _ranked(sums_in(source, dimension, runs, _judged(first)), first)
+        values, left_out = tuple(ranked[: first.most]), ranked[first.most :]
+        found = _grouped(rows_in(source, dimension, values, runs))
+        return _Groups(total, found, left_out, None)
     rows = list(rows_in(source, dimension, None, runs, most=MOST_READ + 1))
     if len(rows) <= MOST_READ:
-        return total, _grouped(rows), None
-    groups = counts_in(source, dimension, runs)
-    busiest = sorted(groups, key=lambda value: (-sum(c.counts[0] for c in groups[value]), value))
+        return _Groups(total, _grouped(rows), [], None)
+    sums = sums_in(source, dimension, runs)
     each = sum((run.end - run.start) // run.level for run in runs)
     timed = min(MOST_NAMED, max(1, MOST_READ // each))
-    chosen = tuple(busiest[:timed])
-    return total, groups | _grouped(rows_in(source, dimension, chosen, runs)), timed
+    values = tuple(_ranked(sums, First(timed))[:timed])
+    found = {value: [Counted(counts, b"", b"")] for value, counts in sums.items()}
+    found |= _grouped(rows_in(source, dimension, values, runs))
+    return _Groups(total, found, [], timed)
+
+
+def _within(source: str, chosen: _Chosen, runs: Sequence[Run], first: First | None) -> _Groups:
+    """Within a limit, where the total is that of what can be seen."""
+    found = _grouped(rows_in(source, chosen.dimension, chosen.values, runs))
+    total, left_out = [each for counted in found.values() for each in counted], list[str]()
+    if first is not None:
+        places = [COUNTS.index(name) for name in _judged(first)]
+        sums = {
+            value: [sum(each.counts[place] for each in counted) for place in places]
+            for value, counted in found.items()
+        }
+        ranked = _ranked(sums, first)
+        left_out = ranked[first.most :]
+        found = {value: found[value] for value in ranked[: first.most]}
+    return _Groups(total, found, left_out, None)
+
+
+def _judged(first: First) -> tuple[str, ...]:
+    """The counts that decide which groups come first."""
+    name = first.by.lstrip("-")
+    if name == RATE:
+        return _RATED
+    return (name if name in COUNTS else TOTAL,)
+
+
+def _ranked(sums: Mapping[str, Sequence[int]], first: First) -> list[str]:
+    """The values in the order in which `first` takes them; `sums` are of what is judged."""
+    is_rate = _judged(first) == _RATED
+    is_known = first.by.lstrip("-") in (*COUNTS, RATE)
+    sign = 1 if is_known and not first.by.startswith("-") else -1
+
+    def place(value: str) -> tuple[bool, float, str]:
+        counts = sums[value]
+        if not is_rate:
+            return False, sign * counts[0], value
+        rate = success_rate(**dict(zip(_RATED, counts, strict=True)))
+        return rate is None, sign * (rate or 0), value
+
+    return sorted(sums, key=place)
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[Counted]]:

@@ -181,6 +181,27 @@ def test_report_of_very_many_hours_shows_the_first_and_exports_all(
     assert len(answer.content.decode().splitlines()) == 1 + 24 + 1
 
 
+def test_report_of_very_many_groups_shows_the_first_and_exports_all(
+    admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = summarise("job", "type", DAY)
+    monkeypatch.setattr(pages, "MOST_GROUPS", 1)
+    page = admin_client.get(URL, {"sort": "-failed"})
+    [row, total] = tables_of(page)[0][1:]
+    most = max(every.rows, key=lambda each: each.failed)
+    assert row[0].text.split()[0] == most.group
+    assert total[1].text == str(every.total.total)
+    more = f"and {len(every.rows) - 1} more: all of them as CSV"
+    assert more in text_of(page)
+    sorted_by_time = "Sorted by time are the groups with the most ends."
+    assert sorted_by_time not in text_of(page)
+    slow = text_of(admin_client.get(URL, {"sort": "-run_p95"}))
+    assert more in slow
+    assert sorted_by_time in slow
+    answer = admin_client.get(reverse("report_csv"), {"sort": "-run_p95"})
+    assert len(answer.content.decode().splitlines()) == 1 + len(every.rows) + 1
+
+
 def test_table_is_sorted_as_asked_for(admin_client: Client, history: None) -> None:
     def names(sort: str) -> list[str]:
         return [row[0].text.split()[0] for row in table(admin_client, sort=sort)[:-1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from apps.common.errors import Invalid
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.histogram import pack
-from apps.reports.services.summary import Percentiles, Period, groupings, summarise
+from apps.reports.services.summary import First, Percentiles, Period, groupings, summarise, total_of
 
 pytestmark = pytest.mark.django_db
 UTC_ZONE = ZoneInfo("UTC")
@@ -61,6 +62,63 @@ def test_groups_are_added_over_levels() -> None:
     assert (found.total.total, found.total.success_rate) == (9, 1.0)
     assert found.total.run == Percentiles(1, 1, 1)
     assert found.as_of == START + timedelta(hours=25)
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("", ["push", "sms"]),
+        ("-run_p95", ["push", "sms"]),
+        ("total", ["mail", "sms"]),
+        ("-succeeded", ["push", "sms"]),
+    ],
+)
+@pytest.mark.parametrize("within", [None, ("mail", "push", "sms")], ids=["all", "limited"])
+def test_first_groups_are_told_whole_and_beside_the_total_of_all(
+    by: str, names: list[str], within: tuple[str, ...] | None
+) -> None:
+    stored = {"mail": 3, "push": 9, "sms": 4}
+    store(86_400, START, ("all", "", 16), *(("type", name, n) for name, n in stored.items()))
+    store(3600, START + timedelta(days=1), ("all", "", 1), ("type", "sms", 1))
+    every = summarise("job", "type", period(hours=25), within=within)
+    found = summarise("job", "type", period(hours=25), within=within, first=First(2, by))
+    assert found.rows == tuple(row for row in every.rows if row.group in names)
+    assert found.total == every.total
+    assert sorted(found.names) == sorted(every.names) == ["mail", "push", "sms"]
+    assert sorted(found.names[:2]) == names
+
+
+def test_groups_that_have_no_rate_come_last_whichever_way_they_are_taken() -> None:
+    store(3600, START, ("all", "", 4), ("type", "mail", 4), ("type", "none", 0))
+    for by in ("success_rate", "-success_rate"):
+        [row] = summarise("job", "type", period(hours=1), first=First(1, by)).rows
+        assert row.group == "mail"
+
+
+def test_total_of_a_period_is_that_of_its_days() -> None:
+    store(86_400, START, ("all", "", 5), ("type", "mail", 3))
+    store(3600, START + timedelta(days=1), ("all", "", 4))
+    for only in (None, ("type", "mail")):
+        days = summarise("job", "day", period(hours=25), only=only)
+        assert total_of("job", period(hours=25), only=only) == days.total
+
+
+def test_hours_that_begin_at_a_quarter_are_read_level_by_level(
+    django_assert_max_num_queries: Any,
+) -> None:
+    for day in range(4):
+        for hour in range(24):
+            store(3600, START + timedelta(days=day, hours=hour), ("all", "", 4))
+            for quarter in range(4):
+                at = START + timedelta(days=day, hours=hour, minutes=15 * quarter)
+                store(900, at, ("all", "", 1))
+    zone = ZoneInfo("Asia/Kathmandu")
+    with django_assert_max_num_queries(10) as asked:
+        found = summarise("job", "day", Period(START, START + timedelta(days=4), zone))
+    # 18 hours and a quarter of the first local day, and the rest of the last one.
+    assert [row.total for row in found.rows] == [73, 96, 96, 96, 23]
+    [totals] = [q["sql"] for q in asked.captured_queries if "reports_rollup" in q["sql"]]
+    assert totals.count("SELECT start") == 2
 
 
 def test_figures_end_at_the_first_minute_that_is_not_added_up() -> None:
