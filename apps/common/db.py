@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from django.db import (
@@ -36,6 +36,7 @@ RowT = TypeVar("RowT", bound=models.Model)
 MOST_TRIES = 5
 # SQLite takes 500 parts of one statement, and 32,766 parameters.
 _PARTS_AT_ONCE = 150
+_PARAMETERS_AT_ONCE = 30_000
 # MariaDB/MySQL: deadlock, lock wait timeout, record changed since last read (snapshot isolation).
 _RETRYABLE_MYSQL = {1213, 1205, 1020}
 _RETRYABLE_SQLITE = ("database is locked", "database table is locked")
@@ -126,10 +127,17 @@ def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any
     subquery would be written to a table and read again; SQLite knows no such parentheses.
     """
     form = "({})" if connection.vendor == "mysql" else "SELECT * FROM ({})"
-    left = iter(parts)
-    while some := list(islice(left, _PARTS_AT_ONCE)):
-        sql = " UNION ALL ".join(form.format(select) for select, _ in some)
-        yield from fetch(sql, [each for _, given in some for each in given])
+    some: list[str] = []
+    values: list[Any] = []
+    for select, given in parts:
+        is_full = len(values) + len(given) > _PARAMETERS_AT_ONCE
+        if some and (is_full or len(some) == _PARTS_AT_ONCE):
+            yield from fetch(" UNION ALL ".join(some), values)
+            some, values = [], []
+        some.append(form.format(select))
+        values += given
+    if some:
+        yield from fetch(" UNION ALL ".join(some), values)
 
 
 def execute(sql: str, parameters: Sequence[Any] = ()) -> int:

@@ -32,7 +32,7 @@ from apps.reports.rules.outcomes import (
     success_rate,
 )
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
-from apps.reports.services.stored import Counted, rows_in
+from apps.reports.services.stored import Chosen, Counted, rows_in
 from apps.reports.services.stretches import cover_by_stored, instant_of, second_of, stored_to
 
 MINUTES = HOUR // MINUTE
@@ -117,10 +117,10 @@ def last_hours(
     # The hour before, and the last one.
     rows: dict[str, tuple[list[Counted], list[Counted]]] = {source: ([], []) for source in sources}
     for source in sources:
-        dimension, values = ALL, [""]
+        chosen = Chosen(source, ALL)
         if source == DISPATCH and executors is not None:
-            dimension, values = EXECUTOR, [*executors]
-        for row in rows_in(source, dimension, tuple(values), runs):
+            chosen = Chosen(source, EXECUTOR, tuple(executors))
+        for row in rows_in(chosen, runs):
             rows[source][row.start >= middle].append(row.counted)
     return {
         source: (_went(source, last), _went(source, before))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apps.common.db import fetch_each, marks, table
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import COUNTS
 
-# So many values are named to the database; more are picked out of all that it gives.
+# So many values are named to the database at once: SQLite takes 32,766 parameters.
 MOST_NAMED = 200
 # SQLite takes conditions of 1,000 parts.
 _RANGES_AT_ONCE = 400
@@ -49,53 +49,68 @@ def within(runs: Sequence[Run]) -> Iterator[tuple[str, list[int]]]:
             yield f"level = %s AND ({ranges})", [level, *edges]
 
 
-def rows_in(
-    source: str,
-    dimension: str,
-    values: tuple[str, ...] | None,
-    runs: Sequence[Run],
-    *,
-    most: int | None = None,
-) -> Iterator[Row]:
-    """The rows of these values, of all when None, in the runs; of each level `most` of them.
+class Chosen(NamedTuple):
+    """Which totals are read: those of one dimension, of these values unless None."""
+
+    source: str
+    dimension: str
+    values: tuple[str, ...] | None = None
+
+    def conditions(self, runs: Sequence[Run]) -> Iterator[tuple[str, list[Any]]]:
+        """As `within`, of the chosen rows alone."""
+        condition, parameters = "source = %s AND dimension = %s", [self.source, self.dimension]
+        values = self.values
+        if values is None:
+            narrowed = [(condition, parameters)]
+        else:
+            parts = [values[at : at + MOST_NAMED] for at in range(0, len(values), MOST_NAMED)]
+            narrowed = [
+                (f"{condition} AND value IN ({marks(len(some))})", [*parameters, *some])
+                for some in parts
+            ]
+        for chosen, edges in within(runs):
+            for condition, parameters in narrowed:
+                yield f"{chosen} AND {condition}", [*edges, *parameters]
+
+
+def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[Row]:
+    """The chosen rows in the runs.
 
     No entry of the journal is in two of them, whatever is added up anew meanwhile.
     """
-    if values == ():
-        return
-    condition = "source = %s AND dimension = %s"
-    parameters = [source, dimension]
-    wanted = None if values is None or len(values) <= MOST_NAMED else set(values)
-    if values is not None and wanted is None:
-        condition += f" AND value IN ({marks(len(values))})"
-        parameters += values
     select = f"SELECT start, value, {', '.join(COUNTS)}, wait, run FROM {table(Rollup)}"  # noqa: S608
-    limit = "" if most is None else f" LIMIT {most}"
     parts = (
-        (f"{select} WHERE {chosen} AND {condition}{limit}", (*edges, *parameters))
-        for chosen, edges in within(runs)
+        (f"{select} WHERE {condition}", parameters)
+        for condition, parameters in chosen.conditions(runs)
     )
     for start, value, *counts, wait, run in fetch_each(parts):
-        if wanted is None or value in wanted:
-            yield Row(start, value, Counted(counts, wait, run))
+        yield Row(start, value, Counted(counts, wait, run))
+
+
+def count_in(chosen: Chosen, runs: Sequence[Run]) -> int:
+    """How many the chosen rows in the runs are."""
+    select = f"SELECT COUNT(*) FROM {table(Rollup)}"  # noqa: S608
+    parts = (
+        (f"{select} WHERE {condition}", parameters)
+        for condition, parameters in chosen.conditions(runs)
+    )
+    return sum(count for (count,) in fetch_each(parts))
 
 
 def sums_in(
-    source: str, dimension: str, runs: Sequence[Run], names: Sequence[str] = COUNTS
-) -> dict[str, list[int]]:
-    """Some counts of each value, added up by the database; it is histograms that take long."""
+    chosen: Chosen, runs: Sequence[Run], names: Sequence[str] = COUNTS, *, by: str = "value"
+) -> dict[Any, list[int]]:
+    """Some counts of each value (or of what starts at the same instant, by its `start`), added up
+    by the database; it is histograms that take long."""
     # MariaDB's sums are decimals, which take long to read.
     sums = ", ".join(f"CAST(SUM({name}) AS SIGNED)" for name in names)
+    select = f"SELECT {by}, {sums} FROM {table(Rollup)}"  # noqa: S608
     parts = (
-        (
-            f"SELECT value, {sums} FROM {table(Rollup)} "  # noqa: S608
-            f"WHERE {chosen} AND source = %s AND dimension = %s GROUP BY value",
-            (*edges, source, dimension),
-        )
-        for chosen, edges in within(runs)
+        (f"{select} WHERE {condition} GROUP BY {by}", parameters)
+        for condition, parameters in chosen.conditions(runs)
     )
-    found: dict[str, list[int]] = {}
-    for value, *counts in fetch_each(parts):
-        known = found.get(value)
-        found[value] = counts if known is None else [*map(add, known, counts)]
+    found: dict[Any, list[int]] = {}
+    for group, *counts in fetch_each(parts):
+        known = found.get(group)
+        found[group] = counts if known is None else [*map(add, known, counts)]
     return found

@@ -10,7 +10,7 @@ minutes and, long ago, where only coarser stretches are kept, at full quarters, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -35,7 +35,15 @@ from apps.reports.rules.outcomes import (
     success_rate,
 )
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
-from apps.reports.services.stored import MOST_NAMED, Counted, Row, rows_in, sums_in
+from apps.reports.services.stored import (
+    MOST_NAMED,
+    Chosen,
+    Counted,
+    Row,
+    count_in,
+    rows_in,
+    sums_in,
+)
 from apps.reports.services.stretches import (
     beginning,
     cover_by_stored,
@@ -61,6 +69,8 @@ _NOT_TOLD_BY = (ALL, ERROR)
 # Rows of totals whose histograms are read to tell many groups apart; beyond them the database adds
 # up the counts, and the groups with the greatest ones are told how long they took.
 MOST_READ = 20_000
+# Rows whose histograms are read for the total of several values; beyond them it has counts alone.
+MOST_WITHIN = 50_000
 # So many rows of totals are worth another look for a shorter way to their sum.
 _MANY = 400
 RATE = "success_rate"
@@ -153,13 +163,6 @@ class _Part(NamedTuple):
     end: int
 
 
-class _Chosen(NamedTuple):
-    """Which totals are read: those of one dimension, of these values unless None."""
-
-    dimension: str
-    values: tuple[str, ...] | None = None
-
-
 def summarise(
     source: str,
     by: str,
@@ -182,15 +185,17 @@ def summarise(
     reach = _reach(by, period)
     left_out, timed = list[str](), None
     if by in THROUGH_TIME:
-        in_parts = _through_time(source, chosen, reach)
+        is_timed = _is_timed(chosen, reach.runs)
+        timed = None if is_timed else 0
+        in_parts = _through_time(chosen, reach, is_timed=is_timed)
         rows = [
             _figures(part.label, counted, instant_of(part.start))
             for part, counted in zip(reach.parts, in_parts, strict=True)
             if part.start < reach.end
         ]
-        total = _total(source, chosen, reach, in_parts)
+        total = _total(chosen, reach, in_parts)
     else:
-        total, found, left_out, timed = _by_value(source, chosen, reach.runs, first)
+        total, found, left_out, timed = _by_value(chosen, reach.runs, first)
         rows = [_figures(value, counted) for value, counted in found.items()]
         rows.sort(key=lambda row: (-row.total, row.group))
     start, end = instant_of(reach.parts[0].start), instant_of(reach.end)
@@ -208,7 +213,7 @@ def total_of(
     """The total that `summarise` by day tells, and no more."""
     chosen = _chosen(source, DAY, only, within)
     _check_period(period, LONGEST)
-    return _figures("", _counted_in(source, chosen, _reach("", period).runs))
+    return _figures("", _added_up(chosen, _reach("", period).runs))
 
 
 def users_within(bound: Collection[str] | None) -> Collection[str] | None:
@@ -227,7 +232,7 @@ def groupings(source: str) -> tuple[str, ...]:
 
 def _chosen(
     source: str, by: str, only: tuple[str, str] | None, within: Collection[str] | None
-) -> _Chosen:
+) -> Chosen:
     if source not in SOURCES:
         raise Invalid.field("source", f"{source!r:.60} is no source; write job or dispatch.")
     known = groupings(source)
@@ -238,13 +243,15 @@ def _chosen(
             raise Invalid.field("only", "Only hours and days can be narrowed to one value.")
         if limit not in (None, dimension):
             raise _beyond_limit("by", limit or "")
-        return _Chosen(dimension, None if within is None else tuple(sorted(within)))
+        return Chosen(source, dimension, None if within is None else tuple(sorted(within)))
     if only is None:
-        return _Chosen(ALL) if within is None else _Chosen(limit or "", tuple(sorted(within)))
+        if within is None:
+            return Chosen(source, ALL)
+        return Chosen(source, limit or "", tuple(sorted(within)))
     dimension = _dimension(source, only[0], "only", known[: -len(TIMES)])
     if limit not in (None, dimension):
         raise _beyond_limit("only", limit or "")
-    return _Chosen(dimension, (only[1],) if within is None or only[1] in within else ())
+    return Chosen(source, dimension, (only[1],) if within is None or only[1] in within else ())
 
 
 def _dimension(source: str, name: str, field: str, known: Sequence[str]) -> str:
@@ -323,28 +330,43 @@ def _reach(by: str, period: Period) -> _Reach:
 
 
 # --- reading ------------------------------------------------------------------------------------
-def _through_time(source: str, chosen: _Chosen, reach: _Reach) -> list[list[Counted]]:
+def _is_timed(chosen: Chosen, runs: Sequence[Run]) -> bool:
+    """Whether all histograms are read: of very many values in a long time, counts alone are."""
+    return len(chosen.values or ()) <= 1 or count_in(chosen, runs) <= MOST_WITHIN
+
+
+def _by_start(
+    chosen: Chosen, runs: Sequence[Run], *, is_timed: bool
+) -> Iterator[tuple[int, Counted]]:
+    """What is counted in stretches, by their starts."""
+    if is_timed:
+        yield from ((row.start, row.counted) for row in rows_in(chosen, runs))
+    else:
+        for start, counts in sums_in(chosen, runs, by="start").items():
+            yield start, Counted(counts, b"", b"")
+
+
+def _through_time(chosen: Chosen, reach: _Reach, *, is_timed: bool) -> list[list[Counted]]:
     """What is counted in each part."""
     found: list[list[Counted]] = [[] for _ in reach.parts]
     starts = [part.start for part in reach.parts]
-    for row in rows_in(source, chosen.dimension, chosen.values, reach.runs):
-        found[bisect_right(starts, row.start) - 1].append(row.counted)
+    for start, counted in _by_start(chosen, reach.runs, is_timed=is_timed):
+        found[bisect_right(starts, start) - 1].append(counted)
     return found
 
 
-def _total(
-    source: str, chosen: _Chosen, reach: _Reach, in_parts: Sequence[Sequence[Counted]]
-) -> list[Counted]:
+def _total(chosen: Chosen, reach: _Reach, in_parts: Sequence[Sequence[Counted]]) -> list[Counted]:
     """What is counted in all parts."""
     if sum(map(len, in_parts)) <= _MANY:
         return [each for part in in_parts for each in part]
     # Longer stretches are the sums of shorter ones, and much fewer.
     runs, _left = cover_by_stored([(reach.runs[0].start, reach.end)])
-    return _counted_in(source, chosen, runs)
+    return _added_up(chosen, runs)
 
 
-def _counted_in(source: str, chosen: _Chosen, runs: Sequence[Run]) -> list[Counted]:
-    return [row.counted for row in rows_in(source, chosen.dimension, chosen.values, runs)]
+def _added_up(chosen: Chosen, runs: Sequence[Run]) -> list[Counted]:
+    is_timed = _is_timed(chosen, runs)
+    return [counted for _start, counted in _by_start(chosen, runs, is_timed=is_timed)]
 
 
 class _Groups(NamedTuple):
@@ -357,41 +379,23 @@ class _Groups(NamedTuple):
     timed: int | None
 
 
-def _by_value(source: str, chosen: _Chosen, runs: Sequence[Run], first: First | None) -> _Groups:
-    if chosen.values is not None:
-        return _within(source, chosen, runs, first)
-    total, dimension = _counted_in(source, _Chosen(ALL), runs), chosen.dimension
+def _by_value(chosen: Chosen, runs: Sequence[Run], first: First | None) -> _Groups:
+    # Within a limit, the total is that of what can be seen.
+    everything = chosen if chosen.values is not None else Chosen(chosen.source, ALL)
+    total = _added_up(everything, runs)
     if first is not None:
-        ranked = _ranked(sums_in(source, dimension, runs, _judged(first)), first)
-        values, left_out = tuple(ranked[: first.most]), ranked[first.most :]
-        found = _grouped(rows_in(source, dimension, values, runs))
-        return _Groups(total, found, left_out, None)
-    rows = list(rows_in(source, dimension, None, runs, most=MOST_READ + 1))
-    if len(rows) <= MOST_READ:
-        return _Groups(total, _grouped(rows), [], None)
-    sums = sums_in(source, dimension, runs)
+        ranked = _ranked(sums_in(chosen, runs, _judged(first)), first)
+        some = chosen._replace(values=tuple(ranked[: first.most]))
+        return _Groups(total, _grouped(rows_in(some, runs)), ranked[first.most :], None)
+    if count_in(chosen, runs) <= MOST_READ:
+        return _Groups(total, _grouped(rows_in(chosen, runs)), [], None)
+    sums = sums_in(chosen, runs)
     each = sum((run.end - run.start) // run.level for run in runs)
     timed = min(MOST_NAMED, max(1, MOST_READ // each))
-    values = tuple(_ranked(sums, First(timed))[:timed])
+    some = chosen._replace(values=tuple(_ranked(sums, First(timed))[:timed]))
     found = {value: [Counted(counts, b"", b"")] for value, counts in sums.items()}
-    found |= _grouped(rows_in(source, dimension, values, runs))
+    found |= _grouped(rows_in(some, runs))
     return _Groups(total, found, [], timed)
-
-
-def _within(source: str, chosen: _Chosen, runs: Sequence[Run], first: First | None) -> _Groups:
-    """Within a limit, where the total is that of what can be seen."""
-    found = _grouped(rows_in(source, chosen.dimension, chosen.values, runs))
-    total, left_out = [each for counted in found.values() for each in counted], list[str]()
-    if first is not None:
-        places = [COUNTS.index(name) for name in _judged(first)]
-        sums = {
-            value: [sum(each.counts[place] for each in counted) for place in places]
-            for value, counted in found.items()
-        }
-        ranked = _ranked(sums, first)
-        left_out = ranked[first.most :]
-        found = {value: found[value] for value in ranked[: first.most]}
-    return _Groups(total, found, left_out, None)
 
 
 def _judged(first: First) -> tuple[str, ...]:

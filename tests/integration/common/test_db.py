@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
 from apps.common import db
-from apps.common.db import ensure_row, insert_rows, insert_values, transactional
+from apps.common.db import ensure_row, fetch_each, insert_rows, insert_values, transactional
 from apps.common.models import SweepLease
 from apps.dispatch.models import Dispatch, Stock
 from apps.jobs.models import Job
@@ -167,3 +167,21 @@ def test_keys_differ_by_case_accent_and_blank() -> None:
         SweepLease.objects.create(name=name)
     assert SweepLease.objects.filter(name="A").count() == 1
     assert SweepLease.objects.count() == 3
+
+
+@pytest.mark.django_db
+def test_selects_are_joined_into_as_few_statements_as_the_database_takes(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    parts = [("SELECT %s, %s", (number, -number)) for number in range(7)]
+    rows = [(number, -number) for number in range(7)]
+    with django_assert_num_queries(1):
+        assert list(fetch_each(parts)) == rows
+    monkeypatch.setattr(db, "_PARTS_AT_ONCE", 3)
+    with django_assert_num_queries(3):
+        assert list(fetch_each(iter(parts))) == rows
+    monkeypatch.setattr(db, "_PARAMETERS_AT_ONCE", 5)
+    with django_assert_num_queries(4):
+        assert list(fetch_each(parts)) == rows
+    with django_assert_num_queries(0):
+        assert list(fetch_each([])) == []

@@ -12,12 +12,14 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
-from apps.reports.services import summary
+from apps.dispatch.models import OperatorScope
+from apps.reports.services import stored, summary
 from apps.reports.services.rollup import roll_up
-from apps.reports.services.summary import Percentiles, Period, summarise
+from apps.reports.services.summary import First, Percentiles, Period, summarise
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import COUNTS, entry, utc, write
-from tests.pages import tables_of
+from tests.pages import tables_of, text_of
 
 pytestmark = pytest.mark.django_db
 NOW = utc("2026-03-03T13:52:10")
@@ -75,3 +77,40 @@ def test_page_tells_the_first_how_long_and_csv_has_them_all(
     assert "–" not in {row[-1].text for row in rows}
     exported = admin_client.get(reverse("report_csv"), query).content.decode()
     assert len(exported.splitlines()) == 42
+
+
+def test_limit_of_very_many_is_counted_by_the_database(
+    crowd: None, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    seen = [f"uid_{n}" for n in range(30)]
+    asked = {
+        "executor": {"within": seen, "first": First(5)},
+        "hour": {"within": seen},
+        "day": {"within": seen},
+    }
+    full = {by: summarise("dispatch", by, WEEK, **how) for by, how in asked.items()}
+    monkeypatch.setattr(summary, "MOST_WITHIN", 100)
+    monkeypatch.setattr(stored, "MOST_NAMED", 7)
+    for by, how in asked.items():
+        with django_assert_max_num_queries(20) as queries:
+            found = summarise("dispatch", by, WEEK, **how)
+        read = [q["sql"] for q in queries.captured_queries if ", wait, run FROM" in q["sql"]]
+        assert counts(found) == counts(full[by])
+        assert found.names == full[by].names
+        assert found.total.total == full[by].total.total > 100
+        assert found.total.run == Percentiles(None, None, None) != full[by].total.run
+        assert (found.timed, bool(read)) == ((None, True) if by == "executor" else (0, False))
+    first = summarise("dispatch", "executor", WEEK, **asked["executor"])
+    assert first.rows == full["executor"].rows
+
+
+def test_page_tells_that_times_are_not_told(
+    role_client: Any, role_user: Any, crowd: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = factories.group("gid_mine", members=[f"uid_{n}" for n in range(30)])
+    OperatorScope.objects.create(operator=role_user("operator"), executor=group)
+    query = {"source": "dispatch", "by": "executor", "period": "7d"}
+    told = "How long they took is not told by time"
+    assert told not in text_of(role_client("operator").get(reverse("report"), query))
+    monkeypatch.setattr(summary, "MOST_WITHIN", 100)
+    assert told in text_of(role_client("operator").get(reverse("report"), query))
