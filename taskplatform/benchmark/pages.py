@@ -131,7 +131,7 @@ def failures() -> Iterator[Page]:
     query = urlencode({"type": group.type_or_task, "error_key": group.error_key})
     yield Page("retry of a group", f"{reverse('admin:jobs_job_group', args=['retry'])}?{query}")
     yield _rows(Job, "of a group", type=group.type_or_task, error_key=group.error_key)
-    yield Page("search for an error", f"{reverse('admin:search')}?term=certificate")
+    yield Page("search for an error", f"{reverse('admin:search')}?term=Error")
     yield Page("search for a user", f"{reverse('admin:search')}?term=uid_7")
 
 
