@@ -30,7 +30,8 @@ from apps.jobs.services import counts, register
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.ever import ever
-from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
+from apps.reports.services.figures import Figures, Percentiles, Period
+from apps.reports.services.summary import summarise, total_of
 
 # Of which latencies are told.
 LATELY = timedelta(minutes=15)

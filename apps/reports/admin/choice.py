@@ -18,6 +18,7 @@ from apps.common.admin.filters import read_key
 from apps.common.errors import Invalid
 from apps.dispatch.rules.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services.figures import Period
 from apps.reports.services.summary import (
     DAY,
     HOUR,
@@ -25,7 +26,6 @@ from apps.reports.services.summary import (
     LONGEST_BY_MINUTE,
     MINUTE,
     THROUGH_TIME,
-    Period,
 )
 
 SOURCES = {JOB: _("Jobs"), DISPATCH: _("Dispatches")}

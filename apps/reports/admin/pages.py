@@ -49,8 +49,9 @@ from apps.reports.admin.report import (
 )
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
+from apps.reports.services.figures import Figures, Period, Summary
 from apps.reports.services.stretches import kept_from, minutes_from
-from apps.reports.services.summary import Figures, First, Period, Summary, summarise, total_of
+from apps.reports.services.summary import First, summarise, total_of
 
 # More rows of time and more groups than that are in the CSV alone.
 MOST_ROWS = 400

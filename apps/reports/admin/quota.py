@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from apps.common.admin.display import quota_bar
 from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
-from apps.reports.services.summary import Summary
+from apps.reports.services.figures import Summary
 
 MOST_TASKS = 10
 MOST_OCCURRENCES = 1_000

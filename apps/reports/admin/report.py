@@ -30,7 +30,8 @@ from apps.reports.rules.outcomes import (
     TIMED_OUT,
     TOTAL,
 )
-from apps.reports.services.summary import DAY, HOUR, MINUTE, Figures, Summary
+from apps.reports.services.figures import Figures, Summary
+from apps.reports.services.summary import DAY, HOUR, MINUTE
 
 NOTHING = "–"
 UP, DOWN = "better", "worse"

@@ -17,13 +17,8 @@ from apps.common.serializers import Choice, Instant, StrictSerializer, Text, wir
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.rules.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES
-from apps.reports.services.summary import (
-    GROUPINGS,
-    Figures,
-    Period,
-    summarise,
-    users_within,
-)
+from apps.reports.services.figures import Figures, Period
+from apps.reports.services.summary import GROUPINGS, summarise, users_within
 
 USUAL = timedelta(days=7)
 

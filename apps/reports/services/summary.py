@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from apps.common import clock
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor
 from apps.reports.rules import cover, slots
 from apps.reports.rules.cover import Run
-from apps.reports.rules.histogram import percentiles
 from apps.reports.rules.outcomes import (
     COUNTS,
     DISPATCH,
@@ -35,6 +32,7 @@ from apps.reports.rules.outcomes import (
     success_rate,
 )
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
+from apps.reports.services.figures import Figures, Period, Summary, figures_of
 from apps.reports.services.stored import (
     MOST_NAMED,
     Chosen,
@@ -76,75 +74,6 @@ _MANY = 400
 RATE = "success_rate"
 # What the rate of a group is made of.
 _RATED = (SUCCEEDED, FAILED, TIMED_OUT, EXPIRED)
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """[start, end), both aware; `zone` decides where hours and days begin."""
-
-    start: datetime
-    end: datetime
-    zone: ZoneInfo
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Milliseconds, 2 % off at most; None of nothing."""
-
-    p50: int | None
-    p95: int | None
-    p99: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What ended in a group (rules.outcomes tells what counts as what).
-
-    Of jobs `total` is the sum of the other counts; of dispatches `retried` comes beside it. `start`
-    is that of an hour or day, else None. `wait` and `run` are those of all ends that have them.
-    """
-
-    group: str
-    start: datetime | None
-    total: int
-    succeeded: int
-    failed: int
-    retried: int
-    timed_out: int
-    expired: int
-    released: int
-    cancelled: int
-    stage_done: int
-    wait: Percentiles
-    run: Percentiles
-
-    @property
-    def success_rate(self) -> float | None:
-        """The share of 1 that succeeded of what ended by itself; None when nothing did."""
-        return success_rate(
-            succeeded=self.succeeded,
-            failed=self.failed,
-            timed_out=self.timed_out,
-            expired=self.expired,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Rows in order of time, or the greatest total first; `total` is of the whole period.
-
-    The figures are those of [start, as_of): the period cut as kept stretches allow, and ended where
-    the first minute is not added up yet. `names` are the groups of all rows, those that are left
-    out last. `timed` is None, or how many of the first rows have their percentiles; there are too
-    many to tell those of all.
-    """
-
-    rows: tuple[Figures, ...]
-    total: Figures
-    start: datetime
-    as_of: datetime
-    names: Sequence[str]
-    timed: int | None = None
 
 
 class First(NamedTuple):
@@ -189,18 +118,18 @@ def summarise(
         timed = None if is_timed else 0
         in_parts = _through_time(chosen, reach, is_timed=is_timed)
         rows = [
-            _figures(part.label, counted, instant_of(part.start))
+            figures_of(part.label, counted, instant_of(part.start))
             for part, counted in zip(reach.parts, in_parts, strict=True)
             if part.start < reach.end
         ]
         total = _total(chosen, reach, in_parts)
     else:
         total, found, left_out, timed = _by_value(chosen, reach.runs, first)
-        rows = [_figures(value, counted) for value, counted in found.items()]
+        rows = [figures_of(value, counted) for value, counted in found.items()]
         rows.sort(key=lambda row: (-row.total, row.group))
     start, end = instant_of(reach.parts[0].start), instant_of(reach.end)
     names = [*(row.group for row in rows), *left_out]
-    return Summary(tuple(rows), _figures("", total), start, end, names, timed)
+    return Summary(tuple(rows), figures_of("", total), start, end, names, timed)
 
 
 def total_of(
@@ -213,7 +142,7 @@ def total_of(
     """The total that `summarise` by day tells, and no more."""
     chosen = _chosen(source, DAY, only, within)
     _check_period(period, LONGEST)
-    return _figures("", _added_up(chosen, _reach("", period).runs))
+    return figures_of("", _added_up(chosen, _reach("", period).runs))
 
 
 def users_within(bound: Collection[str] | None) -> Collection[str] | None:
@@ -427,19 +356,3 @@ def _grouped(rows: Iterable[Row]) -> dict[str, list[Counted]]:
     for row in rows:
         groups.setdefault(row.value, []).append(row.counted)
     return groups
-
-
-# --- telling ------------------------------------------------------------------------------------
-def _figures(group: str, counted: Sequence[Counted], start: datetime | None = None) -> Figures:
-    counts = map(sum, zip(*(each.counts for each in counted), strict=True))
-    return Figures(
-        group=group,
-        start=start,
-        **(dict(zip(COUNTS, counts, strict=True)) if counted else dict.fromkeys(COUNTS, 0)),
-        wait=_percentiles([each.wait for each in counted]),
-        run=_percentiles([each.run for each in counted]),
-    )
-
-
-def _percentiles(packed: Sequence[bytes]) -> Percentiles:
-    return Percentiles(*percentiles(packed, (0.5, 0.95, 0.99)))

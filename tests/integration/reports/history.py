@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from apps.common import ids
 from apps.journal.models import JournalEntry
 from apps.reports.models import Rollup, Stretch
-from apps.reports.services.summary import Figures, Period, Summary
+from apps.reports.services.figures import Figures, Period, Summary
 
 _sequence = itertools.count()
 

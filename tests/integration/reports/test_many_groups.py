@@ -14,8 +14,9 @@ from django.urls import reverse
 from apps.common import clock
 from apps.dispatch.models import OperatorScope
 from apps.reports.services import stored, summary
+from apps.reports.services.figures import Percentiles, Period
 from apps.reports.services.rollup import roll_up
-from apps.reports.services.summary import First, Percentiles, Period, summarise
+from apps.reports.services.summary import First, summarise
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import COUNTS, entry, utc, write

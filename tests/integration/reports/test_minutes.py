@@ -14,8 +14,9 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.common.errors import Invalid
+from apps.reports.services.figures import Period
 from apps.reports.services.rollup import roll_up
-from apps.reports.services.summary import Period, summarise
+from apps.reports.services.summary import summarise
 from tests.frozen import FrozenClock
 from tests.integration.reports import told
 from tests.integration.reports.history import Naive, drawn, entry, utc, write

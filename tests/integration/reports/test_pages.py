@@ -20,7 +20,8 @@ from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope, Stock
 from apps.reports.admin import pages
 from apps.reports.services import rollup
-from apps.reports.services.summary import Figures, Period, Summary, summarise
+from apps.reports.services.figures import Figures, Period, Summary
+from apps.reports.services.summary import summarise
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import drawn, entry, utc, write

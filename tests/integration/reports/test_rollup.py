@@ -17,7 +17,8 @@ from apps.common.leases import load_position, sweep_lease
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER
 from apps.reports.services import rollup, totals
-from apps.reports.services.summary import Period, Summary, groupings, summarise
+from apps.reports.services.figures import Period, Summary
+from apps.reports.services.summary import groupings, summarise
 from apps.reports.sweeps import roll_up as sweep
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import Naive, drawn, entry, stored, utc, write

@@ -11,7 +11,8 @@ import pytest
 from apps.common.errors import Invalid
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.histogram import pack
-from apps.reports.services.summary import First, Percentiles, Period, groupings, summarise, total_of
+from apps.reports.services.figures import Percentiles, Period
+from apps.reports.services.summary import First, groupings, summarise, total_of
 
 pytestmark = pytest.mark.django_db
 UTC_ZONE = ZoneInfo("UTC")
