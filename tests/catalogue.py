@@ -32,6 +32,8 @@ _LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _CALL = re.compile(rf"\b(_|n?p?gettext)\(\s*({_LITERAL}(?:\s*,\s*{_LITERAL})*)", re.DOTALL)
 _PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[a-z%]|\{\w*\}|</?\w+[^>]*>")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
+# Four words and more that end as a sentence does.
+_SENTENCE = re.compile(r"(?:\S+\s+){3,}\S+\.\Z", re.DOTALL)
 # Elements whose text is code, or the name of an icon.
 _NO_WORDS = re.compile(
     r"<(script|style|code|pre)\b.*?</\1>|<span class=\"material-symbols-outlined\b.*?</span>",
@@ -174,3 +176,35 @@ def _fields(block: str) -> dict[str, str]:
         # The escapes of a .po file are those of Python.
         fields[name] = fields.get(name, "") + ast.literal_eval(f'"{rest}')
     return fields
+
+
+def unmarked_sentences(source: str) -> list[str]:
+    """The whole sentences in a Python file that no marking function has, places as `{}`.
+
+    Docstrings are for readers of the source, and the log is in English.
+    """
+    tree = ast.parse(source)
+    passed: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            passed.add(id(node.value))
+        elif isinstance(node, ast.Call) and _is_told_of(node):
+            passed.update(id(inner) for argument in node.args for inner in ast.walk(argument))
+        elif isinstance(node, ast.JoinedStr):
+            passed.update(id(inner) for inner in ast.walk(node) if inner is not node)
+    texts = [_text_of(node) for node in ast.walk(tree) if id(node) not in passed]
+    return [text for text in texts if _SENTENCE.match(text)]
+
+
+def _is_told_of(call: ast.Call) -> bool:
+    called = call.func
+    if isinstance(called, ast.Attribute):
+        return isinstance(called.value, ast.Name) and called.value.id == "logger"
+    return isinstance(called, ast.Name) and called.id in _PARTS
+
+
+def _text_of(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+        return "".join(map(str, parts))
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

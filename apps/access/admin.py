@@ -25,7 +25,7 @@ from apps.access.rules.terms import Scope
 from apps.common import clock
 from apps.common.admin import VersionedForm, VersionedModelAdmin, actor_of, reason_action
 from apps.common.admin.actions import Button, ReasonForm
-from apps.common.admin.display import column, shown_text
+from apps.common.admin.display import column, said, shown_text
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import CheckboxesWidget, SelectWidget, TextareaWidget, label
 from apps.common.admin.timeline import Moment
@@ -288,7 +288,7 @@ class ApiClientAdmin(VersionedModelAdmin):
                 keep_old=timedelta(hours=int(form.cleaned_data["keep_old"])),
             )
         except PlatformError as refusal:
-            self.message_user(request, refusal.detail, messages.ERROR)
+            self.message_user(request, said(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(row.pk))
         return self._key_page(request, services.find(row.client_id), key)
 

@@ -31,6 +31,7 @@ from tests.catalogue import (
     marks_in,
     placeholders,
     read_po,
+    unmarked_sentences,
     unmarked_words,
 )
 
@@ -248,3 +249,19 @@ def test_marks_are_found_in_python_and_templates(tmp_path: Path) -> None:
 )
 def test_unmarked_words_of_a_template_are_found(template: str, words: list[str]) -> None:
     assert unmarked_words(template) == words
+
+
+def test_unmarked_sentences_of_python_are_found() -> None:
+    source = """
+def f(x):
+    \"\"\"This is a docstring of it.\"\"\"
+    logger.info("Something has happened to %s.", x)
+    raise Invalid(_("A name has {most} characters.", most=1))
+    raise Conflict(f"The {x} has been changed; " f"take {x} again.")
+    return "One two three.", "This is not said aloud."
+"""
+
+    assert unmarked_sentences(source) == [
+        "The {} has been changed; take {} again.",
+        "This is not said aloud.",
+    ]

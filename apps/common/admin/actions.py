@@ -25,7 +25,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import said, shown_text
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
 from apps.common.json_rules import INTEGERS
@@ -188,7 +188,7 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
     try:
         outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
     except PlatformError as error:
-        form.add_error(None, error.detail)
+        form.add_error(None, said(error.detail))
         return _confirm(admin, request, spec, pks, back=back, form=form)
     return _report(admin, request, spec, outcome, back)
 
@@ -302,7 +302,7 @@ def _carry_out(
         try:
             acted = spec.act(admin, row, actor=actor_of(request), **asked)
         except PlatformError as error:
-            outcome.skipped.append((admin.row_label(row), error.detail))
+            outcome.skipped.append((admin.row_label(row), said(error.detail)))
             continue
         if acted is False:
             outcome.skipped.append((admin.row_label(row), None))

@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 
 from apps.common.admin.theme import label
 from apps.common.conf import conf
+from apps.common.sentences import in_words_of
 
 Shown = Callable[[Any, Any], SafeString]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -58,6 +59,15 @@ def shown_text(text: str, *, most: int = MOST_TEXT) -> str:
     if cut > 0:
         text += " … " + ngettext("(%d more character)", "(%d more characters)", cut) % cut
     return text
+
+
+def said(text: str) -> str:
+    """What a rule or service says, in the language and time zone of the page."""
+    return in_words_of(_, text, _short_time)
+
+
+def _short_time(at: datetime) -> str:
+    return date_format(localtime(at), "SHORT_DATETIME_FORMAT")
 
 
 def text_column(

@@ -28,7 +28,7 @@ from import_export.results import Result, RowResult
 from apps.common import ids
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.csv_text import CsvForm, plain_cell
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import said, shown_text
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import FieldError, Invalid, PlatformError
 
@@ -131,7 +131,7 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
 
 def _told(error: Exception) -> str:
     if isinstance(error, PlatformError):
-        return " ".join([_said(each) for each in error.errors[:MOST_TOLD]] or [error.detail])
+        return " ".join([_said(each) for each in error.errors[:MOST_TOLD]] or [said(error.detail)])
     # The importer catches whatever a row raises; what is no mistake of the file is for the log.
     logger.error("an import failed", exc_info=error)
     return gettext("The database did not take this row; try again.")
@@ -140,7 +140,8 @@ def _told(error: Exception) -> str:
 def _said(error: FieldError) -> str:
     """The message, with the place where it is one within a cell."""
     is_within = "." in error.field or "[" in error.field
-    return f"{error.field}: {error.message}" if is_within else error.message
+    told = said(error.message)
+    return f"{error.field}: {told}" if is_within else told
 
 
 class CsvExchange(PlatformModelAdmin):

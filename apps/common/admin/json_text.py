@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import masked, unmasked
+from apps.common.admin.display import masked, said, unmasked
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
@@ -35,7 +35,7 @@ def read_json(text: str) -> Any:
     try:
         check_json(value)
     except PlatformError as error:
-        raise ValidationError(error.detail) from error
+        raise ValidationError(said(error.detail)) from error
     return value
 
 

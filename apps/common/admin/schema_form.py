@@ -16,7 +16,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import is_masked
+from apps.common.admin.display import is_masked, said
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Part, Path, Schema, Secret, Text, fields_for, fits
 from apps.common.admin.service import DRAFT
@@ -184,7 +184,7 @@ class SchemaForm(forms.Form):
         """The message, unless it would quote a secret."""
         if any(is_masked(step) for step in re.split(r"[.\[\]]", error.field)):
             return gettext("This does not fit the template.")
-        return error.message
+        return said(error.message)
 
 
 def _defaults(parts: Sequence[Part]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.display import said
 from apps.common.db import transactional
 from apps.common.errors import FieldError, PlatformError
 
@@ -60,7 +61,8 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         """Put every error beside its field, and above the form what belongs to none."""
         for error in errors:
             field = self.field_of(error.field)
-            named = error.message if field or not error.field else f"{error.field}: {error.message}"
+            told = said(error.message)
+            named = told if field or not error.field else f"{error.field}: {told}"
             self.add_error(field, named)
 
     def field_of(self, path: str) -> str | None:
@@ -170,5 +172,5 @@ class ServiceModelAdmin(PlatformModelAdmin):
         try:
             return transactional(super().delete_view)(request, object_id, extra_context)
         except PlatformError as refusal:
-            self.message_user(request, refusal.detail, messages.ERROR)
+            self.message_user(request, said(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(object_id))

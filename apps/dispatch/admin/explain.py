@@ -15,15 +15,13 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.formats import date_format
 from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel, PlatformModelAdmin
-from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.display import said, shown_text, shown_time
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.admin.theme import SelectWidget, TextWidget, label
 from apps.common.errors import Invalid
@@ -207,7 +205,7 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
     try:
         told = explain(executor=executor, task=task, occurrence_at=_instant(occurrence))
     except Invalid as error:
-        form.add_error(None, error.detail)
+        form.add_error(None, said(error.detail))
         return {}
     return {
         "executor": executor,
@@ -244,14 +242,7 @@ def _line(reason: Reason) -> ReasonLine:
     if reason.code in PASSING:
         colour = "warning"
     until = None if reason.until is None else shown_time(reason.until)
-    return ReasonLine(
-        label(WORDS[reason.code], colour), reason.detail(gettext, shown_instant), until
-    )
-
-
-def shown_instant(at: datetime) -> str:
-    """In a sentence, in the time zone and language of the page."""
-    return date_format(localtime(at), "SHORT_DATETIME_FORMAT")
+    return ReasonLine(label(WORDS[reason.code], colour), said(reason.detail), until)
 
 
 def _others(executor: Executor, task: Any, told: Explanation) -> list[tuple[str, SafeString]]:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import shown_text, shown_time
+from apps.common.admin.display import said, shown_text, shown_time
 from apps.common.admin.theme import DateWidget
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
@@ -155,7 +155,7 @@ class PeriodForm(forms.Form):
         try:
             return period_of(start, end, now=now)
         except Invalid as error:
-            self.add_error(None, error.detail)
+            self.add_error(None, said(error.detail))
             return None
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, shown_time
+from apps.common.admin.display import column, said, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
 from apps.dispatch.admin.explain import ExplainTaskMixin
@@ -123,7 +123,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
 
     @column(_("rule"))
     def shown_rule(self, task: RotateTask) -> str:
-        return task.summary.text(gettext)
+        return said(task.summary)
 
     @column(_("rule"))
     def rule_words(self, task: RotateTask) -> SafeString:
@@ -156,7 +156,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
         coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
         return format_html(
             '<p>{}</p><ol class="plain-list">{}</ol><p>{}</p>',
-            task.summary.text(gettext),
+            said(task.summary),
             format_html_join("", "<li>{}</li>", ((shown_time(instant),) for instant in coming)),
             gettext("%(executor)s has %(count)s of at most %(most)s active rotations.")
             % {

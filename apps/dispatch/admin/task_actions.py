@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import OnceForm, Outcome, PlatformModelAdmin, reason_action
+from apps.common.admin.display import said
 from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.admin.theme import TextWidget
 from apps.common.errors import Invalid
@@ -166,7 +167,7 @@ class TaskActions(PlatformModelAdmin):
         skipped = [
             (
                 " → ".join(filter(None, [labels.get(left.task, str(left.task)), left.executor])),
-                left.why,
+                None if left.why is None else said(left.why),
             )
             for left in outcome.refused
         ]

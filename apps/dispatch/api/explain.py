@@ -61,7 +61,7 @@ class ExplainView(ApiView):
         reasons = [
             {
                 "code": reason.code,
-                "detail": reason.detail(),
+                "detail": reason.detail,
                 "until": None if reason.until is None else wire_time(reason.until),
             }
             for reason in told.reasons

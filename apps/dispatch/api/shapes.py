@@ -113,7 +113,7 @@ def _rotation_shape(task: RotateTask) -> dict[str, Any]:
         "misfire": task.misfire,
         "misfire_limit": task.misfire_limit,
         "next_due": [wire_time(instant) for instant in due],
-        "summary": task.summary.text(),
+        "summary": task.summary,
     }
 
 

@@ -15,12 +15,13 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.common.sentences import Sentence
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import plan, policy
 from apps.dispatch.rules import recurrence as rules
 from apps.dispatch.rules.recurrence import Due, Recurrence
-from apps.dispatch.rules.summary import Phrase, summary
+from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.task import (
     DISPATCH_TIMES,
     LEASE_SECONDS,
@@ -277,7 +278,7 @@ class RotateTask(Task):
         )
 
     @property
-    def summary(self) -> Phrase:
+    def summary(self) -> Sentence:
         """The rule in plain words, in whatever language its reader chose."""
         return summary(self.recurrence.rule, self.time_zone)
 

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from apps.common.errors import Invalid
-from apps.common.reasons import Reason, Value, gettext_noop, wire_instant
+from apps.common.reasons import Reason
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 from apps.dispatch.rules.plan import ONLY, Planned
 from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDispatch
 from apps.dispatch.rules.preview import Held, Past
@@ -42,6 +44,15 @@ CODES = (
     OUTSIDE_WINDOW,
     MISFIRE_SKIPPED,
 )
+
+
+_HAD = {
+    ALREADY_TAKEN: _("{executor} has had it as dispatch {number}."),
+    COOLING_DOWN: _(
+        "{executor} had it as dispatch {number} and may have it again after the lease time."
+    ),
+    IN_FLIGHT: _("{executor} has it in hand as dispatch {number}."),
+}
 
 
 class Explanation(NamedTuple):
@@ -108,8 +119,10 @@ def _known(planned: Planned, asked: datetime) -> datetime:
         if asked != planned.start_at:
             raise Invalid.field(
                 "occurrence_at",
-                f"A once task has one occurrence, here at {wire_instant(planned.start_at)}; leave "
-                "occurrence_at out.",
+                _(
+                    "A once task has one occurrence, here at {at}; leave occurrence_at out.",
+                    at=planned.start_at,
+                ),
             )
         return asked
     # An edit of the rule or a resume takes away what was before; those are still to be explained.
@@ -117,8 +130,11 @@ def _known(planned: Planned, asked: datetime) -> datetime:
     if next(series.after(asked), None) != asked:
         raise Invalid.field(
             "occurrence_at",
-            f"The rotation has no occurrence at {wire_instant(asked)}; leave occurrence_at out for "
-            "the current one, or take one of the task's next_due.",
+            _(
+                "The rotation has no occurrence at {at}; leave occurrence_at out for the current "
+                "one, or take one of the task's next_due.",
+                at=asked,
+            ),
         )
     return asked
 
@@ -126,62 +142,63 @@ def _known(planned: Planned, asked: datetime) -> datetime:
 def explain(case: Case, now: datetime) -> Explanation:
     """All the reasons that hold at `now`; `ok` alone when there is none against it."""
     against = [*_of_the_task(case), *_of_the_time(case, now), *_of_the_past(case, now)]
-    ok = gettext_noop("A pull can hand it out now; what stands before it in the queue comes first.")
+    ok = _("A pull can hand it out now; what stands before it in the queue comes first.")
     return Explanation(case.occurrence_at, against or [Reason(OK, ok)])
 
 
 def _of_the_task(case: Case) -> Iterator[Reason]:
     if case.status == DELETED:
-        yield Reason(DELETED, gettext_noop("The task is deleted; plan a new one."))
+        yield Reason(DELETED, _("The task is deleted; plan a new one."))
     if case.status == PAUSED:
-        yield Reason(PAUSED, gettext_noop("The task is paused; resume it first."))
-    names: dict[str, Value] = {"executor": case.executor, "owner": case.owner}
+        yield Reason(PAUSED, _("The task is paused; resume it first."))
     if not case.reaches:
-        sentence = gettext_noop(
-            "The task is addressed to {owner}, and {executor} does not belong to it."
+        told = _(
+            "The task is addressed to {owner}, and {executor} does not belong to it.",
+            owner=case.owner,
+            executor=case.executor,
         )
-        yield Reason(NOT_MEMBER, sentence, names)
+        yield Reason(NOT_MEMBER, told)
     if not case.is_enabled:
-        sentence = gettext_noop("{executor} is disabled; nothing is handed out to it.")
-        yield Reason(EXECUTOR_DISABLED, sentence, names)
+        told = _("{executor} is disabled; nothing is handed out to it.", executor=case.executor)
+        yield Reason(EXECUTOR_DISABLED, told)
     if not case.owner_is_enabled and case.owner != case.executor:
-        sentence = gettext_noop("The task is addressed to {owner}, and that is disabled.")
-        yield Reason(EXECUTOR_DISABLED, sentence, names)
+        told = _("The task is addressed to {owner}, and that is disabled.", owner=case.owner)
+        yield Reason(EXECUTOR_DISABLED, told)
 
 
 def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
     planned, at = case.planned, case.occurrence_at
     if planned.end_at is not None and planned.end_at <= now:
-        yield Reason(ENDED, gettext_noop("The task ended at {at}."), {"at": planned.end_at})
+        yield Reason(ENDED, _("The task ended at {at}.", at=planned.end_at))
     elif at is None:
-        yield Reason(NOT_DUE, gettext_noop("The task has no occurrence ahead."))
+        yield Reason(NOT_DUE, _("The task has no occurrence ahead."))
     elif at > now:
-        yield Reason(NOT_DUE, gettext_noop("It is due at {at}."), {"at": at}, at)
+        yield Reason(NOT_DUE, _("It is due at {at}.", at=at), at)
     elif planned.due_at(occurrence_number(planned, at), now) is None:
         yield _skipped(planned, at)
     if at is not None and at < case.window.lower:
-        sentence = gettext_noop(
-            "It was due at {at}; {executor} is served what was due from {lower} on."
+        told = _(
+            "It was due at {at}; {executor} is served what was due from {lower} on.",
+            at=at,
+            executor=case.executor,
+            lower=case.window.lower,
         )
-        values: dict[str, Value] = {
-            "at": at,
-            "executor": case.executor,
-            "lower": case.window.lower,
-        }
-        yield Reason(OUTSIDE_WINDOW, sentence, values)
+        yield Reason(OUTSIDE_WINDOW, told)
 
 
 def _skipped(planned: Planned, at: datetime) -> Reason:
     since = None if planned.recurrence is None else planned.recurrence.effective_from
     if since is not None and at < since:
-        sentence = gettext_noop(
-            "The rotation was changed or resumed at {since}; it has no occurrences before that."
+        told = _(
+            "The rotation was changed or resumed at {since}; it has no occurrences before that.",
+            since=since,
         )
-        return Reason(MISFIRE_SKIPPED, sentence, {"since": since})
-    sentence = gettext_noop(
-        "Newer occurrences have become due since {at}, and the task does not make up for this one."
+        return Reason(MISFIRE_SKIPPED, told)
+    told = _(
+        "Newer occurrences have become due since {at}, and the task does not make up for this one.",
+        at=at,
     )
-    return Reason(MISFIRE_SKIPPED, sentence, {"at": at})
+    return Reason(MISFIRE_SKIPPED, told)
 
 
 def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
@@ -197,31 +214,29 @@ def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
             yield _had(case.executor, last, answer.code, answer.until)
     if case.past.left(identity, policy) == 0 and carried is None:
         times = policy.dispatch_times or 0
-        sentence = gettext_noop("All {times} hand-outs of it are used up.")
+        told = _("All {times} hand-outs of it are used up.", times=times)
         if times == 1:
-            sentence = gettext_noop("Its one hand-out is used up.")
-        yield Reason(QUOTA_USED, sentence, {"times": times}, case.given_back_at)
+            told = _("Its one hand-out is used up.")
+        yield Reason(QUOTA_USED, told, case.given_back_at)
 
 
 def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
+    number = str(held.number)
     if held.identity == identity:
-        sentence = gettext_noop(
-            "{executor} has it in hand as dispatch {number}; a pull gets the same one again."
+        told = _(
+            "{executor} has it in hand as dispatch {number}; a pull gets the same one again.",
+            executor=executor,
+            number=number,
         )
     else:
-        sentence = gettext_noop(
-            "{executor} has another task in hand, dispatch {number}; a pull gets that one again."
+        told = _(
+            "{executor} has another task in hand, dispatch {number}; a pull gets that one again.",
+            executor=executor,
+            number=number,
         )
-    values: dict[str, Value] = {"executor": executor, "number": str(held.number)}
-    return Reason(IN_FLIGHT, sentence, values, held.deadline_at)
+    return Reason(IN_FLIGHT, told, held.deadline_at)
 
 
 def _had(executor: str, last: PastDispatch, code: str, until: datetime | None) -> Reason:
-    sentence = {
-        ALREADY_TAKEN: gettext_noop("{executor} has had it as dispatch {number}."),
-        COOLING_DOWN: gettext_noop(
-            "{executor} had it as dispatch {number} and may have it again after the lease time."
-        ),
-        IN_FLIGHT: gettext_noop("{executor} has it in hand as dispatch {number}."),
-    }[code]
-    return Reason(code, sentence, {"executor": executor, "number": str(last.number)}, until)
+    told = Sentence(_HAD[code], executor=executor, number=str(last.number))
+    return Reason(code, told, until)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import time
-from typing import TypeAlias
 
 from cronsim import CronSim
 
-from apps.common.reasons import gettext_noop
+from apps.common.sentences import Sentence, Value
+from apps.common.sentences import sentence as _
 from apps.dispatch.rules.cron import Cron, Fields, fields_of
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 
@@ -17,72 +16,46 @@ from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 MOST_TIMES = 6
 MOST_PARTS = 8
 
-Value: TypeAlias = "Phrase | str | int"
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """A sentence of the catalogue with named places, and what goes there."""
-
-    sentence: str
-    values: tuple[tuple[str, Value], ...] = ()
-
-    def text(self, translate: Callable[[str], str] = str) -> str:
-        """The sentence as `translate` (gettext, say) has it, filled in; in English without one."""
-        filled = {
-            name: value.text(translate) if isinstance(value, Phrase) else value
-            for name, value in self.values
-        }
-        return translate(self.sentence).format(**filled)
-
-    def __str__(self) -> str:
-        return self.text()
-
-
-def phrase(sentence: str, **values: Value) -> Phrase:
-    return Phrase(sentence, tuple(values.items()))
-
-
 _WEEKDAYS = (
-    phrase(gettext_noop("Monday")),
-    phrase(gettext_noop("Tuesday")),
-    phrase(gettext_noop("Wednesday")),
-    phrase(gettext_noop("Thursday")),
-    phrase(gettext_noop("Friday")),
-    phrase(gettext_noop("Saturday")),
-    phrase(gettext_noop("Sunday")),
+    _("Monday"),
+    _("Tuesday"),
+    _("Wednesday"),
+    _("Thursday"),
+    _("Friday"),
+    _("Saturday"),
+    _("Sunday"),
 )
 _MONTHS = (
-    phrase(gettext_noop("January")),
-    phrase(gettext_noop("February")),
-    phrase(gettext_noop("March")),
-    phrase(gettext_noop("April")),
-    phrase(gettext_noop("May")),
-    phrase(gettext_noop("June")),
-    phrase(gettext_noop("July")),
-    phrase(gettext_noop("August")),
-    phrase(gettext_noop("September")),
-    phrase(gettext_noop("October")),
-    phrase(gettext_noop("November")),
-    phrase(gettext_noop("December")),
+    _("January"),
+    _("February"),
+    _("March"),
+    _("April"),
+    _("May"),
+    _("June"),
+    _("July"),
+    _("August"),
+    _("September"),
+    _("October"),
+    _("November"),
+    _("December"),
 )
 # Which one of a month; the last one is the fifth at times.
 _ORDINALS = {
-    1: gettext_noop("the first {weekday} of {months}"),
-    2: gettext_noop("the second {weekday} of {months}"),
-    3: gettext_noop("the third {weekday} of {months}"),
-    4: gettext_noop("the fourth {weekday} of {months}"),
-    5: gettext_noop("the fifth {weekday} of {months}"),
-    CronSim.LAST: gettext_noop("the last {weekday} of {months}"),
+    1: _("the first {weekday} of {months}"),
+    2: _("the second {weekday} of {months}"),
+    3: _("the third {weekday} of {months}"),
+    4: _("the fourth {weekday} of {months}"),
+    5: _("the fifth {weekday} of {months}"),
+    CronSim.LAST: _("the last {weekday} of {months}"),
 }
-_DAILY = phrase(gettext_noop("daily"))
+_DAILY = _("daily")
 
 
 class _NotPlain(Exception):
     """The rule has no short plain words."""
 
 
-def summary(rule: Rule, zone: str) -> Phrase:
+def summary(rule: Rule, zone: str) -> Sentence:
     """The rule in words, and the name of its zone where the rule goes by the clock."""
     if isinstance(rule, EveryMinutes):
         return _every(rule.minutes)
@@ -90,46 +63,46 @@ def summary(rule: Rule, zone: str) -> Phrase:
         words = _every_days(rule.days, rule.at)
     else:
         words = _cron(rule)
-    return phrase(gettext_noop("{rule}, {zone}"), rule=words, zone=zone)
+    return _("{rule}, {zone}", rule=words, zone=zone)
 
 
-def _every(minutes: int) -> Phrase:
+def _every(minutes: int) -> Sentence:
     if minutes == 1:
-        return phrase(gettext_noop("every minute"))
+        return _("every minute")
     if minutes == 60:
-        return phrase(gettext_noop("every hour"))
+        return _("every hour")
     if minutes % 60 == 0:
-        return phrase(gettext_noop("every {count} hours"), count=minutes // 60)
-    return phrase(gettext_noop("every {count} minutes"), count=minutes)
+        return _("every {count} hours", count=minutes // 60)
+    return _("every {count} minutes", count=minutes)
 
 
-def _every_days(days: int, at: time) -> Phrase:
+def _every_days(days: int, at: time) -> Sentence:
     times = clock(at)
     if days == 1:
-        return phrase(gettext_noop("{days} at {times}"), days=_DAILY, times=times)
-    return phrase(gettext_noop("every {count} days at {times}"), count=days, times=times)
+        return _("{days} at {times}", days=_DAILY, times=times)
+    return _("every {count} days at {times}", count=days, times=times)
 
 
-def _cron(rule: Cron) -> Phrase:
+def _cron(rule: Cron) -> Sentence:
     fields = fields_of(rule.expression)
     try:
         days = _days(fields)
         if len(fields.times) <= MOST_TIMES:
             times = _listed([_clock(seconds) for seconds in fields.times])
-            return phrase(gettext_noop("{days} at {times}"), days=days, times=times)
+            return _("{days} at {times}", days=days, times=times)
         often = _often(fields)
     except _NotPlain:
-        return phrase(gettext_noop("cron {expression}"), expression=rule.expression)
+        return _("cron {expression}", expression=rule.expression)
     if days == _DAILY:
         return often
-    return phrase(gettext_noop("{often}, {days}"), often=often, days=days)
+    return _("{often}, {days}", often=often, days=days)
 
 
 def _clock(seconds: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
 
 
-def _often(fields: Fields) -> Phrase:
+def _often(fields: Fields) -> Sentence:
     """More instants in a day than can be listed."""
     minutes, hours = fields.minutes, fields.hours
     at_one_minute = len(minutes) == 1
@@ -138,32 +111,30 @@ def _often(fields: Fields) -> Phrase:
     if period and every_hour:
         if not at_one_minute:
             return _every(period)
-        return phrase(gettext_noop("every hour at minute {minute}"), minute=minutes[0])
+        return _("every hour at minute {minute}", minute=minutes[0])
     if period and len(_runs(hours)) == 1:
         first, last = _clock(fields.times[0]), _clock(fields.times[-1])
-        return phrase(
-            gettext_noop("{often} from {first} to {last}"),
+        return _(
+            "{often} from {first} to {last}",
             often=_every(period),
             first=first,
             last=last,
         )
     if at_one_minute and (hourly := _period(hours, 24)):
-        return phrase(
-            gettext_noop("every {count} hours at minute {minute}"), count=hourly, minute=minutes[0]
-        )
+        return _("every {count} hours at minute {minute}", count=hourly, minute=minutes[0])
     if period and not at_one_minute:
-        return phrase(
-            gettext_noop("{often} of the hours {hours}"),
+        return _(
+            "{often} of the hours {hours}",
             often=_every(period),
             hours=_numbers(hours),
         )
     at = _numbers(minutes)
     if every_hour:
-        return phrase(gettext_noop("minutes {minutes} of every hour"), minutes=at)
+        return _("minutes {minutes} of every hour", minutes=at)
     of = _numbers(hours)
     if at_one_minute:
-        return phrase(gettext_noop("minute {minute} of the hours {hours}"), minute=at, hours=of)
-    return phrase(gettext_noop("minutes {minutes} of the hours {hours}"), minutes=at, hours=of)
+        return _("minute {minute} of the hours {hours}", minute=at, hours=of)
+    return _("minutes {minutes} of the hours {hours}", minutes=at, hours=of)
 
 
 def _period(numbers: Sequence[int], whole: int) -> int | None:
@@ -179,36 +150,34 @@ def _days(fields: Fields) -> Value:
     if every_day:
         if len(fields.months) == 12:
             return _DAILY
-        return phrase(gettext_noop("daily in {months}"), months=_months(fields))
+        return _("daily in {months}", months=_months(fields))
     if any_day:
         return _weekdays(fields)
     if any_weekday:
         return _month_days(fields)
     if fields.needs_both:
         raise _NotPlain
-    return phrase(
-        gettext_noop("{days} or {weekdays}"), days=_month_days(fields), weekdays=_weekdays(fields)
-    )
+    return _("{days} or {weekdays}", days=_month_days(fields), weekdays=_weekdays(fields))
 
 
 def _months(fields: Fields) -> Value:
     if len(fields.months) == 12:
-        return phrase(gettext_noop("the month"))
+        return _("the month")
     return _ranges([month - 1 for month in sorted(fields.months)], _MONTHS)
 
 
-def _month_days(fields: Fields) -> Phrase:
+def _month_days(fields: Fields) -> Sentence:
     months = _months(fields)
     if fields.days == {CronSim.LAST}:
-        return phrase(gettext_noop("the last day of {months}"), months=months)
+        return _("the last day of {months}", months=months)
     if fields.days == {CronSim.LAST_WEEKDAY}:
-        return phrase(gettext_noop("the last working day of {months}"), months=months)
+        return _("the last working day of {months}", months=months)
     if min(fields.days) < 0:
         raise _NotPlain
     days = _numbers(sorted(fields.days))
     if len(fields.days) == 1:
-        return phrase(gettext_noop("day {days} of {months}"), days=days, months=months)
-    return phrase(gettext_noop("days {days} of {months}"), days=days, months=months)
+        return _("day {days} of {months}", days=days, months=months)
+    return _("days {days} of {months}", days=days, months=months)
 
 
 def _weekdays(fields: Fields) -> Value:
@@ -217,17 +186,17 @@ def _weekdays(fields: Fields) -> Value:
     if not plain and len(counted) == 1:
         weekday, number = counted[0]
         name = _WEEKDAYS[(weekday - 1) % 7]
-        return phrase(_ORDINALS[number], weekday=name, months=_months(fields))
+        return Sentence(_ORDINALS[number], weekday=name, months=_months(fields))
     if counted:
         raise _NotPlain
     names = _ranges(plain, _WEEKDAYS)
     if len(_runs(plain)) == 1 and len(plain) > 2:
         days = names
     else:
-        days = phrase(gettext_noop("every {weekdays}"), weekdays=names)
+        days = _("every {weekdays}", weekdays=names)
     if len(fields.months) == 12:
         return days
-    return phrase(gettext_noop("{days} in {months}"), days=days, months=_months(fields))
+    return _("{days} in {months}", days=days, months=_months(fields))
 
 
 def _ranges(numbers: Sequence[int], names: Sequence[Value]) -> Value:
@@ -238,7 +207,7 @@ def _ranges(numbers: Sequence[int], names: Sequence[Value]) -> Value:
             parts += [names[number] for number in range(first, last + 1)]
         else:
             ends = {"first": names[first], "last": names[last]}
-            parts.append(phrase(gettext_noop("{first} to {last}"), **ends))
+            parts.append(_("{first} to {last}", **ends))
     return _listed(parts)
 
 
@@ -266,5 +235,5 @@ def _listed(parts: Sequence[Value]) -> Value:
         return last
     first, *rest = others
     for part in rest:
-        first = phrase(gettext_noop("{first}, {rest}"), first=first, rest=part)
-    return phrase(gettext_noop("{items} and {last}"), items=first, last=last)
+        first = _("{first}, {rest}", first=first, rest=part)
+    return _("{items} and {last}", items=first, last=last)

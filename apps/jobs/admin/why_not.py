@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 
 from django.template.loader import render_to_string
-from django.utils.formats import date_format
 from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import said, shown_text
 from apps.common.admin.theme import label
 from apps.jobs.admin import labels
 from apps.jobs.models import Job
@@ -65,7 +61,7 @@ def why_not(job: Job) -> SafeString:
     lines = [
         Line(
             word=label(WORDS[reason.code], _colour(reason.code)),
-            detail=shown_text(reason.detail(gettext, _instant)),
+            detail=shown_text(said(reason.detail)),
             until=None if reason.until is None else labels.time_from_now(reason.until, now),
         )
         for reason in explain(job)
@@ -77,7 +73,3 @@ def _colour(code: str) -> str:
     if code in FINE:
         return "success"
     return "warning" if code in PASSING else "danger"
-
-
-def _instant(at: datetime) -> str:
-    return date_format(localtime(at), "SHORT_DATETIME_FORMAT")

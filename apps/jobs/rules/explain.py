@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from apps.common.reasons import Reason, gettext_noop
+from apps.common.reasons import Reason
+from apps.common.sentences import sentence as _
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.policy import TypePolicy
@@ -92,19 +93,17 @@ class Case:
 def reasons(case: Case, now: datetime) -> list[Reason]:
     """What keeps the job from running, the most final first; at least one."""
     if case.status == t.RUNNING:
-        return [
-            Reason(RUNNING, gettext_noop("The worker {worker} runs it."), {"worker": case.worker})
-        ]
+        return [Reason(RUNNING, _("The worker {worker} runs it.", worker=case.worker))]
     if case.status in t.FINAL:
-        return [
-            Reason(FINISHED, gettext_noop("It has ended as {status}."), {"status": case.status})
-        ]
+        return [Reason(FINISHED, _("It has ended as {status}.", status=case.status))]
     if case.policy is None:
         return [
             Reason(
                 NO_TYPE,
-                gettext_noop("There is no type {type} any more; make it again or cancel the job."),
-                {"type": case.type},
+                _(
+                    "There is no type {type} any more; make it again or cancel the job.",
+                    type=case.type,
+                ),
             )
         ]
     found = [
@@ -120,15 +119,17 @@ def _over(case: Case, policy: TypePolicy, now: datetime) -> Iterator[Reason]:
     if case.attempts >= case.max_attempts:
         yield Reason(
             ATTEMPTS_USED,
-            gettext_noop("{attempts} of {most} attempts are used; it will be ended as failed."),
-            {"attempts": case.attempts, "most": case.max_attempts},
+            _(
+                "{attempts} of {most} attempts are used; it will be ended as failed.",
+                attempts=case.attempts,
+                most=case.max_attempts,
+            ),
         )
     expiry = policy.expires_at(case.expected_at)
     if expiry is not None and now >= expiry:
         yield Reason(
             EXPIRED,
-            gettext_noop("It expired at {at}; it will be ended as failed."),
-            {"at": expiry},
+            _("It expired at {at}; it will be ended as failed.", at=expiry),
         )
 
 
@@ -136,8 +137,7 @@ def _waits(case: Case, now: datetime) -> Iterator[Reason]:
     if case.status == t.SCHEDULED:
         yield Reason(
             SCHEDULED,
-            gettext_noop("It waits for its time, {at}."),
-            {"at": case.run_at},
+            _("It waits for its time, {at}.", at=case.run_at),
             until=max(case.run_at, now),
         )
 
@@ -147,8 +147,7 @@ def _held_back(case: Case, policy: TypePolicy, now: datetime) -> Iterator[Reason
     if policy.is_paused(now):
         yield Reason(
             PAUSED,
-            gettext_noop("The type {type} is paused: {reason}"),
-            {"type": case.type, "reason": case.pause_reason},
+            _("The type {type} is paused: {reason}", type=case.type, reason=case.pause_reason),
             until=policy.paused_until,
         )
     state = breaker.at(policy.breaker, case.breaker, now)
@@ -156,21 +155,23 @@ def _held_back(case: Case, policy: TypePolicy, now: datetime) -> Iterator[Reason
         opened = state.since or now
         yield Reason(
             BREAKER_OPEN,
-            gettext_noop("Too many jobs of type {type} failed, so none is tried for a while."),
-            {"type": case.type},
+            _("Too many jobs of type {type} failed, so none is tried for a while.", type=case.type),
             until=opened + timedelta(seconds=policy.breaker.open_seconds),
         )
     elif state.state == breaker.HALF_OPEN and case.running:
         yield Reason(
             BREAKER_PROBING,
-            gettext_noop("After many failures of type {type} one job at a time is tried."),
-            {"type": case.type},
+            _("After many failures of type {type} one job at a time is tried.", type=case.type),
         )
     if policy.max_running is not None and case.running >= policy.max_running:
         yield Reason(
             MAX_RUNNING,
-            gettext_noop("Of type {type} {running} jobs are running, and {most} may."),
-            {"type": case.type, "running": case.running, "most": policy.max_running},
+            _(
+                "Of type {type} {running} jobs are running, and {most} may.",
+                type=case.type,
+                running=case.running,
+                most=policy.max_running,
+            ),
         )
     if policy.rate_per_minute is not None:
         yield from _too_fast(case, policy.rate_per_minute, now)
@@ -182,8 +183,11 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
         return
     yield Reason(
         RATE,
-        gettext_noop("Of type {type} {most} jobs may begin in a minute, and so many have."),
-        {"type": case.type, "most": per_minute},
+        _(
+            "Of type {type} {most} jobs may begin in a minute, and so many have.",
+            type=case.type,
+            most=per_minute,
+        ),
         until=now + timedelta(minutes=missing / per_minute) if per_minute else None,
     )
 
@@ -193,20 +197,24 @@ def _unserved(case: Case, policy: TypePolicy) -> Iterator[Reason]:
     if not hosts:
         yield Reason(
             NO_WORKER,
-            gettext_noop("No live worker takes jobs of type {type} in the lane {lane}."),
-            {"type": case.type, "lane": policy.lane},
+            _(
+                "No live worker takes jobs of type {type} in the lane {lane}.",
+                type=case.type,
+                lane=policy.lane,
+            ),
         )
     elif not any(policy.serves(host) for host in hosts):
         yield Reason(
             HOST,
-            gettext_noop("Its type runs on {hosts} only, and no worker that takes it is there."),
-            {"hosts": ", ".join(policy.allowed_hosts)},
+            _(
+                "Its type runs on {hosts} only, and no worker that takes it is there.",
+                hosts=", ".join(policy.allowed_hosts),
+            ),
         )
     if case.affinity_host:
         yield Reason(
             AFFINITY,
-            gettext_noop("Only a worker on {host} may take it now."),
-            {"host": case.affinity_host},
+            _("Only a worker on {host} may take it now.", host=case.affinity_host),
             until=case.affinity_until,
         )
 
@@ -215,19 +223,14 @@ def _in_turn(case: Case) -> Iterator[Reason]:
     if case.last_end == t.END_LOST or case.max_attempts == 1:
         yield Reason(
             ALONE,
-            gettext_noop("A worker takes it when it can run it alone, for it may be dangerous."),
+            _("A worker takes it when it can run it alone, for it may be dangerous."),
         )
     if case.ahead >= MOST_AHEAD:
         yield Reason(
             AHEAD,
-            gettext_noop("{count} or more jobs of its type come first."),
-            {"count": case.ahead},
+            _("{count} or more jobs of its type come first.", count=case.ahead),
         )
     elif case.ahead:
-        yield Reason(
-            AHEAD, gettext_noop("{count} jobs of its type come first."), {"count": case.ahead}
-        )
+        yield Reason(AHEAD, _("{count} jobs of its type come first.", count=case.ahead))
     else:
-        yield Reason(
-            NEXT, gettext_noop("Nothing stands in its way; the next free worker takes it.")
-        )
+        yield Reason(NEXT, _("Nothing stands in its way; the next free worker takes it."))

@@ -121,7 +121,7 @@ def test_each_reason_alone(code: str, facts: dict[str, Any], until: datetime | N
     [reason] = reasons(replace(NEXT, **facts), NOW)
 
     assert (reason.code, reason.until) == (code, until)
-    assert "{" not in reason.detail()
+    assert "{" not in reason.detail
 
 
 def test_every_code_has_its_case() -> None:
@@ -156,6 +156,6 @@ def test_all_reasons_are_told() -> None:
 def test_sentences_are_translated_and_instants_shown_by_the_caller() -> None:
     [reason] = reasons(replace(NEXT, status="scheduled", run_at=at(hours=1)), NOW)
 
-    assert reason.detail() == "It waits for its time, 2026-03-02T10:00:00Z."
-    german = {reason.sentence: "Sie wartet auf {at}."}
-    assert reason.detail(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."
+    assert reason.detail == "It waits for its time, 2026-03-02T10:00:00Z."
+    german = {reason.detail.template: "Sie wartet auf {at}."}
+    assert reason.detail.text(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."
