@@ -4,87 +4,32 @@ environment or `.env`. README lists them all."""
 from __future__ import annotations
 
 import os
-import secrets
-from contextlib import suppress
 from datetime import timedelta
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
+from environ import Env
 
 from apps.common.conf import Conf
-from apps.common.errors import Invalid
-from apps.dispatch.rules.zones import parse_zone
+from taskplatform import environment
+from taskplatform.environment import BASE_DIR
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
-if (BASE_DIR / ".env").is_file():
-    env.read_env(BASE_DIR / ".env")
-
-VAR_DIR = (BASE_DIR / (env.str("VAR_DIR", default="") or "var")).resolve()
-try:
-    VAR_DIR.mkdir(parents=True, exist_ok=True)
-except OSError as _error:
-    raise ImproperlyConfigured(
-        f"VAR_DIR={VAR_DIR} cannot be made: {_error.strerror}; name a folder that can be written"
-    ) from _error
-
-
-def _flag(name: str) -> bool:
-    """An on/off variable; anything but the usual words for yes and no stops the start."""
-    text = env.str(name, default="").strip().lower()
-    if text in {"", "0", "no", "false", "off"}:
-        return False
-    if text in {"1", "yes", "true", "on"}:
-        return True
-    raise ImproperlyConfigured(f"{name}={text} is neither yes nor no; write {name}=1 or {name}=0")
-
-
-def _number(name: str, default: int, *, least: int, most: int) -> int:
-    text = env.str(name, default="").strip() or str(default)
-    if not (text.isascii() and text.isdigit() and least <= int(text[:9]) <= most):
-        raise ImproperlyConfigured(f"{name}={text} is no number from {least} to {most}")
-    return int(text)
-
-
-def _kept_secret(path: Path) -> str:
-    """The secret key of this machine, made at the first start and kept readable to us alone."""
-    if path.exists():
-        return path.read_text().strip()
-    # Written aside first: another process must not read half of it, nor a full disk leave that.
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(64))
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-    finally:
-        draft.unlink()
-    return path.read_text().strip()
-
+VAR_DIR = environment.folder("VAR_DIR", "var")
 
 # --- Security -------------------------------------------------------------------------------
-DEBUG = _flag("DEBUG")
-SECRET_KEY = env.str("SECRET_KEY", default="") or _kept_secret(VAR_DIR / "secret_key")
-if len(SECRET_KEY) < 50:
-    raise ImproperlyConfigured(
-        "SECRET_KEY is shorter than 50 characters; make one with "
-        "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
-    )
-SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+DEBUG = environment.flag("DEBUG")
+SECRET_KEY = environment.secret("SECRET_KEY", kept_in=VAR_DIR / "secret_key")
+SECRET_KEY_FALLBACKS = environment.names("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
-CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
-PORT = _number("PORT", 8000, least=1, most=65_535)
-HOST = env.str("HOST", default="") or "127.0.0.1"
+CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
+PORT = environment.number("PORT", 8000, least=1, most=65_535)
+HOST = environment.text("HOST", "127.0.0.1")
 
 # One switch for everything that only makes sense behind TLS.
-HTTPS = _flag("HTTPS")
+HTTPS = environment.flag("HTTPS")
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
@@ -98,13 +43,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 X_FRAME_OPTIONS = "DENY"
 
 # --- Applications ---------------------------------------------------------------------------
-EXTRA_APPS = env.list("EXTRA_APPS", default=[])
-for _name in EXTRA_APPS:
-    if find_spec(_name.partition(".")[0]) is None:
-        raise ImproperlyConfigured(
-            f"EXTRA_APPS names {_name}, which Python does not find; name Django apps that lie in "
-            f"{BASE_DIR} or are installed, separated by commas"
-        )
+EXTRA_APPS = environment.apps("EXTRA_APPS")
 INSTALLED_APPS = [
     # Basic: the site is ours, so the theme must not put its own in the way.
     "unfold.apps.BasicAppConfig",
@@ -163,10 +102,8 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Database: SQLite here, MariaDB/MySQL by DATABASE_URL --------------------------------------
-DATABASE_URL = (
-    env.str("DATABASE_URL", default="") or f"sqlite:///{VAR_DIR / 'taskplatform.sqlite3'}"
-)
-DATABASES: dict[str, dict[str, Any]] = {"default": env.db_url_config(DATABASE_URL)}
+DATABASE_URL = environment.text("DATABASE_URL", f"sqlite:///{VAR_DIR / 'taskplatform.sqlite3'}")
+DATABASES: dict[str, dict[str, Any]] = {"default": Env.db_url_config(DATABASE_URL)}
 _database = DATABASES["default"]
 _database["CONN_MAX_AGE"] = None
 _database["CONN_HEALTH_CHECKS"] = True
@@ -203,7 +140,7 @@ EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", ":
 SILENCED_SYSTEM_CHECKS = ["models.W037"]
 
 # --- Redis: cache, broker and wake-ups; without it local memory and files ------------------------
-REDIS_URL = env.str("REDIS_URL", default="")
+REDIS_URL = environment.text("REDIS_URL")
 if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://")):
     # Celery would take it for a broker of another kind. It may hold a password, so it is not told.
     raise ImproperlyConfigured(
@@ -287,9 +224,7 @@ AXES_VERBOSE = False
 
 # --- Language and time --------------------------------------------------------------------------
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
-LANGUAGE_CODE = env.str("LANGUAGE_CODE", default="") or "en"
-if LANGUAGE_CODE not in dict(LANGUAGES):
-    raise ImproperlyConfigured(f"LANGUAGE_CODE={LANGUAGE_CODE} is neither en nor zh-hans")
+LANGUAGE_CODE = environment.one_of("LANGUAGE_CODE", "en", list(dict(LANGUAGES)))
 LOCALE_PATHS = [
     BASE_DIR / "taskplatform" / "locale",
     # What installed packages leave in English.
@@ -298,11 +233,7 @@ LOCALE_PATHS = [
 FORMAT_MODULE_PATH = ["taskplatform.formats"]
 USE_I18N = True
 USE_TZ = True
-TIME_ZONE = env.str("TIME_ZONE", default="") or "UTC"
-try:
-    parse_zone(TIME_ZONE)
-except Invalid as _error:
-    raise ImproperlyConfigured(f"TIME_ZONE={TIME_ZONE}: {_error.detail}") from _error
+TIME_ZONE = environment.zone("TIME_ZONE", "UTC")
 
 # --- Files --------------------------------------------------------------------------------------
 STATIC_URL = "static/"
@@ -399,14 +330,10 @@ UNFOLD: dict[str, Any] = {
 }
 
 # --- Logs on standard error: for people at their own machine, for programs elsewhere -------------
-LOG_LEVEL = (env.str("LOG_LEVEL", default="") or "INFO").upper()
-if LOG_LEVEL not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
-    raise ImproperlyConfigured(
-        f"LOG_LEVEL={LOG_LEVEL} is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"
-    )
-LOG_FORMAT = (env.str("LOG_FORMAT", default="") or ("text" if EMBEDDED else "json")).lower()
-if LOG_FORMAT not in {"text", "json"}:
-    raise ImproperlyConfigured(f"LOG_FORMAT={LOG_FORMAT} is neither text nor json")
+LOG_LEVEL = environment.one_of(
+    "LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+)
+LOG_FORMAT = environment.one_of("LOG_FORMAT", "text" if EMBEDDED else "json", ("text", "json"))
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -1,0 +1,143 @@
+"""What differs between machines: variables of the environment or of `.env`, each judged as read.
+
+An empty variable is as good as none. One that makes no sense stops the start with a sentence that
+says what is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.common.errors import Invalid
+from apps.dispatch.rules.zones import parse_zone
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+if (BASE_DIR / ".env").is_file():
+    environ.Env.read_env(BASE_DIR / ".env")
+
+_LEAST_SECRET = 50
+# As Django compares them: a name, one with all below it, an address, or everything.
+_HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable, without blanks around it."""
+    return os.environ.get(name, "").strip() or default
+
+
+def flag(name: str) -> bool:
+    """An on/off variable, off without one."""
+    value = text(name).lower()
+    if value in {"", "0", "no", "false", "off"}:
+        return False
+    if value in {"1", "yes", "true", "on"}:
+        return True
+    raise ImproperlyConfigured(f"{name}={value} is neither yes nor no; write {name}=1 or {name}=0")
+
+
+def number(name: str, default: int, *, least: int, most: int) -> int:
+    """A whole number of the range."""
+    value = text(name, str(default))
+    if not (value.isascii() and value.isdigit() and least <= int(value[:9]) <= most):
+        raise ImproperlyConfigured(f"{name}={value} is no number from {least} to {most}")
+    return int(value)
+
+
+def names(name: str, default: Sequence[str] = ()) -> list[str]:
+    """What stands between its commas."""
+    return [part.strip() for part in text(name).split(",") if part.strip()] or list(default)
+
+
+def one_of(name: str, default: str, allowed: Sequence[str]) -> str:
+    """One of these words, however its letters are written."""
+    value = text(name, default)
+    for word in allowed:
+        if word.lower() == value.lower():
+            return word
+    raise ImproperlyConfigured(
+        f"{name}={value} is none of {', '.join(allowed[:-1])} and {allowed[-1]}"
+    )
+
+
+def hosts(name: str, default: Sequence[str]) -> list[str]:
+    """Host names as the Host header of a request is compared with."""
+    found = names(name, default)
+    for host in found:
+        if not _HOST.fullmatch(host):
+            raise ImproperlyConfigured(
+                f"{name} names {host}, which no request can be sent to; write names such as "
+                "tasks.example.org, .example.org for all below it, 192.0.2.7 or [2001:db8::7], "
+                "separated by commas, without https:// and without a port"
+            )
+    return found
+
+
+def apps(name: str) -> list[str]:
+    """Names of Django applications that Python finds."""
+    found = names(name)
+    for app in found:
+        if find_spec(app.partition(".")[0]) is None:
+            raise ImproperlyConfigured(
+                f"{name} names {app}, which Python does not find; name Django apps that lie in "
+                f"{BASE_DIR} or are installed, separated by commas"
+            )
+    return found
+
+
+def zone(name: str, default: str) -> str:
+    """The name of a time zone."""
+    value = text(name, default)
+    try:
+        parse_zone(value)
+    except Invalid as error:
+        raise ImproperlyConfigured(f"{name}={value}: {error.detail}") from error
+    return value
+
+
+def folder(name: str, default: str) -> Path:
+    """A folder, made where there is none; relative to that of the platform."""
+    path = (BASE_DIR / text(name, default)).resolve()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"{name}={path} cannot be made: {error.strerror}; name a folder that can be written"
+        ) from error
+    return path
+
+
+def secret(name: str, kept_in: Path) -> str:
+    """The secret key; without one that of this machine, which is kept in the file."""
+    value = text(name) or _kept_secret(kept_in)
+    if len(value) < _LEAST_SECRET:
+        raise ImproperlyConfigured(
+            f"{name} is shorter than {_LEAST_SECRET} characters; make one with "
+            "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
+        )
+    return value
+
+
+def _kept_secret(path: Path) -> str:
+    """Made at the first start and kept readable to us alone."""
+    if path.exists():
+        return path.read_text().strip()
+    # Written aside first: another process must not read half of it, nor a full disk leave that.
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(64))
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink()
+    return path.read_text().strip()

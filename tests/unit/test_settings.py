@@ -1,0 +1,114 @@
+"""What the settings make of the environment: a default, a value, or a sentence."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from tests.environment import neutral
+
+SOURCE = settings.BASE_DIR / "taskplatform" / "settings.py"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The settings as a process with these variables has them."""
+
+    def start(**variables: str) -> dict[str, Any]:
+        given = neutral(tmp_path) | {"DATABASE_URL": "", "REDIS_URL": ""} | variables
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        return runpy.run_path(str(SOURCE))
+
+    return start
+
+
+def test_empty_variables_are_as_good_as_none(
+    started: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    named = [*neutral(tmp_path), "DATABASE_URL", "REDIS_URL", "PORT", "HOST"]
+    fixed = {"VAR_DIR": str(tmp_path), "SECRET_KEY": "k" * 50}
+    empty = started(**dict.fromkeys(named, "") | fixed)
+    for name in set(named) - set(fixed):
+        monkeypatch.delenv(name)
+
+    absent = runpy.run_path(str(SOURCE))
+
+    told = {name for name in absent if name.isupper()}
+    assert {name: empty[name] for name in told} == {name: absent[name] for name in told}
+    assert empty["ALLOWED_HOSTS"] == ["127.0.0.1", "localhost", "[::1]"]
+
+
+def test_lists_bear_blanks(started: Any) -> None:
+    found = started(
+        ALLOWED_HOSTS="tasks.example.org, .example.com,192.0.2.7 ,[2001:db8::7],*",
+        CSRF_TRUSTED_ORIGINS="https://a.example , https://b.example,",
+        EXTRA_APPS=" json ,",
+    )
+
+    assert found["ALLOWED_HOSTS"] == [
+        "tasks.example.org",
+        ".example.com",
+        "192.0.2.7",
+        "[2001:db8::7]",
+        "*",
+    ]
+    assert found["CSRF_TRUSTED_ORIGINS"] == ["https://a.example", "https://b.example"]
+    assert found["INSTALLED_APPS"][-1] == "json"
+
+
+def test_secret_is_taken_letter_by_letter(started: Any) -> None:
+    assert started(SECRET_KEY="$" + "k" * 60)["SECRET_KEY"] == "$" + "k" * 60
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("ALLOWED_HOSTS", "https://tasks.example.org", "without https:// and without a port"),
+        ("ALLOWED_HOSTS", "localhost,tasks.example.org:8000", "names tasks.example.org:8000, "),
+        ("ALLOWED_HOSTS", "*.example.org", r"write names such as .*\.example\.org for all below"),
+        ("DEBUG", "maybe", "DEBUG=maybe is neither yes nor no"),
+        ("PORT", "80x", "PORT=80x is no number from 1 to 65535"),
+        ("PORT", "65536", "PORT=65536 is no number from 1 to 65535"),
+        ("SECRET_KEY", "short", "SECRET_KEY is shorter than 50 characters"),
+        ("EXTRA_APPS", "json,nowhere.to.be", "names nowhere.to.be, which Python does not find"),
+        ("DATABASE_URL", "postgres://u@h/n", "DATABASE_URL must start with mysql://"),
+        ("REDIS_URL", "amqp://h", "REDIS_URL must start with redis://"),
+        ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is none of en and zh-hans"),
+        ("TIME_ZONE", "Mars/Base", "TIME_ZONE=Mars/Base: "),
+        ("LOG_LEVEL", "loud", "LOG_LEVEL=loud is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"),
+        ("LOG_FORMAT", "xml", "LOG_FORMAT=xml is none of text and json"),
+        ("EXPIRY_BATCH", "0", "EXPIRY_BATCH=0 is out of range: 1 to 5000"),
+    ],
+)
+def test_value_that_makes_no_sense_stops_the_start(
+    started: Any, name: str, value: str, told: str
+) -> None:
+    with pytest.raises(ImproperlyConfigured, match=told):
+        started(**{name: value})
+
+
+def test_folder_that_cannot_be_made_stops_the_start(started: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ImproperlyConfigured, match="cannot be made: Not a directory; name a fol"):
+        started(VAR_DIR=str(tmp_path / "file" / "below"))
+
+
+def test_words_are_read_however_their_letters_are_written(started: Any) -> None:
+    found = started(LOG_LEVEL="debug", LOG_FORMAT="JSON")
+
+    assert (found["LOG_LEVEL"], found["LOG_FORMAT"]) == ("DEBUG", "json")
+
+
+def test_secret_is_made_once_and_kept_from_others(started: Any, tmp_path: Path) -> None:
+    first, second = (started(SECRET_KEY="")["SECRET_KEY"] for _ in range(2))
+
+    assert first == second
+    assert len(first) >= 50
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
