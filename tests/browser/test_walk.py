@@ -263,7 +263,7 @@ def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path
         page.get_by_role("link", name="Export", exact=True).click()
     file = folder / f"{source}-{by}.csv"
     download.value.save_as(file)
-    told.check(told.of_csv(file.read_text()), entries, told.by(by))
+    told.check(told.of_csv(file.read_text("utf-8-sig")), entries, told.by(by))
 
     period = {"from": clock.now() - timedelta(days=1), "to": clock.now()}
     given = {name: instant.isoformat() for name, instant in period.items()}

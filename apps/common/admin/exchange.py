@@ -27,7 +27,7 @@ from import_export.results import Result, RowResult
 
 from apps.common import ids
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.csv_text import CsvForm, plain_cell
+from apps.common.admin.csv_text import CsvForm, download, plain_cell
 from apps.common.admin.display import said, shown_text
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import FieldError, Invalid, PlatformError
@@ -299,13 +299,8 @@ class CsvExchange(PlatformModelAdmin):
             told = gettext("More than %(rows)d rows or %(megabytes)d MB; narrow the list first.")
             told %= {"rows": MOST_EXPORTED, "megabytes": MOST_EXPORTED_BYTES // 1_048_576}
             self.message_user(request, told, messages.WARNING)
-            return HttpResponseRedirect(self.changelist_url())
-        name = f"{self.opts.model_name}s.csv"
-        return HttpResponse(
-            text,
-            content_type="text/csv; charset=utf-8",
-            headers={"Content-Disposition": f'attachment; filename="{name}"'},
-        )
+            return HttpResponseRedirect(f"{self.changelist_url()}?{request.GET.urlencode()}")
+        return download(text, name=f"{self.opts.model_name}s.csv")
 
     def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
         """The rows as text, read in chunks; None when it becomes too much."""

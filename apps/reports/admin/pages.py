@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.csv_text import plain_cell
+from apps.common.admin.csv_text import download, plain_cell
 from apps.common.admin.display import shown_text
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope
@@ -101,11 +101,7 @@ def report_csv(request: HttpRequest) -> HttpResponseBase:
         values = (column.value(figures) for column in columns)
         writer.writerow([plain_cell(figures.group), *(_plain(value) for value in values)])
     name = f"report-{choice.source}-{choice.by}-{sheet.through_time.start:%Y%m%dT%H%MZ}.csv"
-    return HttpResponse(
-        lines.getvalue(),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    return download(lines.getvalue(), name=name)
 
 
 def _plain(value: Any) -> str:

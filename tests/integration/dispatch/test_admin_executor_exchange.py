@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from typing import Any
@@ -99,11 +100,28 @@ def test_export_holds_no_formula_and_can_be_imported_again(
     factories.user("uid_a", title=title)
     answer = admin_client.get(f"{LIST}export/")
     assert answer["Content-Disposition"] == 'attachment; filename="executors.csv"'
-    (row,) = csv.DictReader(io.StringIO(answer.content.decode()))
+    (row,) = csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig")))
     assert row["title"] == f"'{title}"
     assert cell_text(row["title"]) == title
     trial = admin_client.post(f"{LIST}import/", {"text": answer.content.decode()})
     assert "0 new" in text_of(trial)
+
+
+def test_export_opens_as_utf_8_in_excel_and_comes_in_again_with_and_without_its_mark(
+    admin_client: Client,
+) -> None:
+    factories.user("uid_a", title="王芳")
+    exported = admin_client.get(f"{LIST}export/").content
+    assert exported.startswith(codecs.BOM_UTF8 + b'"name"')
+    plain = exported.removeprefix(codecs.BOM_UTF8)
+    for sent in (
+        {"file": SimpleUploadedFile("e.csv", exported)},
+        {"file": SimpleUploadedFile("e.csv", plain)},
+        {"text": exported.decode()},
+        {"text": plain.decode()},
+    ):
+        page = admin_client.post(f"{LIST}import/", sent)
+        assert "0 new, 0 changed, 1 as they were" in text_of(page)
 
 
 @pytest.mark.parametrize("text", ["Ann", "a=b", "5", "", "O'Neil"])
@@ -114,8 +132,7 @@ def test_plain_text_is_exported_as_it_is(text: str) -> None:
 def test_export_follows_the_filters_of_the_list(admin_client: Client) -> None:
     factories.group("gid_a", members=["uid_x"])
     factories.user("uid_y")
-    rows = list(
-        csv.DictReader(io.StringIO(admin_client.get(f"{LIST}export/?kind=user").content.decode()))
-    )
+    text = admin_client.get(f"{LIST}export/?kind=user").content.decode("utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(text)))
     assert [(row["name"], row["groups"]) for row in rows] == [("uid_x", "gid_a"), ("uid_y", "")]
     assert admin_client.get(f"{LIST}export/?nope=1").status_code == 302

@@ -287,7 +287,7 @@ def test_operator_with_limits_sees_only_those_executors(role_client: Any, role_u
     rows = operator.get(LIST).context["cl"].result_list
     assert [row.name for row in rows] == ["gid_mine", "uid_mine"]
     assert operator.get(f"{LIST}names/", {"term": "uid_"}).json() == {"names": ["uid_mine"]}
-    exported = operator.get(f"{LIST}export/").content.decode()
+    exported = operator.get(f"{LIST}export/").content.decode("utf-8-sig")
     assert "uid_mine" in exported
     assert "uid_other" not in exported
     assert page_of(operator, factories.member("uid_other")).status_code == 302

@@ -24,7 +24,7 @@ ROTATE = "/admin/dispatch/rotatetask/"
 
 
 def export(client: Client, address: str = ONCE, query: str = "") -> list[dict[str, str]]:
-    text = client.get(f"{address}export/{query}").content.decode()
+    text = client.get(f"{address}export/{query}").content.decode("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text)))
 
 
@@ -235,8 +235,10 @@ def test_export_reads_in_chunks_and_says_when_it_is_too_much(
     for name, limit in (("MOST_EXPORTED", 11), ("MOST_EXPORTED_BYTES", 500)):
         with monkeypatch.context() as patch:
             patch.setattr(exchange, name, limit)
-            page = admin_client.get(f"{ONCE}export/", follow=True)
+            page = admin_client.get(f"{ONCE}export/?mode=single&q=Task", follow=True)
             assert "narrow the list first" in text_of(page)
+            # As it was narrowed so far.
+            assert page.request["QUERY_STRING"] == "mode=single&q=Task"
 
 
 # --- edits ----------------------------------------------------------------------------------------

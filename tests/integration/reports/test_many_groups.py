@@ -76,7 +76,7 @@ def test_page_tells_the_first_how_long_and_csv_has_them_all(
     rows = tables_of(admin_client.get(reverse("report"), query))[0][1:-1]
     assert len(rows) == 40
     assert "–" not in {row[-1].text for row in rows}
-    exported = admin_client.get(reverse("report_csv"), query).content.decode()
+    exported = admin_client.get(reverse("report_csv"), query).content.decode("utf-8-sig")
     assert len(exported.splitlines()) == 42
 
 

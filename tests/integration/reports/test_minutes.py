@@ -78,7 +78,7 @@ def test_table_and_csv_by_minute_are_held_against_the_journal(
         return f"{each.at:%H:%M}"
 
     told.check(figures, jobs, minute_of, rounded=True)
-    exported = admin_client.get(reverse("report_csv"), query).content.decode()
+    exported = admin_client.get(reverse("report_csv"), query).content.decode("utf-8-sig")
     assert next(csv.reader(io.StringIO(exported)))[0] == "minute"
     told.check(told.of_csv(exported), jobs, lambda each: f"{each.at:%Y-%m-%dT%H:%M}+00:00")
 
@@ -139,7 +139,7 @@ def test_many_minutes_are_refused(frozen_clock: FrozenClock) -> None:
 def test_typed_seconds_stay_in_the_form(admin_client: Client, busy: list[Any]) -> None:
     query = {"from": "2026-03-03T11:52:10", "to": "2026-03-03T13:49:07"}
     for name in ("report", "failures"):
-        page = admin_client.get(reverse(name), query).content.decode()
+        page = admin_client.get(reverse(name), query).content.decode("utf-8-sig")
         for field, typed in query.items():
             value = datetime.fromisoformat(typed)
             assert f'step="1" name="{field}" value="{value:%Y-%m-%dT%H:%M:%S}"' in page

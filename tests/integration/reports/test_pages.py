@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Callable
@@ -373,7 +374,9 @@ def test_csv_has_all_rows_and_the_total(
     found = summarise(query.get("source", "job"), query["by"], DAY)
     answer = admin_client.get(reverse("report_csv"), query)
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
-    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    # Excel takes it for UTF-8 by its mark.
+    assert answer.content.startswith(codecs.BOM_UTF8)
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
     assert [row[query["by"]] for row in rows] == [*(row.group for row in found.rows), "total"]
     for row, figures in zip(rows, (*found.rows, found.total), strict=True):
         assert row["total"] == str(figures.total)
