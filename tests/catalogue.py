@@ -30,7 +30,8 @@ _PARTS: dict[str, tuple[int | None, int, int | None]] = {
 }
 _LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _CALL = re.compile(rf"\b(_|n?p?gettext)\(\s*({_LITERAL}(?:\s*,\s*{_LITERAL})*)", re.DOTALL)
-_PLACEHOLDER = re.compile(r"%(?:\(\w+\))?[a-z%]|\{\w*\}|</?\w+[^>]*>")
+_FILLED = r"\{\w*(?:![rsa])?(?::[^{}]*)?\}"
+_PLACEHOLDER = re.compile(rf"%(?:\(\w+\))?[a-z%]|{_FILLED}|</?\w+[^>]*>")
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 # Four words and more that end as a sentence does.
 _SENTENCE = re.compile(r"(?:\S+\s+){3,}\S+\.\Z", re.DOTALL)
@@ -61,8 +62,13 @@ class Message(NamedTuple):
 
 
 def placeholders(text: str) -> list[str]:
-    """What is filled in, and tags, in alphabetical order."""
+    """What is filled in, and how (`{name!r}`), and tags, in alphabetical order."""
     return sorted(_PLACEHOLDER.findall(text))
+
+
+def own_words(text: str) -> str:
+    """The text without what is filled in."""
+    return _PLACEHOLDER.sub("", text)
 
 
 @dataclass

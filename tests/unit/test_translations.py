@@ -29,6 +29,7 @@ from tests.catalogue import (
     Marks,
     Message,
     marks_in,
+    own_words,
     placeholders,
     read_po,
     unmarked_sentences,
@@ -124,7 +125,7 @@ def test_translation_is_chinese_with_chinese_punctuation(path: Path) -> None:
     names = {"HTTP Accept"}
 
     # Some only put their parts in order.
-    worded = [t for t in said if re.search(r"[^\W\d_]", re.sub(r"\{\w+\}", "", t))]
+    worded = [t for t in said if re.search(r"[^\W\d_]", own_words(t))]
     assert [t for t in worded if not re.search(r"[\u4e00-\u9fff]", t) and t not in names] == []
     assert [
         t for t in said if re.search(r"[\u4e00-\u9fff][,;:?!.]|[,;:?!][\u4e00-\u9fff]", t)
@@ -235,6 +236,18 @@ def test_marks_are_found_in_python_and_templates(tmp_path: Path) -> None:
         Message("Light", context="theme"): page,
     }
     assert len(marks.not_literal) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("{a} has {count:,} of {name!r:.60}, {}", ["{a}", "{count:,}", "{name!r:.60}", "{}"]),
+        ("%(at)s by %s, 5 %%", ["%%", "%(at)s", "%s"]),
+        ("Write {…} or {'GET': 'read'}.", []),
+    ],
+)
+def test_what_a_text_has_filled_in_is_found(text: str, filled: list[str]) -> None:
+    assert placeholders(text) == filled
 
 
 @pytest.mark.parametrize(
