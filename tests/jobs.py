@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import F
 
 from apps.common import clock, ids
-from apps.common.db import insert_rows
+from apps.common.rows import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
 from apps.jobs.rules.transitions import READY, SCHEDULED

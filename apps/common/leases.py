@@ -17,8 +17,8 @@ from typing import Any
 from django.db.models import F, Q
 
 from apps.common import clock
-from apps.common.db import ensure_row
 from apps.common.models import SweepLease
+from apps.common.rows import ensure_row
 
 
 @contextmanager

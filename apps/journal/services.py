@@ -14,7 +14,8 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from apps.common import ids
-from apps.common.db import insert_values, written
+from apps.common.db import written
+from apps.common.rows import insert_values
 from apps.journal.models import JournalEntry
 
 MOST_ERROR_CHARACTERS = 16_000

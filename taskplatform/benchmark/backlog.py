@@ -10,7 +10,8 @@ from typing import Any
 from django.db import connection
 
 from apps.common import clock, ids
-from apps.common.db import execute, fetch, insert_rows, table
+from apps.common.db import execute, fetch, table
+from apps.common.rows import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
 from apps.jobs.rules.transitions import READY, SCHEDULED

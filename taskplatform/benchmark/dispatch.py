@@ -15,7 +15,7 @@ from django.db import connection
 
 from apps.access import services as access
 from apps.common import clock
-from apps.common.db import insert_rows
+from apps.common.rows import insert_rows
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import callback, queue

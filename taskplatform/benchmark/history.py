@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from apps.common import clock, ids
-from apps.common.db import execute, fetch, insert_rows, insert_values, table, written
+from apps.common.db import execute, fetch, table, written
+from apps.common.rows import insert_rows, insert_values
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry

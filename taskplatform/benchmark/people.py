@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from apps.common import clock, ids
-from apps.common.db import fetch, insert_rows
+from apps.common.db import fetch
+from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 
 BLOCK = 1000

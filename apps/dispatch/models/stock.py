@@ -6,8 +6,9 @@ from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import ensure_row, execute, insert_rows, table
+from apps.common.db import execute, table
 from apps.common.fields import KeyField
+from apps.common.rows import ensure_row, insert_rows
 from apps.dispatch.models.task import Source
 
 

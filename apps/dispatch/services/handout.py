@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from django.db import IntegrityError
 
 from apps.common import ids
-from apps.common.db import execute, fetch, insert_rows, shared_lock, table, transactional
+from apps.common.db import execute, fetch, shared_lock, table, transactional
+from apps.common.rows import insert_rows
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import PastDispatch, verdict

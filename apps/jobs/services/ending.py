@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.conf import conf
-from apps.common.db import exclusive_lock, fetch, instant, marks, table, update_rows
+from apps.common.db import exclusive_lock, fetch, instant, marks, table
+from apps.common.rows import update_rows
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t

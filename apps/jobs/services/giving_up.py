@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from apps.common import clock
-from apps.common.db import fetch, table, transactional, update_rows
+from apps.common.db import fetch, table, transactional
+from apps.common.rows import update_rows
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.policy import TypePolicy

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from apps.common.db import ensure_row, fetch, marks, table
+from apps.common.db import fetch, marks, table
+from apps.common.rows import ensure_row
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules.policy import TypePolicy

@@ -20,12 +20,7 @@ from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
 from apps.common.conf import conf
-from apps.common.db import (
-    insert_values,
-    is_retryable,
-    transactional,
-    written,
-)
+from apps.common.db import is_retryable, transactional, written
 from apps.common.errors import (
     BadText,
     FieldError,
@@ -36,6 +31,7 @@ from apps.common.errors import (
     TooLarge,
 )
 from apps.common.json_rules import MOST_BYTES, check_size
+from apps.common.rows import insert_values
 from apps.jobs import wakeup
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key

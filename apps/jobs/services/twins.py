@@ -8,7 +8,8 @@ from zlib import crc32
 
 from django.db import connection
 
-from apps.common.db import ensure_row, fetch, marks, table
+from apps.common.db import fetch, marks, table
+from apps.common.rows import ensure_row
 from apps.jobs.models import Job, UniqueSlot
 from apps.jobs.models.unique_slot import UNIQUE_SLOTS
 

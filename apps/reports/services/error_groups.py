@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import ids
-from apps.common.db import fetch, insert_values, marks, table, update_rows
+from apps.common.db import fetch, marks, table
+from apps.common.rows import insert_values, update_rows
 from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.tally import Cells, Error, widen

@@ -10,16 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from apps.common.db import (
-    exclusive_lock,
-    execute,
-    fetch,
-    insert_values,
-    marks,
-    table,
-    transactional,
-)
+from apps.common.db import exclusive_lock, execute, fetch, marks, table, transactional
 from apps.common.models import SweepLease
+from apps.common.rows import insert_values
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules import histogram
 from apps.reports.rules.cover import PART, WHOLE, floor

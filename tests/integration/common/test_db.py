@@ -8,11 +8,9 @@ import pytest
 from django.db import DatabaseError, IntegrityError, OperationalError, connection, transaction
 
 from apps.common import db
-from apps.common.db import ensure_row, fetch_each, insert_rows, insert_values, transactional
+from apps.common.db import fetch_each, transactional
 from apps.common.models import SweepLease
-from apps.dispatch.models import Dispatch, Stock
-from apps.jobs.models import Job
-from apps.journal.models import JournalEntry
+from apps.dispatch.models import Dispatch
 
 DEADLOCK = (
     OperationalError(1213, "Deadlock found when trying to get lock"),
@@ -98,55 +96,6 @@ def test_inside_a_callers_transaction_only_the_caller_repeats() -> None:
 )
 def test_which_errors_are_a_lost_lock(error: Exception, again: str) -> None:
     assert db.is_retryable(error) is (again == connection.vendor)
-
-
-@pytest.mark.django_db
-def test_insert_rows_fills_defaults_and_converts() -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": n, "at": "2026-03-02T09:00:00Z", "source": "job", "subject_id": n, "event": "e"}
-        for n in (1, 2)
-    ]
-    rows[1]["source"] = "plan"
-    with transaction.atomic():
-        insert_rows(JournalEntry, [{**row, "data": {"é": [n]}} for n, row in enumerate(rows)])
-    first, second = JournalEntry.objects.order_by("id")
-    assert (first.source, first.data, first.attempt, first.reason) == ("job", {"é": [0]}, None, "")
-    assert (second.source, second.data) == ("plan", {"é": [1]})
-
-
-@pytest.mark.django_db
-def test_insert_rows_is_one_statement(django_assert_num_queries: Any) -> None:
-    with django_assert_num_queries(1):
-        insert_rows(
-            Stock,
-            [{"source": "once", "task": n, "occurrence": 0, "handed": 0} for n in range(300)],
-        )
-    insert_rows(Stock, [])
-    assert Stock.objects.count() == 300
-
-
-@pytest.mark.django_db
-def test_values_are_inserted_with_constant_defaults() -> None:
-    """I25: what the names leave out has the default of the model."""
-    rows = [("once", task, 0) for task in range(300)]
-    insert_values(Stock, ("source", "task", "occurrence"), rows)
-    insert_values(Stock, ("source", "task", "occurrence"), [])
-    found = Stock.objects.order_by("task").values_list("source", "task", "occurrence", "handed")
-    assert list(found) == [(*row, 0) for row in rows]
-
-
-@pytest.mark.django_db
-def test_column_without_a_constant_default_has_to_be_named() -> None:
-    with pytest.raises(TypeError, match="has no constant default"):
-        insert_values(Job, ("id", "type"), [(1, "mail")])
-
-
-@pytest.mark.django_db
-def test_ensure_row_leaves_an_existing_row_alone() -> None:
-    key = {"source": "once", "task": 1, "occurrence": 0}
-    ensure_row(Stock, list(key), {**key, "handed": 3})
-    ensure_row(Stock, list(key), {**key, "handed": 0})
-    assert Stock.objects.get().handed == 3
 
 
 @pytest.mark.django_db

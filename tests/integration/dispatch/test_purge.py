@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock, ids
-from apps.common.db import insert_rows
 from apps.common.models import SweepLease
+from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import callback, retention, tasks
 from apps.dispatch.services.pull import Nothing, take_next

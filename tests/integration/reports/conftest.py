@@ -6,6 +6,7 @@ import pytest
 
 from tests.frozen import FrozenClock
 from tests.home_scenes import two_hours
+from tests.integration.reports.day import HISTORY, NOW
 from tests.remembered import Scene
 
 TWO_HOURS = Scene(two_hours)
@@ -15,3 +16,15 @@ TWO_HOURS = Scene(two_hours)
 def scene(frozen_clock: FrozenClock) -> FrozenClock:
     TWO_HOURS.show(frozen_clock)
     return frozen_clock
+
+
+@pytest.fixture
+def now(frozen_clock: FrozenClock) -> FrozenClock:
+    frozen_clock.move_to(NOW)
+    return frozen_clock
+
+
+@pytest.fixture
+def history(frozen_clock: FrozenClock) -> None:
+    """Some two hundred ends of one day, added up."""
+    HISTORY.show(frozen_clock)

@@ -5,66 +5,32 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from apps.common import clock
-from apps.common.errors import Invalid
-from apps.dispatch.models import Executor, OperatorScope, Stock
+from apps.dispatch.models import Stock
 from apps.reports.admin import pages
-from apps.reports.services import rollup
-from apps.reports.services.figures import Figures, Period, Summary
+from apps.reports.services.figures import Figures, Summary
 from apps.reports.services.summary import summarise
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.integration.reports.history import drawn, entry, utc, write
+from tests.integration.reports.day import DAY, NOW, START, URL, roll_up, table
+from tests.integration.reports.history import entry, utc, write
 from tests.integration.reports.told import REPORTS
 from tests.pages import Cell, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
 
-NOW = utc("2026-03-03T13:52:10")
-START = utc("2026-03-02T14:00:00")
-DAY = Period(START, START + timedelta(days=1), ZoneInfo("UTC"))
-URL = reverse("report")
 COUNTS = {
     "job": ("total", "", "succeeded", "failed", "retried", "timed_out", "expired", "released",
             "cancelled", "stage_done"),
     "dispatch": ("total", "", "succeeded", "failed", "retried", "expired", "released",
                  "cancelled"),
 }  # fmt: skip
-
-
-def roll_up() -> None:
-    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
-
-
-@pytest.fixture
-def now(frozen_clock: FrozenClock) -> FrozenClock:
-    frozen_clock.move_to(NOW)
-    return frozen_clock
-
-
-@pytest.fixture
-def history(now: FrozenClock) -> None:
-    """Some two hundred ends of one day, added up."""
-    write(*drawn(300, NOW - timedelta(hours=11), NOW - timedelta(minutes=3)))
-    roll_up()
-
-
-def table(client: Client, **query: str) -> list[list[Cell]]:
-    """The rows of the first table, without its head."""
-    page = client.get(URL, query)
-    assert page.status_code == 200
-    return tables_of(page)[0][1:]
 
 
 def shown(figures: Figures, source: str) -> list[str]:
@@ -289,81 +255,6 @@ def test_quota_of_very_many_occurrences_is_told_of_the_newest(
     assert [cell.text for cell in tables_of(page)[1][1][1:]] == ["2 / 4", "2+", "0"]
 
 
-# --- addresses that make no sense -----------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("query", "told"),
-    [
-        ({"source": "plan"}, "source=plan is none of job, dispatch."),
-        ({"by": "task"}, "by=task is none of type, host, worker, minute, hour, day."),
-        ({"period": "1y"}, "period=1y is none of 1h, 24h, 7d, 30d, 90d."),
-        ({"sort": "name"}, "sort=name is none of total,"),
-        ({"zone": "Mars/Base"}, "There is no time zone Mars/Base;"),
-        ({"from": "yesterday"}, "yesterday is not a time;"),
-        ({"from": "1500-01-01T00:00"}, "1500-01-01T00:00 is not a time;"),
-        ({"to": "9999-12-31T23:59"}, "9999-12-31T23:59 is not a time;"),
-        (
-            {"from": "2026-03-02T10:00", "to": "2026-03-02T10:00"},
-            "The period ends before it begins;",
-        ),
-        (
-            {"from": "2024-03-02T10:00", "to": "2026-03-02T10:00"},
-            "A report is of 400 days at most;",
-        ),
-        ({"only": "mail", "by": "hour"}, "only=mail names no group;"),
-        ({"only": "task:1", "by": "hour"}, "only=task:1 names no group;"),
-        ({"only": "type:a b", "by": "hour"}, "only=type:a b names no group;"),
-        ({"only": "type:mail", "by": "type"}, "A single group is told through time only;"),
-        ({"from": "\0", "by": "\0x" + 900 * "y"}, "by=xyyy"),
-    ],
-)
-def test_what_an_address_cannot_mean_is_told_and_the_usual_is_shown(
-    admin_client: Client, history: None, query: dict[str, str], told: str
-) -> None:
-    page = admin_client.get(URL, query)
-    assert page.status_code == 200
-    assert told in text_of(page)
-    assert tables_of(page)[0][1:]
-    answer = admin_client.get(reverse("report_csv"), query)
-    assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
-
-
-def test_nothing_added_up_yet_is_told(admin_client: Client, now: FrozenClock) -> None:
-    text = text_of(admin_client.get(URL))
-    assert "Nothing of this period is added up yet" in text
-
-
-def test_period_without_ends_is_told_and_has_no_charts(
-    admin_client: Client, now: FrozenClock
-) -> None:
-    write(entry(NOW - timedelta(days=3)))
-    roll_up()
-    page = admin_client.get(URL)
-    assert "Nothing ended in this period." in text_of(page)
-    assert "echarts" not in page.content.decode()
-
-
-def test_finest_times_that_are_no_longer_kept_are_told_of(
-    admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise Invalid.field("by", "no longer kept")
-
-    monkeypatch.setattr(pages, "summarise", refuse)
-    page = admin_client.get(URL)
-    assert page.status_code == 200
-    assert "are no longer kept; choose groups" in text_of(page)
-    assert admin_client.get(reverse("report_csv")).status_code == 302
-
-
-def test_period_that_has_not_begun_is_told_of(admin_client: Client, history: None) -> None:
-    query = {"from": "2199-01-01T00:00", "to": "2199-01-02T00:00"}
-    page = admin_client.get(URL, query)
-    assert page.status_code == 200
-    assert "has not begun yet" in text_of(page)
-    assert "no longer kept" not in text_of(page)
-    assert admin_client.get(reverse("report_csv"), query).status_code == 302
-
-
 # --- CSV ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "query", [{"by": "type"}, {"by": "hour"}, {"source": "dispatch", "by": "executor"}], ids=str
@@ -392,41 +283,3 @@ def test_csv_holds_no_formula(admin_client: Client, now: FrozenClock, name: str)
     roll_up()
     answer = admin_client.get(reverse("report_csv"))
     assert f'"\'{name}","1"' in answer.content.decode()
-
-
-# --- who may --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["report", "report_csv"])
-def test_reports_are_for_those_who_may_see_them(role_client: Any, name: str) -> None:
-    url = reverse(name)
-    assert Client().get(url).status_code == 302
-    stranger = Client()
-    stranger.force_login(User.objects.create_user("stranger", is_staff=True))
-    assert stranger.get(url).status_code == 403
-    assert url not in stranger.get("/admin/").content.decode()
-    viewer = role_client("viewer")
-    assert viewer.get(url).status_code == 200
-    assert f'href="{URL}"' in viewer.get("/admin/").content.decode()
-
-
-def test_operator_with_limits_is_told_of_those_executors_only(
-    role_client: Any, role_user: Callable[[str], User], now: FrozenClock
-) -> None:
-    mine: Executor = factories.group("gid_mine", members=["uid_mine"])
-    factories.user("uid_other")
-    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
-    ended = ("succeeded", "open", "succeeded")
-    for name in ("uid_mine", "uid_other", "uid_other"):
-        fields = {"kind": ended, "executor": name, "type_or_task": "once:1"}
-        write(entry(NOW - timedelta(hours=1), "dispatch", **fields))
-    roll_up()
-    operator = role_client("operator")
-    rows = table(operator, source="dispatch")
-    assert [(row[0].text.split()[0], row[1].text) for row in rows] == [
-        ("uid_mine", "1"),
-        ("All", "1"),
-    ]
-    page = operator.get(URL, {"source": "dispatch", "by": "task"})
-    assert "by=task is none of executor, minute, hour, day." in text_of(page)
-    for query in ({"by": "hour"}, {"by": "hour", "only": "executor:uid_other"}):
-        text = operator.get(reverse("report_csv"), {"source": "dispatch", **query})
-        assert '"total","' + ("0" if "only" in query else "1") in text.content.decode()
