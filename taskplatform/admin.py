@@ -9,8 +9,9 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db.models import QuerySet
+from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
@@ -18,12 +19,14 @@ from django.utils.translation import gettext_lazy as _
 from apps.access.admin import ApiClientAdmin
 from apps.access.models import ApiClient
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
+from apps.common.admin.display import said
 from apps.common.admin.theme import (
     AdminPasswordChangeForm,
     TabularInline,
     UserChangeForm,
     UserCreationForm,
 )
+from apps.common.sentences import Sentence
 from apps.dispatch.models import Executor, OperatorScope
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry
@@ -40,8 +43,32 @@ class OperatorScopeInline(TabularInline):
     verbose_name_plural = _("Sees these executors only (none = all)")
 
 
+# What the four permissions begin with that Django makes for a model; it names them in English.
+_VERBS = {
+    "add": _("Can add it"),
+    "change": _("Can change it"),
+    "delete": _("Can delete it"),
+    "view": _("Can view it"),
+}
+
+
+class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
+    """Each by application, model and what is allowed, in the language of the page."""
+
+    def label_from_instance(self, permission: Permission) -> str:
+        verb, _underscore, model = permission.codename.partition("_")
+        of_model = model == permission.content_type.model
+        told = _VERBS[verb] if of_model and verb in _VERBS else said(Sentence(permission.name))
+        return f"{permission.content_type} | {told}"
+
+
 class _PeopleAdmin(PlatformModelAdmin):
     """Deleting does not tell of rows that only tie two others together: they have no names."""
+
+    def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.related_model is Permission:
+            kwargs["form_class"] = PermissionsField
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         found, counts, lacking, protected = super().get_deleted_objects(objs, request)

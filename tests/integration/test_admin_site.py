@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -292,6 +293,15 @@ def test_change_of_an_account_is_logged_once(admin_client: Client) -> None:
     assert answer.status_code == 302
     entry = LogEntry.objects.get()
     assert "First name" in entry.get_change_message()
+
+
+def test_permissions_are_told_in_the_language_of_the_page(admin_client: Client) -> None:
+    url = reverse("admin:auth_group_change", args=[Group.objects.get(name="viewer").pk])
+    page = admin_client.get(url, headers={"accept-language": "zh-hans"}).content.decode()
+    offered = re.findall(r"<option[^>]*>([^<]+)</option>", page)
+    assert "作业 | 作业 | 可以取消、重试、立即运行和编辑作业" in offered
+    assert "作业 | 作业 | 可以查看" in offered
+    assert [text for text in offered if "Can " in text] == []
 
 
 def test_deletion_tells_of_what_has_a_name_and_of_no_ties(admin_client: Client) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from django.contrib.auth.models import Group
 from django.urls import reverse
 from playwright.sync_api import Page, ViewportSize
 
@@ -111,6 +112,7 @@ def pages_of(morning: Morning) -> dict[str, str]:
         "copy": act("copy", "once", morning.task.pk),
         "other-period": reverse("admin:dispatch_oncetask_changelist") + "?to_day=2026-03-31",
         "rotate": reverse("admin:access_apiclient_rotate", args=[morning.client]),
+        "one-role": page("auth_group", Group.objects.get(name="viewer").pk),
         "filtered": reverse("admin:dispatch_dispatch_changelist") + "?state=open&executor=uid_ann",
         "nothing-found": reverse("admin:dispatch_oncetask_changelist") + "?q=nothing",
         "search-uids": reverse("admin:search") + "?term=uid_",
