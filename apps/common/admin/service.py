@@ -85,6 +85,7 @@ class ServiceModelAdmin(PlatformModelAdmin):
     """
 
     form = ServiceForm
+    delete_confirmation_template = "admin/delete_row.html"
     is_removable: ClassVar[bool] = False
 
     # --- what a subclass says ---------------------------------------------------------------------
@@ -99,6 +100,10 @@ class ServiceModelAdmin(PlatformModelAdmin):
     def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:
         """Delete the row by a service."""
         raise NotImplementedError(f"{type(self).__name__} must define remove()")
+
+    def obstacles(self, row: Any) -> Sequence[str]:
+        """Why the row cannot be deleted, each with what to do first; empty when it can."""
+        return ()
 
     # --- permissions and logging ------------------------------------------------------------------
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -165,6 +170,15 @@ class ServiceModelAdmin(PlatformModelAdmin):
         return response
 
     # --- deleting ---------------------------------------------------------------------------------
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """The row and its obstacles. Django would read all that refers to it, a million rows say,
+        and ask for the right to delete those."""
+        obstacles = [told for row in objs for told in self.obstacles(row)]
+        names = {str(self.opts.verbose_name_plural): len(objs)}
+        return [str(row) for row in objs], names, set(), obstacles
+
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.remove(request, obj, actor=actor_of(request))
 

@@ -23,6 +23,7 @@ from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import TextareaWidget
 from apps.dispatch.admin.executor_exchange import ExecutorExchange
+from apps.dispatch.admin.executor_obstacles import FIRST_DAY, obstacles
 from apps.dispatch.admin.executor_page import ExecutorPage
 from apps.dispatch.admin.explain import ExplainMixin
 from apps.dispatch.admin.filters import MembersOf
@@ -31,8 +32,6 @@ from apps.dispatch.rules import names
 from apps.dispatch.services import executors
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
-# The list of tasks starts a week ago unless told otherwise.
-FIRST_DAY = "1970-01-01"
 MOST_SUGGESTIONS = 20
 
 
@@ -194,6 +193,9 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorExchange, VersionedModel
         if add or remove:
             executors.change_members(group=row, add=add, remove=remove, actor=actor)
         return executor
+
+    def obstacles(self, row: Executor) -> Sequence[str]:
+        return obstacles(row)
 
     def remove(self, request: HttpRequest, row: Executor, *, actor: str) -> None:
         executors.remove_executor(executor=row, actor=actor)

@@ -164,6 +164,11 @@ class TemplateAdmin(VersionedModelAdmin):
             name=row.name, schema=form.cleaned_data["schema"] or {}, actor=actor, based_on=version
         )
 
+    def obstacles(self, row: Template) -> Sequence[str]:
+        if row.first_used_at is None:
+            return ()
+        return [gettext("It has been used by tasks and is kept for them; retire it instead.")]
+
     def remove(self, request: HttpRequest, row: Template, *, actor: str) -> None:
         templates.remove_template(template=row, actor=actor)
 

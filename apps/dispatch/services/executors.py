@@ -8,11 +8,19 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 
 from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, Invalid, NotFound
-from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask
+from apps.dispatch.models import (
+    Dispatch,
+    Executor,
+    Membership,
+    OnceTask,
+    OperatorScope,
+    RotateTask,
+)
 from apps.dispatch.rules import names
 from apps.dispatch.services.audit import edit_entry, record_edit
 from apps.journal import services as journal
@@ -163,23 +171,41 @@ def member_names(group: Executor) -> list[str]:
     )
 
 
+def referring(executor: Executor) -> dict[str, QuerySet[Any]]:
+    """The rows that keep it from being deleted: once, rotate, dispatches, members, operators."""
+    return {
+        "once": OnceTask.objects.filter(executor=executor),
+        "rotate": RotateTask.objects.filter(executor=executor),
+        "dispatches": Dispatch.objects.filter(executor=executor),
+        "members": Membership.objects.filter(group=executor),
+        # Who loses the last limit sees everything.
+        "operators": OperatorScope.objects.filter(executor=executor),
+    }
+
+
 @transactional
 def remove_executor(*, executor: Executor, actor: str) -> None:
     """Delete an executor that nothing refers to; Conflict says what does."""
-    refers = (
-        (OnceTask.objects.filter(executor=executor), "tasks are addressed to it"),
-        (RotateTask.objects.filter(executor=executor), "rotations are addressed to it"),
-        (Dispatch.objects.filter(executor=executor), "dispatches were made to it"),
-        (Membership.objects.filter(group=executor), "users are its members"),
-    )
-    for rows, what in refers:
+    reasons = {
+        "once": "tasks are addressed to it",
+        "rotate": "rotations are addressed to it",
+        "dispatches": "dispatches were made to it",
+        "members": "users are its members",
+        "operators": "operators are limited to it",
+    }
+    for kind, rows in referring(executor).items():
         if rows.exists():
             raise Conflict(
-                f"{executor.name} cannot be deleted, because {what}; disable it instead."
+                f"{executor.name} cannot be deleted, because {reasons[kind]}; disable it instead."
             )
     now = clock.now()
     record_edit(executor, "executor_deleted", now=now, actor=actor, before=_shown(executor))
-    executor.delete()
+    try:
+        executor.delete()
+    except IntegrityError as error:
+        raise Conflict(
+            f"{executor.name} was given something by somebody else just now; look at it again."
+        ) from error
 
 
 def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Executor:

@@ -28,7 +28,7 @@ from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
 from apps.jobs.admin.job_type_page import state_panel
 from apps.jobs.admin.serving import all_types, live_workers, unserved
 from apps.jobs.admin.waiting import too_long
-from apps.jobs.models import JobType, TypeState
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MOST_COUNTED, Counts, counts_of
@@ -156,6 +156,11 @@ class JobTypeAdmin(VersionedModelAdmin):
         self, request: HttpRequest, row: JobType, form: Any, *, version: int, actor: str
     ) -> JobType:
         return types.update_type(job_type=row, version=version, changes=form.changes, actor=actor)
+
+    def obstacles(self, row: JobType) -> Sequence[str]:
+        if not Job.objects.filter(type=row.name).exists():
+            return ()
+        return [gettext("There are jobs of it, finished ones count; pause it instead.")]
 
     def remove(self, request: HttpRequest, row: JobType, *, actor: str) -> None:
         types.delete_type(job_type=row, actor=actor)

@@ -227,17 +227,6 @@ def test_wrong_members_are_refused_beside_their_box_and_nobody_joins(
     assert members_of(group) == ["uid_a"]
 
 
-def test_executor_that_is_referred_to_is_not_deleted_and_the_page_says_why(
-    admin_client: Client,
-) -> None:
-    group = factories.group(members=["uid_a"])
-    answer = admin_client.post(f"{LIST}{group.pk}/delete/", {"post": "yes"})
-    assert answer.status_code == 302
-    text = text_of(admin_client.get(answer["Location"]))
-    assert "cannot be deleted, because users are its members" in text
-    assert Executor.objects.filter(pk=group.pk).exists()
-
-
 def test_executor_that_nothing_refers_to_is_deleted_with_a_journal_entry(
     admin_client: Client,
 ) -> None:

@@ -124,7 +124,8 @@ def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
     made = job_type()
     jobs()
     url = f"{TYPES}{made.pk}/delete/"
-    admin_client.post(url, {"post": "yes"})
+    for page in (admin_client.get(url), admin_client.post(url, {"post": "yes"})):
+        assert "There are jobs of it, finished ones count; pause it instead." in text_of(page)
     assert JobType.objects.exists()
     spare = job_type("spare")
     admin_client.post(f"{TYPES}{spare.pk}/delete/", {"post": "yes"})
