@@ -31,4 +31,8 @@
     document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });
+  // Hints of the lists of permissions have a name and no role; Django makes them as the page loads.
+  addEventListener("load", () => setTimeout(() => {
+    document.querySelectorAll(".help-tooltip[aria-label]").forEach((hint) => hint.setAttribute("role", "img"));
+  }));
 })();
