@@ -24,6 +24,8 @@ from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
 
 from apps.common.errors import Conflict, NotFound
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 
 logger = logging.getLogger(__name__)
 
@@ -233,12 +235,17 @@ def take_version(model: type[RowT], pk: int, version: int | None) -> RowT:
     """
     row = model._default_manager.select_for_update().filter(pk=pk).first()
     if row is None:
-        raise NotFound(f"{model._meta.verbose_name} {pk} does not exist any more.")
+        what = Sentence(model._meta.verbose_name_raw)
+        raise NotFound(_("{what} {number} does not exist any more.", what=what, number=pk))
     current: int = row.version  # type: ignore[attr-defined]
     if version is not None and version != current:
-        by = getattr(row, "updated_by", "") or "somebody else"
         raise Conflict(
-            f"It was changed by {by} since you read it (version {version}, now {current}); "
-            "read it again and repeat your change."
+            _(
+                "It was changed by {actor} since you read it (version {version}, now {current}); "
+                "read it again and repeat your change.",
+                actor=getattr(row, "updated_by", "") or _("somebody else"),
+                version=version,
+                current=current,
+            )
         )
     return row

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from apps.common.sentences import sentence as _
+
 
 @dataclass(frozen=True)
 class FieldError:
@@ -17,6 +19,13 @@ class FieldError:
     field: str
     code: str
     message: str
+
+    @property
+    def named(self) -> str:
+        """The message, after the name of the field where there is one."""
+        if not self.field:
+            return self.message
+        return _("{field}: {message}", field=self.field, message=self.message)
 
 
 class PlatformError(Exception):

@@ -16,6 +16,8 @@ from referencing.jsonschema import DRAFT202012, Schema
 
 from apps.common.errors import Invalid
 from apps.common.json_rules import MOST_DEPTH
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Each step is some calls deep, and the interpreter bears about a thousand calls.
@@ -39,6 +41,14 @@ _INNER_LIST = ("prefixItems",)
 _INNER_MAP = ("properties", "patternProperties")
 _REFERENCES = ("$ref", "$dynamicRef")
 
+_TOO_DEEP = _(
+    "The schema's references are more than {most} steps deep or without end; make it simpler."
+)
+_TOO_WIDE = _(
+    "The schema's references are more than {most} subschemas wide for a single value; "
+    "make it simpler."
+)
+
 Resolver: TypeAlias = Any
 
 
@@ -47,13 +57,17 @@ def check_references(schema: Mapping[str, Any]) -> None:
     resource = DRAFT202012.create_resource(schema)
     root: Resolver = Registry().resolver_with_root(resource)
     parts = list(_parts(resource, root))
-    schemas = {id(part) for part, _ in parts}
+    schemas = {id(part) for part, _resolver in parts}
     for part, resolver in parts:
         _demand_dialect(part)
-        for found, _ in _references(part, resolver):
+        for found, _resolver in _references(part, resolver):
             if id(found) not in schemas:
                 raise Invalid.field(
-                    "schema", f"The schema refers to {str(found)[:80]}, which is no schema itself."
+                    "schema",
+                    _(
+                        "The schema refers to {what}, which is no schema itself.",
+                        what=str(found)[:80],
+                    ),
                 )
     _Walk().measure(schema, root, level=0, steps=0)
 
@@ -63,7 +77,12 @@ def _demand_dialect(schema: Any) -> None:
     given = schema.get("$schema", DIALECT) if isinstance(schema, Mapping) else DIALECT
     if given != DIALECT:
         raise Invalid.field(
-            "schema", f"The schema is written for {given!r}; write {DIALECT} or leave it out."
+            "schema",
+            _(
+                "The schema is written for {given}; write {dialect} or leave it out.",
+                given=repr(given)[:200],
+                dialect=DIALECT,
+            ),
         )
 
 
@@ -85,7 +104,10 @@ def _references(schema: Any, resolver: Resolver) -> Iterator[tuple[Any, Resolver
         except Unresolvable as error:
             raise Invalid.field(
                 "schema",
-                f"The schema refers to {schema[keyword]!r}, and there is nothing at that place.",
+                _(
+                    "The schema refers to {place}, and there is nothing at that place.",
+                    place=repr(schema[keyword])[:200],
+                ),
             ) from error
         yield found.contents, found.resolver
 
@@ -114,7 +136,7 @@ class _Walk:
             return _Effort()
         effort = self._known.get((id(schema), level))
         if effort is None:
-            _demand_few(steps, MOST_STEPS, "steps deep or without end")
+            _demand_few(steps, MOST_STEPS, _TOO_DEEP)
             same = [
                 self.measure(below, at, level=level, steps=steps + 1)
                 for below, at in _same(schema, resolver)
@@ -125,7 +147,7 @@ class _Walk:
             ]
             effort = _sum(schema, same, inner)
             self._known[id(schema), level] = effort
-        _demand_few(steps + effort.steps, MOST_STEPS, "steps deep or without end")
+        _demand_few(steps + effort.steps, MOST_STEPS, _TOO_DEEP)
         return effort
 
 
@@ -134,16 +156,14 @@ def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -
     if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
         # What is left over is found by checking everything else again.
         subschemas *= 3
-    _demand_few(subschemas, MOST_SUBSCHEMAS, "subschemas wide for a single value")
+    _demand_few(subschemas, MOST_SUBSCHEMAS, _TOO_WIDE)
     longest = max((effort.steps for effort in (*same, *inner)), default=0)
     return _Effort(1 + longest, 1 + subschemas)
 
 
-def _demand_few(count: int, most: int, what: str) -> None:
+def _demand_few(count: int, most: int, refusal: str) -> None:
     if count > most:
-        raise Invalid.field(
-            "schema", f"The schema's references are more than {most} {what}; make it simpler."
-        )
+        raise Invalid.field("schema", Sentence(refusal, most=most))
 
 
 def _same(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:

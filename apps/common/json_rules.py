@@ -15,6 +15,7 @@ from apps.common.errors import (
     TooDeep,
     TooLarge,
 )
+from apps.common.sentences import sentence as _
 
 # MariaDB's JSON check refuses 32 levels.
 MOST_DEPTH = 20
@@ -30,7 +31,7 @@ def check_text(text: str, *, field: str = "") -> None:
     """BadText when the text holds NUL or a lone surrogate."""
     if _BAD_TEXT.search(text):
         raise _refusal(
-            BadText, field, "NUL characters and lone surrogates cannot be stored; remove them."
+            BadText, field, _("NUL characters and lone surrogates cannot be stored; remove them.")
         )
 
 
@@ -48,7 +49,11 @@ def check_size(value: Any, *, field: str = "") -> None:
     """TooLarge when the value, which passed `check_tree`, fills more than 256 KB as UTF-8."""
     size = len(canonical(value).encode())
     if size > MOST_BYTES:
-        raise _refusal(TooLarge, field, f"{size} bytes of JSON; at most {MOST_BYTES} are kept.")
+        raise _refusal(
+            TooLarge,
+            field,
+            _("{size} bytes of JSON; at most {most} are kept.", size=size, most=MOST_BYTES),
+        )
 
 
 def check_tree(value: Any, *, field: str = "") -> None:
@@ -59,7 +64,9 @@ def check_tree(value: Any, *, field: str = "") -> None:
         deeper: list[Any] = []
         for node in level:
             if isinstance(node, dict | list) and depth == MOST_DEPTH:
-                raise _refusal(TooDeep, field, f"More than {MOST_DEPTH} levels of nesting.")
+                raise _refusal(
+                    TooDeep, field, _("More than {most} levels of nesting.", most=MOST_DEPTH)
+                )
             if isinstance(node, dict):
                 keys += len(node)
                 for key in node:
@@ -71,7 +78,9 @@ def check_tree(value: Any, *, field: str = "") -> None:
                 _check_scalar(node, field)
         if keys > MOST_KEYS:
             raise _refusal(
-                LimitReached, field, f"More than {MOST_KEYS} keys in one JSON value; send fewer."
+                LimitReached,
+                field,
+                _("More than {most} keys in one JSON value; send fewer.", most=MOST_KEYS),
             )
         if not deeper:
             return
@@ -80,7 +89,9 @@ def check_tree(value: Any, *, field: str = "") -> None:
 
 def _check_key(key: Any, field: str) -> None:
     if not isinstance(key, str):
-        raise _refusal(Invalid, field, f"{type(key).__name__} is not a JSON key; use text.")
+        raise _refusal(
+            Invalid, field, _("{kind} is not a JSON key; use text.", kind=type(key).__name__)
+        )
     check_text(key, field=field)
 
 
@@ -91,12 +102,12 @@ def _check_scalar(node: Any, field: str) -> None:
         return
     elif isinstance(node, int):
         if not INTEGERS[0] <= node <= INTEGERS[1]:
-            raise _refusal(Invalid, field, "An integer of more than 64 bits; write it as text.")
+            raise _refusal(Invalid, field, _("An integer of more than 64 bits; write it as text."))
     elif isinstance(node, float):
         if node != node or node in (float("inf"), float("-inf")):
-            raise _refusal(Invalid, field, "NaN and Infinity are not JSON.")
+            raise _refusal(Invalid, field, _("NaN and Infinity are not JSON."))
     else:
-        raise _refusal(Invalid, field, f"{type(node).__name__} is not a JSON value.")
+        raise _refusal(Invalid, field, _("{kind} is not a JSON value.", kind=type(node).__name__))
 
 
 def _refusal(kind: type[PlatformError], field: str, message: str) -> PlatformError:

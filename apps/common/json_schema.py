@@ -10,7 +10,9 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
 from apps.common.errors import FieldError, Invalid
+from apps.common.json_faults import told
 from apps.common.json_references import check_references
+from apps.common.sentences import sentence as _
 
 MOST_ERRORS = 20
 
@@ -18,19 +20,22 @@ MOST_ERRORS = 20
 def check_schema(schema: Any, *, field: str = "schema") -> None:
     """Invalid unless the value is a JSON Schema of type object that refers to itself only."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise Invalid.field(field, 'It must be a JSON Schema whose "type" is "object".')
+        raise Invalid.field(field, _('It must be a JSON Schema whose "type" is "object".'))
     for reference in _references(schema):
         if not (isinstance(reference, str) and reference.startswith("#")):
             raise Invalid.field(
                 field,
-                f"The schema refers to {reference!r}; only references into itself (#/…) work, "
-                "because nothing is fetched.",
+                _(
+                    "The schema refers to {place}; only references into itself (#/…) work, "
+                    "because nothing is fetched.",
+                    place=repr(reference)[:200],
+                ),
             )
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise Invalid.field(
-            _path(field, error), f"Not a JSON Schema 2020-12: {error.message}"
+            _path(field, error), _("Not a JSON Schema 2020-12: {what}", what=told(error))
         ) from error
     try:
         check_references(schema)
@@ -57,7 +62,14 @@ def check_params(
         return
     errors = faults(compiled(schema), params, field=field)
     if errors:
-        raise Invalid(f"The {field} do not fit their schema: {errors[0].message}", errors=errors)
+        raise Invalid(
+            _(
+                "The {field} do not fit their schema: {what}",
+                field=field,
+                what=errors[0].message,
+            ),
+            errors=errors,
+        )
 
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
@@ -71,8 +83,7 @@ def faults(
     """What keeps the params from fitting, each with its path, at most 20."""
     found = sorted(validator.iter_errors(params), key=lambda e: str(e.json_path))
     return [
-        FieldError(_path(field, error), "invalid", error.message[:500])
-        for error in found[:MOST_ERRORS]
+        FieldError(_path(field, error), "invalid", told(error)) for error in found[:MOST_ERRORS]
     ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, TypeAlias
 
 Value: TypeAlias = str | int | float | datetime
@@ -44,6 +45,14 @@ class Sentence(str):
 def sentence(template: str, /, **values: Value) -> Sentence:
     """`template` with `{names}` for the values; import it as `_`, so that catalogues find it."""
     return Sentence(template, **values)
+
+
+_ = sentence
+
+
+def together(sentences: Iterable[str]) -> str:
+    """Some sentences, at least one, as one text."""
+    return reduce(lambda first, rest: _("{first} {rest}", first=first, rest=rest), sentences)
 
 
 def in_words_of(
