@@ -46,13 +46,14 @@ class DatabaseClock:
 
         Raises DatabaseError only when the database has never answered in this process.
         """
-        synced = self._synced
-        if synced is None or _elapsed() >= self._due_at:
-            synced = self._sync()
+        synced, elapsed = self._synced, _elapsed()
+        if synced is None or elapsed >= self._due_at:
+            synced, elapsed = self._sync(), _elapsed()
         base, base_at = synced
-        present = base + timedelta(seconds=_elapsed() - base_at)
+        present = base + timedelta(seconds=elapsed - base_at)
         with self._lock:
-            self._last = max(self._last, present)
+            if present > self._last:
+                self._last = present
             return self._last
 
     def _sync(self) -> tuple[datetime, float]:

@@ -205,7 +205,7 @@ connection_created.connect(_wrap, dispatch_uid="common.db")
 def written(at: datetime) -> str:
     """The instant as a statement takes it, for values that stand in many rows."""
     # As both backends of Django do it, by way of settings and time zones.
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
+    return at.astimezone(UTC).isoformat(" ")[: -len("+00:00")]
 
 
 def instant(value: Any) -> Any:

@@ -68,9 +68,9 @@ class IdMaker:
         """Take or renew the node number, so that no transaction has to; call it outside of one."""
         self._held(clock.now())
 
-    def next_ids(self, count: int) -> list[int]:
-        """`count` new ids, ascending."""
-        now = clock.now()
+    def next_ids(self, count: int, now: datetime | None = None) -> list[int]:
+        """`count` new ids, ascending, made at the present instant, which the caller may know."""
+        now = now or clock.now()
         lease = self._held(now)
         present_ms = (now - EPOCH) // _ONE_MS
         with self._lock:
@@ -157,9 +157,12 @@ _maker = IdMaker()
 before_transactions(_maker.reserve)
 
 
-def next_ids(count: int) -> list[int]:
-    """`count` new ids, ascending; the first call of a process takes its node number."""
-    return _maker.next_ids(count)
+def next_ids(count: int, now: datetime | None = None) -> list[int]:
+    """`count` new ids, ascending; the first call of a process takes its node number.
+
+    Whoever has just read the clock gives the instant.
+    """
+    return _maker.next_ids(count, now)
 
 
 def next_id() -> int:

@@ -63,18 +63,19 @@ def check_tree(value: Any, *, field: str = "") -> None:
     for depth in range(MOST_DEPTH + 1):
         deeper: list[Any] = []
         for node in level:
-            if isinstance(node, dict | list) and depth == MOST_DEPTH:
+            if depth == MOST_DEPTH and isinstance(node, dict | list):
                 raise _refusal(
                     TooDeep, field, _("More than {most} levels of nesting.", most=MOST_DEPTH)
                 )
             if isinstance(node, dict):
                 keys += len(node)
                 for key in node:
-                    _check_key(key, field)
+                    if not _is_plain(key):
+                        _check_key(key, field)
                 deeper.extend(node.values())
             elif isinstance(node, list):
                 deeper.extend(node)
-            else:
+            elif not _is_plain(node):
                 _check_scalar(node, field)
         if keys > MOST_KEYS:
             raise _refusal(
@@ -85,6 +86,11 @@ def check_tree(value: Any, *, field: str = "") -> None:
         if not deeper:
             return
         level = deeper
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the value is text that is good at first sight, as nearly all is."""
+    return type(value) is str and value.isascii() and "\0" not in value
 
 
 def _check_key(key: Any, field: str) -> None:

@@ -9,7 +9,6 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,40 +46,38 @@ def announce(lane: str = "", type_: str = "", job: int = 0) -> None:
     if not settings.REDIS_URL:
         # SQLite and MariaDB alone: drains look by themselves, so often that nobody has to tell.
         return
-    tell = _Telling(lane, type_, job)
     connection = transaction.get_connection()
     if not connection.in_atomic_block:
-        tell()
-    elif not any(function == tell for _, function, _ in connection.run_on_commit):
+        _tell(lane, type_, job)
+        return
+    tell = _Telling(lane, type_, job)
+    if not any(function == tell for _, function, _ in connection.run_on_commit):
         transaction.on_commit(tell)
 
 
 @dataclass(frozen=True, slots=True)
 class _Telling:
-    """What is to be told; of several jobs the first one will do."""
+    """What is to be told after a commit; of several jobs the first one will do."""
 
     lane: str
     type: str
     job: int = field(compare=False)
 
     def __call__(self) -> None:
-        _tell(self)
-
-    @property
-    def message(self) -> str:
-        return " ".join(filter(None, (self.lane, self.type, str(self.job or ""))))
+        _tell(self.lane, self.type, self.job)
 
 
 class _Teller:
     """Publishes for one process; no caller waits for Redis.
 
-    After a quiet moment whoever announces writes to the connection; what follows closely is sent
-    together by a thread, which also connects. Answers are read before the next message.
+    After a quiet moment whoever announces writes to the connection. What follows closely is sent
+    together by a thread, which also connects.
     """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._waiting: set[_Telling] = set()
+        # By lane and type the first job. Each step of a dict is one, so it needs no lock.
+        self._waiting: dict[tuple[str, str], int] = {}
         self._wanted = threading.Event()
         self._writing = threading.Lock()
         self._connection: Any = None
@@ -88,28 +85,39 @@ class _Teller:
         self._connect_at = 0.0
         threading.Thread(target=self._run, name="wakeup", daemon=True).start()
 
-    def tell(self, what: _Telling) -> None:
+    def tell(self, lane: str, type_: str, job: int) -> None:
+        self._waiting.setdefault((lane, type_), job)
+        if self._wanted.is_set():
+            # The thread will look.
+            return
         idle = time.monotonic() - self._sent_at
         if COALESCE_SECONDS <= idle < _IDLE_SECONDS and self._writing.acquire(blocking=False):
             try:
-                if self._connection is not None and self._send([what]):
+                if self._connection is not None and self._send():
                     return
             finally:
                 self._writing.release()
-        self._waiting.add(what)
         self._wanted.set()
 
     def _run(self) -> None:
         while self._wanted.wait():
-            self._wanted.clear()
-            waiting, self._waiting = self._waiting, set()
-            # None, when one was noted in the very moment of the change: then whoever it was.
-            told = list(waiting) or [_Telling("", "", 0)]
-            with self._writing:
-                # Once more when the connection turns out to have been cut.
-                if self._connected() and not self._send(told) and self._connected():
-                    self._send(told)
-            time.sleep(COALESCE_SECONDS)
+            early = self._sent_at + COALESCE_SECONDS - time.monotonic()
+            if early > 0:
+                # It stays while one follows the other: calling it costs them more than this.
+                time.sleep(early)
+            elif self._waiting:
+                self._send_or_drop()
+            else:
+                self._wanted.clear()
+                if self._waiting:
+                    self._wanted.set()
+
+    def _send_or_drop(self) -> None:
+        with self._writing:
+            # Once more when the connection turns out to have been cut.
+            if not any(self._connected() and self._send() for _ in range(2)):
+                self._waiting.clear()
+                self._sent_at = time.monotonic()
 
     def _connected(self) -> bool:
         now = time.monotonic()
@@ -125,6 +133,8 @@ class _Teller:
             ).make_connection()
             try:
                 connection.connect()
+                # What is never answered need not be read.
+                connection.send_command("CLIENT", "REPLY", "OFF")
             except (redis.RedisError, OSError) as error:
                 logger.warning("wake-up: Redis is away: %s", error)
                 self._connect_at = time.monotonic() + _RECONNECT_SECONDS
@@ -132,16 +142,22 @@ class _Teller:
                 self._connection = connection
         return self._connection is not None
 
-    def _send(self, told: Iterable[_Telling]) -> bool:
-        """Publish all that; False when the connection has turned out to be broken."""
+    def _send(self) -> bool:
+        """Publish what waits; False when the connection has turned out to be broken."""
+        told = []
+        while self._waiting:
+            told.append(self._waiting.popitem())
         try:
+            # Only one that was cut has something to read.
             while self._connection.can_read(0):
                 self._connection.read_response()
-            for each in told:
-                self._connection.send_command("PUBLISH", channel(), each.message)
+            for (lane, type_), job in told:
+                message = " ".join(filter(None, (lane, type_, str(job or ""))))
+                self._connection.send_command("PUBLISH", channel(), message)
         except (redis.RedisError, OSError):
             self._connection.disconnect()
             self._connection = None
+            self._waiting.update(told)
             return False
         self._sent_at = time.monotonic()
         return True
@@ -151,7 +167,7 @@ _lock = threading.Lock()
 _teller: _Teller | None = None
 
 
-def _tell(what: _Telling) -> None:
+def _tell(lane: str, type_: str, job: int) -> None:
     global _teller
     teller = _teller
     if teller is None or teller.pid != os.getpid():
@@ -159,4 +175,4 @@ def _tell(what: _Telling) -> None:
             if _teller is None or _teller.pid != os.getpid():
                 _teller = _Teller()
             teller = _teller
-    teller.tell(what)
+    teller.tell(lane, type_, job)

@@ -222,7 +222,7 @@ def _rows(
     by = by[:160]
     places: dict[int, int] = {}
     rows = []
-    for job, context, pk in zip(jobs, contexts, ids.next_ids(len(jobs)), strict=True):
+    for job, context, pk in zip(jobs, contexts, ids.next_ids(len(jobs), now), strict=True):
         terms = known[job.type]
         priority = terms.priority if job.priority is None else job.priority
         run_at = _run_at(job, now)
