@@ -55,7 +55,14 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.refusal is not None:
             errors = self.refusal.errors or [FieldError("", "", self.refusal.detail)]
             self.show(errors)
+        else:
+            self.show([e for e in self.judged() if self.field_of(e.field) not in self.errors])
         return cleaned
+
+    def judged(self) -> Sequence[FieldError]:
+        """What the rules refuse of the values that could be read: no service is asked before all
+        of them can be, and mistakes are to be told at once."""
+        return ()
 
     def show(self, errors: Sequence[FieldError]) -> None:
         """Put every error beside its field, and above the form what belongs to none."""
@@ -73,7 +80,8 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     @property
     def changes(self) -> dict[str, Any]:
         """The new values of the fields that were changed in this form."""
-        return {name: self.cleaned_data[name] for name in self.changed_data}
+        known = self.cleaned_data
+        return {name: known[name] for name in self.changed_data if name in known}
 
 
 class ServiceModelAdmin(PlatformModelAdmin):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any, ClassVar
 
 from django import forms
@@ -10,15 +11,17 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin import VersionedForm
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.admin.theme import SelectWidget
-from apps.common.errors import FieldError
+from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task, Template
+from apps.dispatch.rules.task import check_task
 
 
 class TaskForm(VersionedForm):
@@ -113,6 +116,19 @@ class TaskForm(VersionedForm):
         if self.params_form is not None and not self.params_form.is_valid():
             self.add_error(None, gettext("The params are not right yet; see below."))
         return cleaned
+
+    def judged(self) -> Sequence[FieldError]:
+        if "title" not in self.fields:
+            return ()
+        given = {
+            name: self.cleaned_data.get(name, getattr(self.instance, name))
+            for name in signature(check_task).parameters
+        }
+        try:
+            check_task(**{**given, "start_at": given["start_at"] or clock.now()})
+        except Invalid as refusal:
+            return refusal.errors
+        return ()
 
     def show(self, errors: Sequence[FieldError]) -> None:
         about_params = [error for error in errors if error.field.startswith("params")]

@@ -11,6 +11,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin import ServiceForm, VersionedForm
 from apps.common.admin.actions import MOST_REASON
 from apps.common.admin.display import shown_text
@@ -21,6 +22,8 @@ from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
 from apps.jobs.admin.serving import hosts
 from apps.jobs.models import Job, JobType
+from apps.jobs.services.control import edit_faults
+from apps.jobs.services.submit import Submission, judge
 
 # Names of the service's fields that the form calls otherwise.
 _FIELDS = {"unique": "is_unique"}
@@ -87,6 +90,20 @@ class NewJobForm(ServiceForm):
             self.add_error(None, gettext("The context is not right yet; see below."))
         return cleaned
 
+    def judged(self) -> Sequence[FieldError]:
+        given = self.cleaned_data
+        job = Submission(
+            type=given.get("type", ""),
+            key=given.get("key", ""),
+            user_id=given.get("user_id", ""),
+            unique=given.get("is_unique", False),
+            run_at=given.get("run_at"),
+            priority=given.get("priority"),
+            max_attempts=given.get("max_attempts"),
+        )
+        # The context is judged by its own form.
+        return [each for each in judge(job) if not each.field.startswith("context")]
+
     def show(self, errors: Sequence[FieldError]) -> None:
         about = [error for error in errors if error.field.partition(".")[0] == "context"]
         if about:
@@ -138,6 +155,9 @@ class JobEditForm(VersionedForm):
                 label=_("Context"), is_masking=True, stored=self.instance.context
             )
             self.initial["context"] = self.instance.context
+
+    def judged(self) -> Sequence[FieldError]:
+        return list(edit_faults(self.changes, clock.now()))
 
     @property
     def changes(self) -> dict[str, Any]:

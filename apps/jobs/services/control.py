@@ -257,7 +257,7 @@ def _place(base: datetime, priority: int, attempts: int) -> int:
 
 
 def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
-    errors = list(_faults(changes, now))
+    errors = list(edit_faults(changes, now))
     if errors:
         raise Invalid(" ".join(error.message for error in errors), errors=errors)
     if "context" in changes:
@@ -268,7 +268,8 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
         _check_host(job, changes["affinity_host"], field="affinity_host")
 
 
-def _faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+def edit_faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
+    """What `edit` would refuse in the changes, whatever the job."""
     for name in sorted(changes.keys() - set(EDITABLE)):
         yield FieldError(name, "invalid", f"{name} of a job cannot be changed.")
     if "run_at" in changes:

@@ -40,7 +40,7 @@ from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.services.terms import Terms, terms_of, unknown_type
 from apps.jobs.services.twins import MOST_AT_ONCE, Twin, open_twins
 
-__all__ = ["MOST_AT_ONCE", "Submission", "Submitted", "submit", "submit_many"]
+__all__ = ["MOST_AT_ONCE", "Submission", "Submitted", "judge", "submit", "submit_many"]
 
 MOST_ERRORS = 100
 
@@ -155,6 +155,11 @@ def _submit(
     return answers
 
 
+def judge(job: Submission) -> list[FieldError]:
+    """Everything that `submit` would refuse in it, but for the size of its context."""
+    return list(_faults(job, terms_of({job.type}).get(job.type), None, clock.now()))
+
+
 # --- judging ------------------------------------------------------------------------------------
 def _check(
     jobs: Sequence[Submission],
@@ -181,12 +186,12 @@ def _faults(
 ) -> Iterator[FieldError]:
     if terms is None:
         yield unknown_type(job.type, bound)
-    wrong = False
+    is_context = True
     for fault in faults(job, now):
-        wrong = True
+        is_context = is_context and not fault.field.startswith("context")
         yield fault
-    if terms is not None and not wrong:
-        yield from terms.faults(job)
+    if terms is not None:
+        yield from terms.faults(job, is_context=is_context)
 
 
 def _refusal(found: Sequence[FieldError]) -> PlatformError:

@@ -46,8 +46,8 @@ class Terms:
             return job.stage
         return self.stages[0] if self.stages else ""
 
-    def faults(self, job: Submission) -> Iterator[FieldError]:
-        """What the type refuses in a submission that is well-formed."""
+    def faults(self, job: Submission, *, is_context: bool) -> Iterator[FieldError]:
+        """What the type refuses in a submission; of its context, if that is one at all."""
         if job.unique and self.unique == NEVER:
             yield FieldError(
                 "unique", "invalid", f"Jobs of type {self.name} are never unique; leave it out."
@@ -63,7 +63,7 @@ class Terms:
                 "invalid",
                 f"{str(job.stage)[:60]!r} is no stage of {self.name}; its stages: {known}.",
             )
-        if self.validator is not None:
+        if is_context and self.validator is not None:
             yield from schema_faults(self.validator, job.context, field="context")
 
 

@@ -95,6 +95,23 @@ def test_params_may_be_written_as_raw_json_beside_the_fields(admin_client: Clien
     assert OnceTask.objects.get().params == {"shop": "S3"}
 
 
+def test_all_that_is_wrong_is_told_at_once(admin_client: Client) -> None:
+    factories.group()
+    typed = {
+        "priority": "101",
+        "dispatch_times": "2",
+        "lease_seconds": "long",
+        "max_rounds": "0",
+        "params-value/photos": "many",
+    }
+    errors = errors_of(plan(admin_client, factories.template(), **typed))
+    assert set(errors) == {
+        *("priority", "dispatch_times", "lease_seconds", "max_rounds"),
+        *("__all__", "value/shop", "value/photos"),
+    }
+    assert [len(told) for told in errors.values()] == [1] * 7
+
+
 GOOD = {"params-value/shop": "S1"}
 
 

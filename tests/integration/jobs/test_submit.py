@@ -150,6 +150,12 @@ def test_a_wrong_field_is_named(mail: Any, wrong: dict[str, Any], field: str) ->
     assert not Job.objects.exists()
 
 
+def test_what_the_type_demands_is_told_beside_what_is_wrong_anyway(mail: Any) -> None:
+    with pytest.raises(Invalid) as caught:
+        submit("mail", unique=True, priority=101, stage="unheard-of")
+    assert {error.field for error in caught.value.errors} == {"priority", "key", "stage"}
+
+
 def test_context_within_the_limits_of_json(mail: Any) -> None:
     deep: dict[str, Any] = {}
     for _ in range(20):

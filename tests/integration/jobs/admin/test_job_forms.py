@@ -93,6 +93,25 @@ def test_context_that_does_not_fit_is_told_beside_its_field(admin_client: Client
     assert not Job.objects.exists()
 
 
+def test_all_that_is_wrong_with_a_new_job_is_told_at_once(admin_client: Client) -> None:
+    """The context, what is no number, what is out of range, and what the type demands."""
+    job_type("mail", params_schema=MAIL)
+    typed = {
+        "params-uses_raw": "on",
+        "params-raw": '{"to": 5}',
+        "max_attempts": "many",
+        "priority": "101",
+        "user_id": "ä b",
+        "is_unique": "on",
+    }
+    page = admin_client.post(ADD, filled(admin_client, f"{ADD}?type=mail", "key", **typed))
+    form = page.context["adminform"].form
+    assert set(form.errors) == {"__all__", "max_attempts", "priority", "user_id", "key"}
+    assert form.errors["priority"] == ["101 is no priority; write a whole number from -100 to 100."]
+    assert [len(told) for told in form.errors.values()] == [1] * 5
+    assert form.params_form.errors
+
+
 def test_unique_twin_that_is_open_is_shown_in_place_of_a_second(admin_client: Client) -> None:
     """I35: both callers get the one row."""
     job_type()
@@ -189,6 +208,15 @@ def test_context_is_edited_behind_its_mask_and_judged_by_the_schema(
     edited = json.loads(form["context"]) | {"to": "bob"}
     admin_client.post(url, {**form, "context": json.dumps(edited)})
     assert row(number).context == {"to": "bob", "api_key": "hunter2"}
+
+
+def test_all_that_is_wrong_with_an_edit_is_told_at_once(admin_client: Client) -> None:
+    url = edit_url(scheduled())
+    typed = {"priority": "-101", "max_attempts": "x", "context": "{", "reason": ""}
+    page = admin_client.post(url, filled(admin_client, url, "priority", **typed))
+    errors = page.context["adminform"].form.errors
+    assert set(errors) == {"priority", "max_attempts", "context", "reason"}
+    assert [len(told) for told in errors.values()] == [1] * 4
 
 
 def test_operator_without_the_right_to_see_contexts_edits_all_else(role_client: Any) -> None:
