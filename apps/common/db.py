@@ -111,6 +111,15 @@ def forced(index: str) -> str:
     return f" FORCE INDEX ({index})" if connection.vendor == "mysql" else ""
 
 
+def rare(condition: str) -> str:
+    """The condition, as one that SQLite expects few rows to meet.
+
+    After an ANALYZE while a column is NULL in every row, SQLite takes a value of it for one that
+    all rows have, and a join by it reads the whole table.
+    """
+    return f"likelihood({condition}, 0.0001)" if connection.vendor == "sqlite" else condition
+
+
 def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """All rows of a SELECT, as the driver gives them; `instant` reads their times.
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from apps.common import clock, ids
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, table
+from apps.common.db import fetch, forced, instant, rare, table
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
@@ -116,7 +116,7 @@ def _statement(condition: str) -> str:
         "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1), "
         "d.id, d.source, d.task, d.occurrence, d.occurrence_at, d.round, d.dispatched_at, "
         f"g.id, g.plan_version FROM {people} e "
-        f"LEFT JOIN {dispatches} d ON d.open_for = e.id "
+        f"LEFT JOIN {dispatches} d ON {rare('d.open_for = e.id')} "
         f"LEFT JOIN {belongs} m ON m.user_id = e.id "
         f"LEFT JOIN {people} g ON g.id = m.group_id AND g.enabled "
         f"WHERE {condition}"
