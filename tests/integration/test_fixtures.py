@@ -26,6 +26,7 @@ from tests.clients import JsonClient
 from tests.conftest import VAR_DIR
 from tests.emptying import empty_database
 from tests.frozen import FrozenClock
+from tests.integration.api.world import Untouched
 from tests.races import Race
 
 Racers = Callable[[Sequence[Callable[[], Any]]], Race]
@@ -186,3 +187,15 @@ class TestEmptying:
 
         assert set(Group.objects.values_list("name", flat=True)) == set(ROLES)
         assert Group.objects.get(name="viewer").permissions.count() == len(ROLES["viewer"])
+
+
+@pytest.mark.django_db
+def test_rows_are_seen_to_be_touched_and_to_be_as_they_were_again() -> None:
+    factories.user("uid_a")
+    with Untouched() as rows:
+        assert Executor.objects.get().name == "uid_a"
+        assert rows
+        Executor.objects.update(enabled=False)
+        assert not rows
+        Executor.objects.update(enabled=True)
+        assert rows

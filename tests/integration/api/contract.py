@@ -73,6 +73,7 @@ class Contract:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._components = _as_json_schema(document["components"])
+        self._validators: dict[str, Draft202012Validator] = {}
         self._operations = [
             (_pattern(path), method.upper(), operation)
             for path, item in sorted(document["paths"].items(), key=lambda pair: pair[0].count("{"))
@@ -107,13 +108,16 @@ class Contract:
         kind = answer.headers["Content-Type"].partition(";")[0]
         assert kind in told["content"], f"{kind} is not among {list(told['content'])}"
         if has_body:
-            schema = {
-                **_as_json_schema(told["content"][kind]["schema"]),
-                "components": self._components,
-            }
-            validator = Draft202012Validator(schema, format_checker=_formats)
+            validator = self._validator(json.dumps(told["content"][kind]["schema"]))
             errors = [f"{e.json_path}: {e.message}" for e in validator.iter_errors(answer.json())]
             assert not errors, errors
+
+    def _validator(self, told: str) -> Draft202012Validator:
+        """Of what the document tells of a body; made once for each such text."""
+        if told not in self._validators:
+            schema = {**_as_json_schema(json.loads(told)), "components": self._components}
+            self._validators[told] = Draft202012Validator(schema, format_checker=_formats)
+        return self._validators[told]
 
     def _operation(self, method: str, path: str) -> Mapping[str, Any] | None:
         return self._methods(path).get(method)

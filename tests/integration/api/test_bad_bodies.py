@@ -11,7 +11,7 @@ from tests.integration.api import corpus
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.corpus import BODIES
 from tests.integration.api.endpoints import WRITES, Endpoint
-from tests.integration.api.world import World, checksum
+from tests.integration.api.world import Untouched, World, checksum
 
 pytestmark = pytest.mark.django_db
 
@@ -37,20 +37,20 @@ def test_bytes_that_are_no_good_object_are_refused(
     assert endpoint.body
     good = endpoint.body(world)
     limit = corpus.BATCH_BYTES if endpoint.is_batch else corpus.SINGLE_BYTES
-    before = checksum()
     otherwise = []
 
-    for bad in BODIES:
-        answer = endpoint.request(
-            api,
-            world,
-            raw=bad.make(good, limit),
-            content_type=bad.content_type,
-            headers=bad.headers,
-        )
-        told = (answer.status_code, answer.json().get("code"))
-        if told != (bad.status, bad.code) or checksum() != before:
-            otherwise.append((bad.name, told, answer.content[:200]))
+    with Untouched() as rows:
+        for bad in BODIES:
+            answer = endpoint.request(
+                api,
+                world,
+                raw=bad.make(good, limit),
+                content_type=bad.content_type,
+                headers=bad.headers,
+            )
+            told = (answer.status_code, answer.json().get("code"))
+            if told != (bad.status, bad.code) or not rows:
+                otherwise.append((bad.name, told, answer.content[:200]))
 
     assert not otherwise
 
@@ -64,16 +64,16 @@ def test_value_that_its_field_does_not_take_is_refused(
     good = endpoint.body(world)
     fields, _ = corpus.fields_of(endpoint)
     assert set(fields) >= set(good)
-    before = checksum()
     accepted = []
 
-    for name, told in fields.items():
-        for value in corpus.wrong_values(told):
-            answer = endpoint.request(api, world, body={**good, name: value})
-            problem = answer.json()
-            named = {error["field"].partition("[")[0] for error in problem.get("errors", [])}
-            if answer.status_code != 400 or not named <= {name, ""} or checksum() != before:
-                accepted.append((name, value, answer.status_code, answer.content[:200]))
+    with Untouched() as rows:
+        for name, told in fields.items():
+            for value in corpus.wrong_values(told):
+                answer = endpoint.request(api, world, body={**good, name: value})
+                problem = answer.json()
+                named = {error["field"].partition("[")[0] for error in problem.get("errors", [])}
+                if answer.status_code != 400 or not named <= {name, ""} or not rows:
+                    accepted.append((name, value, answer.status_code, answer.content[:200]))
 
     assert not accepted
 

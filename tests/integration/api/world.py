@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.apps import apps
-from django.db import models
+from django.db import connection, models
 
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 from apps.dispatch.services import pull
@@ -18,6 +19,7 @@ from tests import factories
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
 OWN_APPS = ("dispatch", "jobs", "journal", "access")
+CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,31 @@ def checksum(*, but: Collection[type[models.Model]] = ()) -> dict[str, str]:
         for model in apps.get_app_config(label).get_models()
         if model not in but
     }
+
+
+class Untouched:
+    """Whether the rows are as they were as the block began: `with Untouched() as rows`.
+
+    They are read again only after a statement that may have changed some.
+    """
+
+    def __enter__(self) -> Untouched:
+        self._before, self._may_differ = checksum(), False
+        self._watch = connection.execute_wrapper(self._note)
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._watch.__exit__(*raised)
+
+    def __bool__(self) -> bool:
+        if self._may_differ:
+            self._may_differ = checksum() != self._before
+        return not self._may_differ
+
+    def _note(self, execute: Any, sql: str, *told: Any) -> Any:
+        self._may_differ = self._may_differ or CHANGES.search(sql) is not None
+        return execute(sql, *told)
 
 
 def _digest(model: type[models.Model]) -> str:
