@@ -13,7 +13,6 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import OnceForm, Outcome, PlatformModelAdmin, reason_action
@@ -23,7 +22,7 @@ from apps.common.admin.theme import TextWidget
 from apps.common.errors import Invalid
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task
-from apps.dispatch.rules.shift import MOST, parse_shift
+from apps.dispatch.rules.shift import parse_shift
 from apps.dispatch.services import bulk
 
 MOST_EXECUTORS = 100
@@ -42,13 +41,7 @@ class ShiftForm(OnceForm):
         try:
             return parse_shift(text)
         except Invalid as error:
-            raise ValidationError(
-                gettext(
-                    "%(text)s is not a shift; write for example +2h, -30m or +1d12h, "
-                    "at most %(days)d days."
-                )
-                % {"text": repr(text), "days": MOST.days}
-            ) from error
+            raise ValidationError(said(error.detail)) from error
 
 
 class CopyForm(OnceForm):

@@ -17,6 +17,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from apps.common.errors import Invalid
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, steady, wall_at
 
 MOST_CHARACTERS = 100
@@ -27,6 +29,15 @@ NAMED = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
+
+# All that cronsim finds wrong with five fields, for the catalogues.
+FOUND_BY_CRONSIM = (
+    _("Bad minute"),
+    _("Bad hour"),
+    _("Bad day-of-month"),
+    _("Bad month"),
+    _("Bad day-of-week"),
+)
 
 _EPOCH_DAY = EPOCH.toordinal()
 # Leap years and common ones that begin on each day of the week.
@@ -153,30 +164,47 @@ def parse_cron(text: object, *, field: str) -> Cron:
     if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
         raise Invalid.field(
             field,
-            f"A cron expression is a text of at most {MOST_CHARACTERS} characters, for example "
-            f"0 9 * * 1-5; this is {text!r:.60}.",
+            _(
+                "A cron expression is a text of at most {most} characters, for example "
+                "0 9 * * 1-5; this is {this}.",
+                most=MOST_CHARACTERS,
+                this=f"{text!r:.60}",
+            ),
         )
     parts = NAMED.get(text.strip().lower(), text).upper().split()
     expression = " ".join(parts)
     if len(parts) != 5:
         raise Invalid.field(
             field,
-            f"{text!r} has {len(parts)} fields; write minute, hour, day of month, month and day of "
-            f"week, or one of {', '.join(NAMED)}.",
+            _(
+                "{text!r} has {count} fields; write minute, hour, day of month, month and day of "
+                "week, or one of {names}.",
+                text=text,
+                count=len(parts),
+                names=", ".join(NAMED),
+            ),
         )
     try:
         fields = fields_of(expression)
     except CronSimError as error:
         raise Invalid.field(
             field,
-            f"{text!r} is no cron expression, or its day never comes: {error}. Write minute "
-            "(0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7, 0 and 7 "
-            "are Sunday).",
+            _(
+                "{text!r} is no cron expression, or its day never comes: {error}. Write minute "
+                "(0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7, 0 "
+                "and 7 are Sunday).",
+                text=text,
+                error=Sentence(str(error)),
+            ),
         ) from error
     if not any(
         fields.days_of(year, month) for year in _EVERY_KIND_OF_YEAR for month in fields.months
     ):
         raise Invalid.field(
-            field, f"The day of {text!r} never comes: no year has it. Change the day or the month."
+            field,
+            _(
+                "The day of {text!r} never comes: no year has it. Change the day or the month.",
+                text=text,
+            ),
         )
     return Cron(expression)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from apps.common.errors import Invalid
+from apps.common.sentences import sentence as _
 
 USER = "user"
 GROUP = "group"
@@ -30,9 +31,13 @@ def kind_of(name: str, *, field: str = "name") -> str:
     if not is_name(name):
         raise Invalid.field(
             field,
-            f"{name[:80]!r} is not the name of an executor; write uid_… for a user or gid_… for a "
-            f"group, with letters, digits and _ . @ - after it, at most {MOST_CHARACTERS} "
-            "characters in all.",
+            _(
+                "{name!r} is not the name of an executor; write uid_… for a user or gid_… for a "
+                "group, with letters, digits and _ . @ - after it, at most {most} characters in "
+                "all.",
+                name=name[:80],
+                most=MOST_CHARACTERS,
+            ),
         )
     return GROUP if is_group(name) else USER
 
@@ -40,4 +45,4 @@ def kind_of(name: str, *, field: str = "name") -> str:
 def demand_user(name: str, *, field: str) -> None:
     """Invalid unless the name is one user's: a group has no groups among its members."""
     if kind_of(name, field=field) != USER:
-        raise Invalid.field(field, f"{name} is a group; name a user (uid_…).")
+        raise Invalid.field(field, _("{name} is a group; name a user (uid_…).", name=name))

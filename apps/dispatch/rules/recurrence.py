@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache, partial
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from apps.common.errors import Invalid
+from apps.common.sentences import sentence as _
 from apps.dispatch.rules.cron import Cron, parse_cron
 from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, wall_at
 
@@ -166,16 +167,24 @@ def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
     if len(named) != 1:
         raise Invalid.field(
             field,
-            f"{wire!r:.80} names {' and '.join(named) or 'no kind of rule'}; name exactly one: "
-            "every_minutes, every_days with at, or cron.",
+            _(
+                "{this} names {kinds}; name exactly one: every_minutes, every_days with at, "
+                "or cron.",
+                this=f"{wire!r:.80}",
+                kinds=_all_of(named) if named else _("no kind of rule"),
+            ),
         )
     kind = named[0]
     for name in wire:
         if name not in kinds[kind]:
-            takes = " and ".join(kinds[kind])
             raise Invalid.field(
                 f"{field}.{name:.60}",
-                f"A rule of {kind} has no {name!r:.60}; it takes {takes} alone.",
+                _(
+                    "A rule of {kind} has no {name}; it takes {takes} alone.",
+                    kind=kind,
+                    name=f"{name!r:.60}",
+                    takes=_all_of(kinds[kind]),
+                ),
                 code="unknown_field",
             )
     if kind == "every_minutes":
@@ -184,6 +193,13 @@ def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
         days = _whole(wire[kind], DAYS, field=f"{field}.{kind}")
         return EveryDays(days, _time(wire.get("at"), field=f"{field}.at"))
     return parse_cron(wire[kind], field=f"{field}.{kind}")
+
+
+def _all_of(names: Sequence[str]) -> str:
+    told, *rest = names
+    for name in rest:
+        told = _("{items} and {last}", items=told, last=name)
+    return told
 
 
 @lru_cache(maxsize=10_000)
@@ -195,14 +211,26 @@ def read_rule(written: str) -> Rule:
 def _whole(value: Any, bounds: tuple[int, int], *, field: str) -> int:
     low, high = bounds
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise Invalid.field(field, f"{value!r:.60} is not a whole number from {low} to {high}.")
+        raise Invalid.field(
+            field,
+            _(
+                "{this} is not a whole number from {low} to {high}.",
+                this=f"{value!r:.60}",
+                low=low,
+                high=high,
+            ),
+        )
     return value
 
 
 def _time(text: Any, *, field: str) -> time:
     if not isinstance(text, str) or not _TIME.fullmatch(text):
         raise Invalid.field(
-            field, f"{text!r:.60} is not a time of day; write 00:00 to 23:59, or with seconds."
+            field,
+            _(
+                "{this} is not a time of day; write 00:00 to 23:59, or with seconds.",
+                this=f"{text!r:.60}",
+            ),
         )
     return time.fromisoformat(text)
 

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 from apps.common.errors import Invalid
+from apps.common.sentences import sentence as _
 
 MOST = timedelta(days=366)
 
@@ -22,12 +23,18 @@ def parse_shift(text: str, *, field: str = "by") -> timedelta:
     match = _SHIFT.fullmatch("".join(text.split()).lower())
     if match is None:
         raise Invalid.field(
-            field, f"{text[:40]!r} is not a shift; write for example +2h, -30m or +1d12h."
+            field,
+            _("{text!r} is not a shift; write for example +2h, -30m or +1d12h.", text=text[:40]),
         )
     sign = -1 if match[1] == "-" else 1
     seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(match[2]))
     if not 0 < seconds <= MOST.total_seconds():
         raise Invalid.field(
-            field, f"{text[:40]!r} is out of range; shift by one second to {MOST.days} days."
+            field,
+            _(
+                "{text!r} is out of range; shift by one second to {most} days.",
+                text=text[:40],
+                most=MOST.days,
+            ),
         )
     return timedelta(seconds=sign * seconds)

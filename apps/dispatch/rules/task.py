@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import datetime
 
 from apps.common.errors import FieldError, Invalid
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 from apps.dispatch.rules import policy
 
 MOST_TITLE = 200
@@ -28,54 +30,68 @@ def check_task(
     end_at: datetime | None,
 ) -> None:
     """Invalid with every wrong field; ranges are inclusive."""
-    errors: list[FieldError] = []
-
-    def demand(holds: bool, field: str, message: str) -> None:
-        if not holds:
-            errors.append(FieldError(field, "invalid", message))
-
-    demand(
-        bool(title.strip()) and len(title) <= MOST_TITLE,
-        "title",
-        f"A title has 1 to {MOST_TITLE} characters.",
-    )
-    if dispatch_times is None:
-        demand(
-            mode == policy.MULTI,
-            "dispatch_times",
-            f"Leaving dispatch_times empty (every member once) needs mode multi, not {mode}.",
-        )
-    else:
-        _range(demand, "dispatch_times", dispatch_times, DISPATCH_TIMES)
-        demand(
-            mode != policy.SINGLE or dispatch_times == 1,
-            "dispatch_times",
-            f"In mode single dispatch_times is 1, not {dispatch_times}; "
-            "use multi or blocking to hand a task out more often.",
-        )
-    _range(demand, "priority", priority, PRIORITIES)
-    _range(demand, "lease_seconds", lease_seconds, LEASE_SECONDS)
-    _range(demand, "max_rounds", max_rounds, ROUNDS)
-    demand(
-        end_at is None or end_at > start_at,
-        "end_at",
-        "The task ends before it starts; choose an end_at after start_at, or leave it empty.",
-    )
+    errors = [
+        *_of_title(title),
+        *_of_times(mode, dispatch_times),
+        *_of_range("priority", priority, PRIORITIES),
+        *_of_range("lease_seconds", lease_seconds, LEASE_SECONDS),
+        *_of_range("max_rounds", max_rounds, ROUNDS),
+        *_of_period(start_at, end_at),
+    ]
     if errors:
         raise Invalid(errors[0].message, errors=errors)
 
 
 def check_misfire_limit(limit: int) -> None:
     """Invalid when the number of missed occurrences to make up for is out of range."""
-    low, high = MISFIRES
-    if not low <= limit <= high:
-        raise Invalid.field(
-            "misfire_limit", f"{limit} is out of range: misfire_limit is {low} to {high}."
+    for error in _of_range("misfire_limit", limit, MISFIRES):
+        raise Invalid(error.message, errors=[error])
+
+
+def _of_title(title: str) -> Iterator[FieldError]:
+    if not title.strip() or len(title) > MOST_TITLE:
+        yield _wrong("title", _("A title has 1 to {most} characters.", most=MOST_TITLE))
+
+
+def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
+    if times is None:
+        if mode != policy.MULTI:
+            told = _(
+                "Leaving dispatch_times empty (every member once) needs mode multi, not {mode}.",
+                mode=Sentence(mode),
+            )
+            yield _wrong("dispatch_times", told)
+        return
+    yield from _of_range("dispatch_times", times, DISPATCH_TIMES)
+    if mode == policy.SINGLE and times != 1:
+        told = _(
+            "In mode single dispatch_times is 1, not {times}; use multi or blocking to hand a task "
+            "out more often.",
+            times=times,
         )
+        yield _wrong("dispatch_times", told)
 
 
-def _range(
-    demand: Callable[[bool, str, str], None], field: str, value: int, bounds: tuple[int, int]
-) -> None:
+def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldError]:
+    if end_at is not None and end_at <= start_at:
+        told = _(
+            "The task ends before it starts; choose an end_at after start_at, or leave it empty."
+        )
+        yield _wrong("end_at", told)
+
+
+def _of_range(field: str, value: int, bounds: tuple[int, int]) -> Iterator[FieldError]:
     low, high = bounds
-    demand(low <= value <= high, field, f"{value} is out of range: {field} is {low} to {high}.")
+    if not low <= value <= high:
+        told = _(
+            "{value} is out of range: {field} is {low} to {high}.",
+            value=value,
+            field=field,
+            low=low,
+            high=high,
+        )
+        yield _wrong(field, told)
+
+
+def _wrong(field: str, told: str) -> FieldError:
+    return FieldError(field, "invalid", told)

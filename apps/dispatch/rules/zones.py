@@ -17,6 +17,8 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from apps.common.errors import Invalid
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 
 # Offsets are smaller than this, and no zone has ever changed its offset twice within it.
 DAY = 86_400
@@ -31,10 +33,15 @@ def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
     """The zone of that IANA name; Invalid tells the nearest names when there is none."""
     if not isinstance(name, str):
         raise Invalid.field(
-            field, f"{name!r:.60} is not the name of a time zone; write for example Asia/Shanghai."
+            field,
+            _(
+                "{this} is not the name of a time zone; write for example Asia/Shanghai.",
+                this=f"{name!r:.60}",
+            ),
         )
     if name not in zone_names():
-        raise Invalid.field(field, f"There is no time zone {name!r:.60}; {_hint(name)}")
+        told = _("There is no time zone {name}; {hint}", name=f"{name!r:.60}", hint=_hint(name))
+        raise Invalid.field(field, told)
     return ZoneInfo(name)
 
 
@@ -44,15 +51,18 @@ def zone_names() -> frozenset[str]:
     return frozenset(available_timezones() - _NOT_PLACES)
 
 
-def _hint(name: str) -> str:
+def _hint(name: str) -> Sentence:
     """People misspell names, forget capitals, or know the city alone."""
     wanted = name[:64].lower().replace(" ", "_")
     known = {full.lower(): full for full in sorted(zone_names())}
     cities = [lower for lower in known if wanted in (lower, lower.rpartition("/")[2])]
     near = cities or difflib.get_close_matches(wanted, known, _NEAREST)
     if not near:
-        return "write a name of the IANA list, for example Asia/Shanghai or UTC."
-    return f"did you mean {' or '.join(known[lower] for lower in near[:_NEAREST])}?"
+        return _("write a name of the IANA list, for example Asia/Shanghai or UTC.")
+    told, *rest = [known[lower] for lower in near[:_NEAREST]]
+    for full in rest:
+        told = _("{items} or {last}", items=told, last=full)
+    return _("did you mean {names}?", names=told)
 
 
 def wall_at(zone: ZoneInfo, instant: int) -> int:

@@ -16,6 +16,7 @@ from django.db.models import QuerySet, prefetch_related_objects
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import Recurrence
 from apps.dispatch.services import tasks
@@ -103,7 +104,7 @@ def copy(
     """
     executors = sorted(executors, key=lambda executor: executor.pk)
     if rows.count() * len(executors) > MOST_COPIES:
-        raise LimitReached(f"At most {MOST_COPIES} copies at once; choose fewer.")
+        raise LimitReached(_("At most {most} copies at once; choose fewer.", most=MOST_COPIES))
     told: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
 
     def copied(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:
@@ -161,7 +162,7 @@ def _surely(
     except DatabaseError:
         logger.exception("an edit of %d tasks failed", len(pks))
     if len(pks) == 1:
-        return Outcome(refused=[Refusal(pks[0], "The database did not take it; try again.")])
+        return Outcome(refused=[Refusal(pks[0], _("The database did not take it; try again."))])
     outcome = Outcome()
     for pk in pks:
         outcome += _surely(rows, [pk], act, once, executors)
@@ -175,7 +176,8 @@ def _batch(
     now = clock.now()
     found = _locked(rows, pks, executors)
     gone = {*pks} - {task.pk for task in found}
-    outcome = Outcome(refused=[Refusal(pk, "It does not exist any more.") for pk in sorted(gone)])
+    missing = _("It does not exist any more.")
+    outcome = Outcome(refused=[Refusal(pk, missing) for pk in sorted(gone)])
     edits: list[Edit] = []
     done_before = _done_before(found, once)
     for task in found:
@@ -225,7 +227,8 @@ def _shifted(task: Task, by: timedelta) -> dict[str, Any]:
         start_at: datetime = task.start_at + by  # type: ignore[attr-defined]
         end_at: datetime | None = task.end_at and task.end_at + by  # type: ignore[attr-defined]
     except OverflowError as error:
-        raise Invalid.field("start_at", "That lies beyond the calendar; shift by less.") from error
+        told = _("That lies beyond the calendar; shift by less.")
+        raise Invalid.field("start_at", told) from error
     return {"start_at": start_at, "end_at": end_at}
 
 
@@ -234,16 +237,18 @@ def _demand_difference(before: Recurrence, changes: dict[str, Any], now: datetim
     ahead = [list(islice(series.after(now), COMPARED)) for series in (before, after)]
     if ahead[0] == ahead[1]:
         raise Conflict(
-            "It would be due at the same times as before, because its rule goes by the clock or "
-            "it has ended; edit its rule or end instead."
+            _(
+                "It would be due at the same times as before, because its rule goes by the clock "
+                "or it has ended; edit its rule or end instead."
+            )
         )
 
 
 def _copy(task: TaskT, executor: Executor, *, now: datetime, **told: Any) -> tuple[TaskT, Edit]:
     if task.status == Task.Status.DELETED:
-        raise Conflict(f"Task {task.pk} is deleted; copy one that stands.")
+        raise Conflict(_("Task {number} is deleted; copy one that stands.", number=task.pk))
     if task.executor_id == executor.pk:
-        raise Conflict(f"It is addressed to {executor.name} already.")
+        raise Conflict(_("It is addressed to {executor} already.", executor=executor.name))
     fields = {name: getattr(task, name) for name in task.editable}
     fields["executor"] = executor
     return tasks.plan(

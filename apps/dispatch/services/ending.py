@@ -10,6 +10,8 @@ from typing import Any
 from apps.common import clock
 from apps.common.db import execute, table, transactional
 from apps.common.errors import Closed, NotFound
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import TASK_MODELS, Dispatch, Stock
 from apps.dispatch.rules import policy
 from apps.journal import services as journal
@@ -108,7 +110,7 @@ def find_dispatch(number: int, *, bound: Iterable[str] | None = None) -> Dispatc
         dispatches = dispatches.within(bound)
     dispatch = dispatches.filter(pk=number).first()
     if dispatch is None:
-        raise NotFound(f"There is no dispatch {number}.")
+        raise NotFound(_("There is no dispatch {number}.", number=number))
     return dispatch
 
 
@@ -136,4 +138,11 @@ def _end_by_operator(dispatch: Dispatch, state: str, *, actor: str, reason: str)
     dispatch.refresh_from_db()
     if dispatch.state == state:
         return dispatch
-    raise Closed(f"Dispatch {dispatch.pk} is {dispatch.state} since {dispatch.finished_at}.")
+    raise Closed(
+        _(
+            "Dispatch {number} is {state} since {at}.",
+            number=dispatch.pk,
+            state=Sentence(dispatch.state),
+            at=str(dispatch.finished_at),
+        )
+    )

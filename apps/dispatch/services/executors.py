@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import (
     Dispatch,
     Executor,
@@ -34,7 +35,7 @@ def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
     executors = Executor.objects.all() if bound is None else Executor.objects.within(bound)
     executor = executors.filter(name=name).first() if names.is_name(name) else None
     if executor is None:
-        raise NotFound(f"There is no executor {name[:80]!r}.")
+        raise NotFound(_("There is no executor {name!r}.", name=name[:80]))
     return executor
 
 
@@ -45,11 +46,12 @@ def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: 
     now = clock.now()
     executor = _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
     if Executor.objects.filter(name=name).exists():
-        raise Invalid.field("name", f"{name} exists already; edit it instead.")
+        raise Invalid.field("name", _("{name} exists already; edit it instead.", name=name))
     try:
         executor.save(force_insert=True)
     except IntegrityError as error:
-        raise Conflict(f"{name} was made by somebody else just now; edit it instead.") from error
+        told = _("{name} was made by somebody else just now; edit it instead.", name=name)
+        raise Conflict(told) from error
     record_edit(executor, "executor_created", now=now, actor=actor, after=_shown(executor))
     return executor
 
@@ -66,7 +68,8 @@ def update_executor(
     """Change `title` and/or `enabled`; Conflict when `version` is given and no longer current."""
     unknown = set(changes) - {"title", "enabled"}
     if unknown:
-        raise Invalid.field(min(unknown), f"{min(unknown)} of an executor cannot be changed.")
+        told = _("{field} of an executor cannot be changed.", field=min(unknown))
+        raise Invalid.field(min(unknown), told)
     current = take_version(Executor, executor.pk, version)
     before = _shown(current)
     changed = {key: value for key, value in changes.items() if getattr(current, key) != value}
@@ -127,8 +130,11 @@ def change_members(
             )
         except IntegrityError as error:
             raise Conflict(
-                f"The members of {group.name} were changed by somebody else just now; "
-                "look at them and repeat."
+                _(
+                    "The members of {group} were changed by somebody else just now; look at them "
+                    "and repeat.",
+                    group=group.name,
+                )
             ) from error
         record_edit(
             group,
@@ -148,9 +154,8 @@ def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[
     try:
         Executor.objects.bulk_create(rows)
     except IntegrityError as error:
-        raise Conflict(
-            "Some of the new members were made by somebody else just now; repeat the request."
-        ) from error
+        told = _("Some of the new members were made by somebody else just now; repeat the request.")
+        raise Conflict(told) from error
     # Read again, because MySQL tells no keys of several rows.
     made = {executor.name: executor for executor in Executor.objects.filter(name__in=missing)}
     journal.write(
@@ -187,25 +192,31 @@ def referring(executor: Executor) -> dict[str, QuerySet[Any]]:
 def remove_executor(*, executor: Executor, actor: str) -> None:
     """Delete an executor that nothing refers to; Conflict says what does."""
     reasons = {
-        "once": "tasks are addressed to it",
-        "rotate": "rotations are addressed to it",
-        "dispatches": "dispatches were made to it",
-        "members": "users are its members",
-        "operators": "operators are limited to it",
+        "once": _("tasks are addressed to it"),
+        "rotate": _("rotations are addressed to it"),
+        "dispatches": _("dispatches were made to it"),
+        "members": _("users are its members"),
+        "operators": _("operators are limited to it"),
     }
     for kind, rows in referring(executor).items():
         if rows.exists():
             raise Conflict(
-                f"{executor.name} cannot be deleted, because {reasons[kind]}; disable it instead."
+                _(
+                    "{executor} cannot be deleted, because {what}; disable it instead.",
+                    executor=executor.name,
+                    what=reasons[kind],
+                )
             )
     now = clock.now()
     record_edit(executor, "executor_deleted", now=now, actor=actor, before=_shown(executor))
     try:
         executor.delete()
     except IntegrityError as error:
-        raise Conflict(
-            f"{executor.name} was given something by somebody else just now; look at it again."
-        ) from error
+        told = _(
+            "{executor} was given something by somebody else just now; look at it again.",
+            executor=executor.name,
+        )
+        raise Conflict(told) from error
 
 
 def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Executor:
@@ -222,34 +233,41 @@ def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Exe
 
 def _check_title(title: str) -> None:
     if len(title) > MOST_TITLE:
-        raise Invalid.field("title", f"A title has at most {MOST_TITLE} characters.")
+        told = _("A title has at most {most} characters.", most=MOST_TITLE)
+        raise Invalid.field("title", told)
 
 
 def demand_group(executor: Executor) -> None:
     """Invalid for a user: only groups have members."""
     if not executor.is_group:
-        raise Invalid.field("name", f"{executor.name} is a user; only a group (gid_…) has members.")
+        told = _("{name} is a user; only a group (gid_…) has members.", name=executor.name)
+        raise Invalid.field("name", told)
 
 
 def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -> None:
     demand_group(group)
     if len(add) + len(remove) > MOST_MEMBERS_AT_ONCE:
         raise Invalid.field(
-            "add", f"At most {MOST_MEMBERS_AT_ONCE} members change at once; send several requests."
+            "add",
+            _(
+                "At most {most} members change at once; send several requests.",
+                most=MOST_MEMBERS_AT_ONCE,
+            ),
         )
     for field, listed in (("add", add), ("remove", remove)):
         for position, name in enumerate(listed):
             names.demand_user(name, field=f"{field}[{position}]")
     both = sorted(set(add) & set(remove))
     if both:
-        raise Invalid.field("remove", f"{both[0]} is both to be added and to be removed.")
+        told = _("{name} is both to be added and to be removed.", name=both[0])
+        raise Invalid.field("remove", told)
 
 
 def _demand_within(bound: Iterable[str], listed: Sequence[str]) -> None:
     bound = set(bound)
     members = Executor.objects.within(bound).filter(name__in=listed)
     for stranger in sorted(set(listed) - bound - set(members.values_list("name", flat=True))):
-        raise NotFound(f"There is no executor {stranger!r}.")
+        raise NotFound(_("There is no executor {name!r}.", name=stranger))
 
 
 def _shown(executor: Executor) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.errors import Invalid, NotFound
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, OnceTask, RotateTask
 from apps.dispatch.rules import policy
 from apps.dispatch.rules.explain import (
@@ -20,6 +21,7 @@ from apps.dispatch.rules.explain import explain as explain_case
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services.preview import candidates_of, held_of, open_dispatch, past_of
 from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services.tasks import no_such_task
 
 
 def explain(
@@ -33,7 +35,10 @@ def explain(
     if executor.is_group:
         raise Invalid.field(
             "executor",
-            f"{executor.name} is a group; a task is pulled by one of its users, so name a uid_….",
+            _(
+                "{name} is a group; a task is pulled by one of its users, so name a uid_….",
+                name=executor.name,
+            ),
         )
     now = clock.now()
     planned = task.planned
@@ -78,7 +83,7 @@ def find_task(source: str, pk: int, *, bound: Iterable[str] | None = None) -> On
         tasks = tasks.within(bound)
     task: OnceTask | RotateTask | None = tasks.filter(pk=pk).first() if pk < 2**63 else None
     if task is None:
-        raise NotFound(f"There is no {source} task {str(pk)[:40]}.")
+        raise NotFound(no_such_task(source, pk))
     return task
 
 

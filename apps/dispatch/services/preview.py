@@ -11,6 +11,7 @@ from typing import NamedTuple
 from apps.common import clock
 from apps.common.conf import conf
 from apps.common.errors import Invalid
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.preview import (
@@ -71,14 +72,18 @@ def period_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
     """The period asked for, by default from now on for 7 days; Invalid when it is none."""
     start = now if start is None else start
     if start >= _END_OF_TIME:
-        raise Invalid.field("from", f"{start.year} is too far ahead; choose a nearer time.")
+        told = _("{year} is too far ahead; choose a nearer time.", year=start.year)
+        raise Invalid.field("from", told)
     end = max(start, now) + USUAL if end is None else end
     if end <= start:
-        raise Invalid.field("to", "The period ends before it starts; choose `to` after `from`.")
+        told = _("The period ends before it starts; choose `to` after `from`.")
+        raise Invalid.field("to", told)
     if end <= now:
-        raise Invalid.field("to", "The period is over; what was handed out, dispatches tell.")
+        told = _("The period is over; what was handed out, dispatches tell.")
+        raise Invalid.field("to", told)
     if end - start > LONGEST:
-        raise Invalid.field("to", f"The period is too long; ask for at most {LONGEST.days} days.")
+        told = _("The period is too long; ask for at most {most} days.", most=LONGEST.days)
+        raise Invalid.field("to", told)
     return Period(start, end)
 
 

@@ -12,6 +12,7 @@ from apps.common import clock, ids
 from apps.common.conf import conf
 from apps.common.db import fetch, forced, instant, rare, table
 from apps.common.errors import Invalid, NotFound
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
 from apps.dispatch.rules.queue import Versions
@@ -63,7 +64,11 @@ def check_user(uid: str) -> None:
     """Invalid for a group: those do not work themselves."""
     if names.is_group(uid):
         raise Invalid.field(
-            "uid", f"{uid[:80]} is a group; a task is pulled by one of its users, so name a uid_…."
+            "uid",
+            _(
+                "{name} is a group; a task is pulled by one of its users, so name a uid_….",
+                name=uid[:80],
+            ),
         )
 
 
@@ -71,7 +76,7 @@ def standing_of(pk: int) -> Standing:
     """The standing of an executor that is known to exist."""
     found = _read("e.id = %s", pk)
     if found is None:
-        raise NotFound(f"There is no executor {pk}.")
+        raise NotFound(_("There is no executor {number}.", number=pk))
     return found
 
 
@@ -83,7 +88,7 @@ def standing_by_name(uid: str, *, bound: Iterable[str] | None = None) -> Standin
         if not Executor.objects.within(bound).filter(pk=found.pk).exists():
             found = None
     if found is None:
-        raise NotFound(f"There is no executor {uid[:80]!r}.")
+        raise NotFound(_("There is no executor {name!r}.", name=uid[:80]))
     return found
 
 

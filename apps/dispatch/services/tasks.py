@@ -16,6 +16,8 @@ from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, LimitReached, NotFound
 from apps.common.json_rules import check_json
 from apps.common.json_schema import check_params
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
 from apps.dispatch.rules.recurrence import occurrence_of, parse_rule
 from apps.dispatch.rules.task import check_misfire_limit, check_task
@@ -146,7 +148,7 @@ def draft(
         updated_by=actor,
     )
     if task.status == DELETED:
-        raise Invalid.field("status", "A new task is active or paused.")
+        raise Invalid.field("status", _("A new task is active or paused."))
     if isinstance(task, RotateTask):
         task.effective_from = effective_from or start_at
     _check(task, template_is_new=True)
@@ -197,9 +199,10 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     model = type(current)
     _check_names(model, changes)
     if current.status == DELETED:
-        raise Conflict(f"Task {current.pk} is deleted; plan a new one.")
+        raise Conflict(_("Task {number} is deleted; plan a new one.", number=current.pk))
     if changes.get("status") == DELETED:
-        raise Invalid.field("status", "Delete the task instead of setting this status.")
+        told = _("Delete the task instead of setting this status.")
+        raise Invalid.field("status", told)
     before = _shown(current)
     old_executor, old_template = current.executor_id, current.template_id
     for name, value in changes.items():
@@ -253,8 +256,14 @@ def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None
         tasks = tasks.within(bound)
     task: TaskT | None = tasks.filter(pk=pk).first() if pk < 2**63 else None
     if task is None:
-        raise NotFound(f"There is no {model.source} task {str(pk)[:40]}.")
+        raise NotFound(no_such_task(model.source, pk))
     return task
+
+
+def no_such_task(source: str, pk: int) -> Sentence:
+    """`There is no once task 7.`"""
+    kind = Sentence(f"{source} task")
+    return _("There is no {kind} {number}.", kind=kind, number=str(pk)[:40])
 
 
 def handed_of(tasks: list[TaskT]) -> dict[int, int]:
@@ -315,9 +324,11 @@ def _demand_room(task: Task, *, was_counted: bool) -> None:
 
 
 def _no_room(executor: Executor) -> LimitReached:
-    message = (
-        f"{executor.name} has {conf.ROTATIONS_PER_EXECUTOR} active rotations, and more are not "
-        "allowed; pause or delete one, or raise ROTATIONS_PER_EXECUTOR."
+    message = _(
+        "{executor} has {most} active rotations, and more are not allowed; pause or delete one, or "
+        "raise ROTATIONS_PER_EXECUTOR.",
+        executor=executor.name,
+        most=conf.ROTATIONS_PER_EXECUTOR,
     )
     return LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
 
@@ -325,7 +336,8 @@ def _no_room(executor: Executor) -> LimitReached:
 def _check_names(model: type[Task], fields: dict[str, Any]) -> None:
     unknown = sorted(set(fields) - set(model.editable))
     if unknown:
-        raise Invalid.field(unknown[0], f"A task has no field {unknown[0]} that can be set.")
+        told = _("A task has no field {field} that can be set.", field=unknown[0])
+        raise Invalid.field(unknown[0], told)
 
 
 def _check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
@@ -336,7 +348,13 @@ def _check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
         allowed = words.values
         if getattr(task, name) not in allowed:
             raise Invalid.field(
-                name, f"{getattr(task, name)!r} is no {name}; choose one of {', '.join(allowed)}."
+                name,
+                _(
+                    "{value!r} is no {field}; choose one of {allowed}.",
+                    value=getattr(task, name),
+                    field=name,
+                    allowed=", ".join(allowed),
+                ),
             )
     check_task(
         title=task.title,

@@ -13,6 +13,7 @@ from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json
 from apps.common.json_schema import check_schema
+from apps.common.sentences import sentence as _
 from apps.dispatch.models import Template
 from apps.dispatch.services.audit import record_edit
 
@@ -23,7 +24,7 @@ def find(name: str) -> Template:
     """The newest version of that name, retired or not; NotFound when there is none."""
     template = Template.objects.latest_of(name) if _is_name(name) else None
     if template is None:
-        raise NotFound(f"There is no template {name[:80]!r}.")
+        raise NotFound(_("There is no template {name!r}.", name=name[:80]))
     return template
 
 
@@ -31,7 +32,8 @@ def find_usable(name: str, *, field: str = "template") -> Template:
     """The newest version for a new task; Invalid when the name is unknown or retired."""
     template = Template.objects.latest_of(name) if _is_name(name) else None
     if template is None:
-        raise Invalid.field(field, f"There is no template {name[:80]!r}; make it first.")
+        told = _("There is no template {name!r}; make it first.", name=name[:80])
+        raise Invalid.field(field, told)
     check_usable(template, field=field)
     return template
 
@@ -40,7 +42,11 @@ def check_usable(template: Template, *, field: str = "template") -> None:
     """Invalid when the template is retired."""
     if template.status != Template.Status.ACTIVE:
         raise Invalid.field(
-            field, f"{template} is retired; choose another template or make it active again."
+            field,
+            _(
+                "{template} is retired; choose another template or make it active again.",
+                template=str(template),
+            ),
         )
 
 
@@ -63,12 +69,18 @@ def put_template(
     check_schema(schema)
     latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
     if latest is not None and new:
-        raise Invalid.field("name", f"{name} exists already; PUT makes its next version.")
+        told = _("{name} exists already; PUT makes its next version.", name=name)
+        raise Invalid.field("name", told)
     newest = 0 if latest is None else latest.version
     if based_on is not None and based_on != newest:
         raise Conflict(
-            f"{name} has version {newest} by now, and this one was made from version {based_on}; "
-            "read the newest and repeat your change."
+            _(
+                "{name} has version {newest} by now, and this one was made from version "
+                "{based_on}; read the newest and repeat your change.",
+                name=name,
+                newest=newest,
+                based_on=based_on,
+            )
         )
     if latest is not None and latest.schema == schema and latest.status == Template.Status.ACTIVE:
         return latest
@@ -82,9 +94,10 @@ def put_template(
             created_by=actor,
         )
     except IntegrityError as error:
-        raise Conflict(
-            f"Somebody else made a version of {name} just now; look at it and repeat."
-        ) from error
+        told = _(
+            "Somebody else made a version of {name} just now; look at it and repeat.", name=name
+        )
+        raise Conflict(told) from error
     record_edit(
         template, "template_version", now=now, actor=actor, after={"version": template.version}
     )
@@ -115,9 +128,13 @@ def remove_template(*, template: Template, actor: str) -> None:
     """Delete a version that no task has ever used; Conflict otherwise."""
     row = Template.objects.select_for_update().filter(pk=template.pk).first()
     if row is None:
-        raise NotFound(f"{template} does not exist any more.")
+        raise NotFound(_("{template} does not exist any more.", template=str(template)))
     if row.first_used_at is not None:
-        raise Conflict(f"{row} has been used by tasks and is kept for them; retire it instead.")
+        told = _(
+            "{template} has been used by tasks and is kept for them; retire it instead.",
+            template=str(row),
+        )
+        raise Conflict(told)
     record_edit(
         row, "template_deleted", now=clock.now(), actor=actor, before={"version": row.version}
     )
@@ -132,6 +149,10 @@ def _check_name(name: str) -> None:
     if not _is_name(name):
         raise Invalid.field(
             "name",
-            f"{name[:80]!r} is not a template's name; use 1 to {MOST_NAME} letters, digits and "
-            "_ . : @ / + -, without blanks.",
+            _(
+                "{name!r} is not a template's name; use 1 to {most} letters, digits and "
+                "_ . : @ / + -, without blanks.",
+                name=name[:80],
+                most=MOST_NAME,
+            ),
         )

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
-from apps.dispatch.rules.cron import MOST_CHARACTERS, Cron, fields_of, parse_cron
+from apps.common.sentences import Sentence
+from apps.dispatch.rules.cron import FOUND_BY_CRONSIM, MOST_CHARACTERS, Cron, fields_of, parse_cron
 from apps.dispatch.rules.recurrence import Recurrence
 from apps.dispatch.rules.zones import parse_zone
 
@@ -49,6 +50,17 @@ def due(expression: str, zone: str, first: str, last: str) -> list[str]:
 )
 def test_expression_is_read(text: str, expression: str) -> None:
     assert parse_cron(text, field="cron") == Cron(expression)
+
+
+@pytest.mark.parametrize("field", range(5))
+def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(field: int) -> None:
+    parts = ["*"] * 5
+    parts[field] = "x"
+    with pytest.raises(Invalid) as told:
+        parse_cron(" ".join(parts), field="cron")
+    detail = told.value.detail
+    assert isinstance(detail, Sentence)
+    assert detail.values["error"] == FOUND_BY_CRONSIM[field]
 
 
 @pytest.mark.parametrize(
