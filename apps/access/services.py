@@ -16,6 +16,7 @@ from apps.access.rules.terms import Terms, checked
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.sentences import sentence as _
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -29,7 +30,9 @@ def find(client_id: str) -> ApiClient:
     if keys.is_client_id(client_id):
         client = ApiClient.objects.filter(client_id=client_id).first()
     if client is None:
-        raise NotFound(f"There is no API client {client_id[:80]!r}; list them and take an id.")
+        raise NotFound(
+            _("There is no API client {id!r}; list them and take an id.", id=client_id[:80])
+        )
     return client
 
 
@@ -95,8 +98,13 @@ def edit_client(
     current = _locked(client)
     if current.version != version:
         raise Conflict(
-            f"{current.client_id} was changed since you read it (version {version}, now "
-            f"{current.version}); read it again and repeat your change."
+            _(
+                "{id} was changed since you read it (version {version}, now {current}); "
+                "read it again and repeat your change.",
+                id=current.client_id,
+                version=version,
+                current=current.version,
+            )
         )
     _demand_unrevoked(current)
     before = current.terms()
@@ -142,21 +150,30 @@ def rotate(
     if not timedelta(0) <= keep_old <= MOST_KEEP_OLD:
         raise Invalid.field(
             "keep_old",
-            f"The old key cannot be kept for {keep_old}; "
-            f"choose between nothing and {MOST_KEEP_OLD.days} days.",
+            _(
+                "The old key cannot be kept for {long}; choose between nothing and {most} days.",
+                long=str(keep_old),
+                most=MOST_KEEP_OLD.days,
+            ),
         )
     now = clock.now()
     current = _locked(client)
     _demand_unrevoked(current)
-    if current.state(now) == State.EXPIRED:
+    if current.expires_at is not None and current.state(now) == State.EXPIRED:
         raise Conflict(
-            f"{current.client_id} expired at {_text(current.expires_at)}; give it a later expiry "
-            "first."
+            _(
+                "{id} expired at {at}; give it a later expiry first.",
+                id=current.client_id,
+                at=current.expires_at.replace(microsecond=0),
+            )
         )
     if current.version != client.version:
         raise Conflict(
-            f"{current.client_id} was changed or rotated by somebody else just now; look at it "
-            "again before rotating it."
+            _(
+                "{id} was changed or rotated by somebody else just now; look at it again before "
+                "rotating it.",
+                id=current.client_id,
+            )
         )
     secret = keys.new_secret()
     _write(
@@ -218,8 +235,11 @@ def _locked(client: ApiClient) -> ApiClient:
 def _demand_unrevoked(client: ApiClient) -> None:
     if client.revoked_at is not None:
         raise Conflict(
-            f"{client.client_id} was revoked at {_text(client.revoked_at)}, which is final; "
-            "create a new client instead."
+            _(
+                "{id} was revoked at {at}, which is final; create a new client instead.",
+                id=client.client_id,
+                at=client.revoked_at.replace(microsecond=0),
+            )
         )
 
 

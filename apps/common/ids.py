@@ -19,6 +19,7 @@ from apps.common import clock
 from apps.common.db import before_transactions
 from apps.common.errors import Unavailable
 from apps.common.models import NodeLease
+from apps.common.sentences import sentence as _
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 NODE_BITS = 10
@@ -135,8 +136,11 @@ def _acquire(now: datetime) -> _Lease:
         if _take(node, token, until, taken.get(node)):
             return _Lease(node, token, until, os.getpid())
     raise Unavailable(
-        f"All {NODES} node numbers are in use or resting; stop processes that are not needed or "
-        "wait an hour.",
+        _(
+            "All {count} node numbers are in use or resting; stop processes that are not needed "
+            "or wait an hour.",
+            count=NODES,
+        ),
         retry_after=60,
     )
 

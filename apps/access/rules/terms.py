@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from apps.common.errors import FieldError, Invalid
+from apps.common.sentences import sentence as _
+from apps.common.sentences import together
 
 MOST_NAME_CHARACTERS = 100
 MOST_NAMES = 1000
@@ -39,8 +41,11 @@ class Rate:
         match = _RATE.fullmatch(text)
         if not match:
             raise ValueError(
-                f"{text!r} is not a rate; write requests per second, minute, hour or day, "
-                "for example 10/s, 600/m, 5000/h or 100000/d."
+                _(
+                    "{text!r} is not a rate; write requests per second, minute, hour or day, "
+                    "for example 10/s, 600/m, 5000/h or 100000/d.",
+                    text=text,
+                )
             )
         return cls(int(match[1]), _UNITS[match[2]])
 
@@ -106,7 +111,7 @@ def checked(terms: Terms, *, now: datetime, agreed: Terms | None = None) -> Term
     )
     errors = list(_errors(terms, now, agreed))
     if errors:
-        raise Invalid(" ".join(error.message for error in errors), errors=errors)
+        raise Invalid(together(error.message for error in errors), errors=errors)
     return terms
 
 
@@ -114,32 +119,43 @@ def _errors(terms: Terms, now: datetime, agreed: Terms | None) -> Iterator[Field
     if not 1 <= len(terms.name) <= MOST_NAME_CHARACTERS or not terms.name.isprintable():
         yield _error(
             "name",
-            f"The name {terms.name[:40]!r} is not usable; "
-            f"write 1 to {MOST_NAME_CHARACTERS} printable characters.",
+            _(
+                "The name {name!r} is not usable; write 1 to {most} printable characters.",
+                name=terms.name[:40],
+                most=MOST_NAME_CHARACTERS,
+            ),
         )
     if not terms.scopes:
-        yield _error("scopes", f"A key needs at least one scope of {_list(Scope)}.")
+        yield _error(
+            "scopes", _("A key needs at least one scope of {scopes}.", scopes=_list(Scope))
+        )
     yield from _wrong_names(
-        "scopes", terms.scopes, lambda text: text in set(Scope), f"a scope is one of {_list(Scope)}"
+        "scopes",
+        terms.scopes,
+        lambda text: text in set(Scope),
+        _("a scope is one of {scopes}", scopes=_list(Scope)),
     )
     yield from _wrong_names(
         "executors",
         terms.executors,
         lambda text: _EXECUTOR.fullmatch(text) is not None,
-        "an executor is written uid_… or gid_… with letters, digits and _ . @ -, "
-        "at most 128 characters",
+        _(
+            "an executor is written uid_… or gid_… with letters, digits and _ . @ -, "
+            "at most 128 characters"
+        ),
     )
     yield from _wrong_names(
         "job_types",
         terms.job_types,
         lambda text: _JOB_TYPE.fullmatch(text) is not None,
-        "a job type has 1 to 128 letters, digits and _ . : @ / + -, without blanks",
+        _("a job type has 1 to 128 letters, digits and _ . : @ / + -, without blanks"),
     )
     if terms.rate:
         try:
             Rate.parse(terms.rate)
         except ValueError as error:
-            yield _error("rate", str(error))
+            # As text the error is no longer a sentence that knows how it was made.
+            yield _error("rate", error.args[0])
     if terms.expires_at is not None and (agreed is None or agreed.expires_at != terms.expires_at):
         yield from _wrong_expiry(terms.expires_at, now)
 
@@ -148,19 +164,38 @@ def _wrong_names(
     field: str, names: tuple[str, ...], is_right: Callable[[str], bool], allowed: str
 ) -> Iterator[FieldError]:
     if len(names) > MOST_NAMES:
-        yield _error(field, f"{len(names)} {field} are too many; name at most {MOST_NAMES}.")
+        yield _error(
+            field,
+            _(
+                "{count} {field} are too many; name at most {most}.",
+                count=len(names),
+                field=field,
+                most=MOST_NAMES,
+            ),
+        )
         return
     wrong = [name for name in names if not is_right(name)]
     if wrong:
-        yield _error(field, f"{wrong[0][:140]!r} is not allowed in {field}; {allowed}.")
+        yield _error(
+            field,
+            _(
+                "{name!r} is not allowed in {field}; {allowed}.",
+                name=wrong[0][:140],
+                field=field,
+                allowed=allowed,
+            ),
+        )
 
 
 def _wrong_expiry(expires_at: datetime, now: datetime) -> Iterator[FieldError]:
     if expires_at.tzinfo is None:
-        yield _error("expires_at", f"The expiry {expires_at.isoformat()} needs a time zone.")
+        yield _error(
+            "expires_at", _("The expiry {at} needs a time zone.", at=expires_at.isoformat())
+        )
     elif expires_at <= now:
         yield _error(
-            "expires_at", f"The expiry {expires_at.isoformat()} is past; choose a later time."
+            "expires_at",
+            _("The expiry {at} is past; choose a later time.", at=expires_at.isoformat()),
         )
 
 

@@ -169,7 +169,7 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
     """The confirm page and, when it is sent with a reason, the act itself."""
     spec = _specs(admin).get(name)
     if spec is None:
-        raise Http404(f"There is no action {name!r} here.")
+        raise Http404(f"no action {name!r}")
     if not _allows(admin, request, spec):
         raise PermissionDenied
     given = request.POST if request.method == "POST" else request.GET

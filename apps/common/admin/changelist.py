@@ -78,7 +78,7 @@ class PlatformChangeList(ChangeList):
         found = super().get_filters(request)
         claimed = {f"{self.date_hierarchy}__gte", f"{self.date_hierarchy}__lt"}
         if unclaimed := set(found[2]) - claimed:
-            raise IncorrectLookupParameters(f"No filter takes {', '.join(sorted(unclaimed))}.")
+            raise IncorrectLookupParameters(f"no filter takes {', '.join(sorted(unclaimed))}")
         return found
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:

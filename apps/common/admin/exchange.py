@@ -31,6 +31,7 @@ from apps.common.admin.csv_text import CsvForm, download, plain_cell
 from apps.common.admin.display import said, shown_text
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.common.sentences import together
 
 logger = logging.getLogger(__name__)
 
@@ -131,17 +132,17 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
 
 def _told(error: Exception) -> str:
     if isinstance(error, PlatformError):
-        return " ".join([_said(each) for each in error.errors[:MOST_TOLD]] or [said(error.detail)])
+        told = [_placed(each) for each in error.errors[:MOST_TOLD]]
+        return said(together(told or [error.detail]))
     # The importer catches whatever a row raises; what is no mistake of the file is for the log.
     logger.error("an import failed", exc_info=error)
     return gettext("The database did not take this row; try again.")
 
 
-def _said(error: FieldError) -> str:
+def _placed(error: FieldError) -> str:
     """The message, with the place where it is one within a cell."""
     is_within = "." in error.field or "[" in error.field
-    told = said(error.message)
-    return f"{error.field}: {told}" if is_within else told
+    return error.named if is_within else error.message
 
 
 class CsvExchange(PlatformModelAdmin):

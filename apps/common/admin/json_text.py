@@ -7,15 +7,31 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import masked, said, unmasked
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
+from apps.common.sentences import Sentence
 
 MOST_CHARACTERS = 300_000
+# What Python says of text that is no JSON, marked so that catalogues have it.
+_PYTHONS_WORDS = (
+    gettext_noop("Expecting value"),
+    gettext_noop("Expecting ',' delimiter"),
+    gettext_noop("Expecting ':' delimiter"),
+    gettext_noop("Expecting property name enclosed in double quotes"),
+    gettext_noop("Extra data"),
+    gettext_noop("Invalid \\escape"),
+    gettext_noop("Invalid \\uXXXX escape"),
+    gettext_noop("Invalid control character at"),
+    gettext_noop("Unterminated string starting at"),
+    gettext_noop("Unexpected UTF-8 BOM (decode using utf-8-sig)"),
+    gettext_noop("Illegal trailing comma before end of array"),
+    gettext_noop("Illegal trailing comma before end of object"),
+)
 
 
 def read_json(text: str) -> Any:
@@ -25,7 +41,11 @@ def read_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise ValidationError(
             gettext("This is not JSON: %(what)s in line %(line)d, column %(column)d.")
-            % {"what": error.msg, "line": error.lineno, "column": error.colno}
+            % {
+                "what": said(Sentence(error.msg)),
+                "line": error.lineno,
+                "column": error.colno,
+            }
         ) from error
     except RecursionError as error:
         raise ValidationError(gettext("The JSON is nested too deeply.")) from error

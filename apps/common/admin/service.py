@@ -68,9 +68,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         """Put every error beside its field, and above the form what belongs to none."""
         for error in errors:
             field = self.field_of(error.field)
-            told = said(error.message)
-            named = told if field or not error.field else f"{error.field}: {told}"
-            self.add_error(field, named)
+            self.add_error(field, said(error.message if field else error.named))
 
     def field_of(self, path: str) -> str | None:
         """The form field that shows an error about `path` (`params.count`), if there is one."""

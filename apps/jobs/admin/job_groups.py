@@ -33,7 +33,7 @@ class JobGroups(JobActions):
     def group_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
         """The confirm page for the newest jobs of the group that the action is for."""
         if name not in TAKEN:
-            raise Http404(f"There is no action {name!r} for groups.")
+            raise Http404(f"no action {name!r} for groups")
         if not self.has_operate_permission(request):
             raise PermissionDenied
         found, is_all = _found(request.GET, TAKEN[name])

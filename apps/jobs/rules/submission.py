@@ -11,6 +11,7 @@ from zlib import crc32
 
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
+from apps.common.sentences import sentence as _
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.policy import RANGES
 
@@ -71,8 +72,13 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
             yield FieldError(
                 name,
                 "invalid",
-                f"{str(text)[:60]!r} is no {name}; use at most {most} letters, digits and "
-                "_ . : @ / + -, without blanks.",
+                _(
+                    "{text!r} is no {name}; use at most {most} letters, digits and "
+                    "_ . : @ / + -, without blanks.",
+                    text=str(text)[:60],
+                    name=name,
+                    most=most,
+                ),
             )
     yield from context_faults(job.context)
     if job.run_at is not None or job.delay is not None:
@@ -86,7 +92,7 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
 def context_faults(context: Any) -> Iterator[FieldError]:
     """Of a context; its size is for the caller to measure."""
     if type(context) is not dict:
-        yield FieldError("context", "invalid", "The context must be a JSON object; write {…}.")
+        yield FieldError("context", "invalid", _("The context must be a JSON object; write {…}."))
         return
     try:
         check_tree(context, field="context")
@@ -96,22 +102,30 @@ def context_faults(context: Any) -> Iterator[FieldError]:
 
 def _time_faults(job: Submission, now: datetime) -> Iterator[FieldError]:
     if job.run_at is not None and job.delay is not None:
-        yield FieldError("delay", "invalid", "Give either delay or run_at, not both.")
+        yield FieldError("delay", "invalid", _("Give either delay or run_at, not both."))
     if job.run_at is not None:
         yield from instant_faults("run_at", job.run_at, now)
     if job.delay is not None and not timedelta(0) <= job.delay <= MOST_DELAY:
         yield FieldError(
-            "delay", "invalid", f"A job waits from 0 to {MOST_DELAY.days} days, not {job.delay}."
+            "delay",
+            "invalid",
+            _(
+                "A job waits from 0 to {most} days, not {delay}.",
+                most=MOST_DELAY.days,
+                delay=str(job.delay),
+            ),
         )
 
 
 def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldError]:
     """Of an instant to which a job is put off."""
     if at.tzinfo is None:
-        yield FieldError(name, "invalid", f"{at.isoformat()} needs a time zone.")
+        yield FieldError(name, "invalid", _("{at} needs a time zone.", at=at.isoformat()))
     elif at > now + MOST_DELAY:
         yield FieldError(
-            name, "invalid", f"{at.isoformat()} is more than {MOST_DELAY.days} days ahead."
+            name,
+            "invalid",
+            _("{at} is more than {most} days ahead.", at=at.isoformat(), most=MOST_DELAY.days),
         )
 
 
@@ -126,5 +140,11 @@ def number_faults(name: str, value: Any, least: float, most: float) -> Iterator[
         yield FieldError(
             name,
             "invalid",
-            f"{str(value)[:60]} is no {name}; write a whole number from {least} to {most}.",
+            _(
+                "{value} is no {name}; write a whole number from {least} to {most}.",
+                value=str(value)[:60],
+                name=name,
+                least=least,
+                most=most,
+            ),
         )

@@ -9,6 +9,8 @@ from typing import Any
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_json, check_text
 from apps.common.json_schema import check_schema
+from apps.common.sentences import Sentence
+from apps.common.sentences import sentence as _
 from apps.jobs.rules import policy
 from apps.jobs.rules.submission import MOST_STAGE, is_key
 
@@ -35,6 +37,14 @@ FRACTIONS = frozenset(
     }
 )
 OPEN = frozenset({"expires_after_seconds", "max_running", "rate_per_minute", "retention_days"})
+# By whether it may have decimals, and be left open.
+_NO_NUMBER: Mapping[tuple[bool, bool], str] = {
+    (False, False): _("{value} does not do; write a whole number from {least} to {most}."),
+    (True, False): _("{value} does not do; write a number from {least} to {most}."),
+    (False, True): _(
+        "{value} does not do; write a whole number from {least} to {most}, or null for none."
+    ),
+}
 SETTINGS = (
     "title",
     "handler",
@@ -57,27 +67,32 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
     yield from _text_faults("pause_reason", settings["pause_reason"], MOST_REASON)
     handler = settings["handler"]
     if handler != "" and not (isinstance(handler, str) and is_key(handler, MOST_NAME)):
-        yield _fault("handler", f"{str(handler)[:60]!r} is no name of a handler.")
+        yield _fault("handler", _("{text!r} is no name of a handler.", text=str(handler)[:60]))
     for name, words in CHOICES.items():
         if settings[name] not in words:
             yield _fault(
                 name,
-                f"{str(settings[name])[:60]!r} is no {name}; choose one of {', '.join(words)}.",
+                _(
+                    "{text!r} is no {name}; choose one of {words}.",
+                    text=str(settings[name])[:60],
+                    name=name,
+                    words=", ".join(words),
+                ),
             )
     for name, (least, most) in policy.RANGES.items():
         yield from _number_faults(name, settings[name], least, most)
     for name in ("paused", "breaker_enabled"):
         if not isinstance(settings[name], bool):
-            yield _fault(name, "It must be true or false.")
+            yield _fault(name, _("It must be true or false."))
     yield from _list_faults("stages", settings["stages"], MOST_STAGE)
     yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MOST_HOST)
     if "params_schema" in changed:
         yield from _schema_faults(settings["params_schema"])
     until = settings["paused_until"]
     if isinstance(until, datetime) and until.tzinfo is None:
-        yield _fault("paused_until", f"{until.isoformat()} needs a time zone.")
+        yield _fault("paused_until", _("{at} needs a time zone.", at=until.isoformat()))
     if until is not None and not settings["paused"]:
-        yield _fault("paused_until", "Only a paused type resumes by itself; pause it, too.")
+        yield _fault("paused_until", _("Only a paused type resumes by itself; pause it, too."))
 
 
 def name_faults(name: Any) -> Iterator[FieldError]:
@@ -85,14 +100,18 @@ def name_faults(name: Any) -> Iterator[FieldError]:
     if not (isinstance(name, str) and is_key(name, MOST_NAME)):
         yield _fault(
             "name",
-            f"{str(name)[:80]!r} is no name of a type; use 1 to {MOST_NAME} letters, digits and "
-            "_ . : @ / + -, without blanks.",
+            _(
+                "{text!r} is no name of a type; use 1 to {most} letters, digits and "
+                "_ . : @ / + -, without blanks.",
+                text=str(name)[:80],
+                most=MOST_NAME,
+            ),
         )
 
 
 def _text_faults(name: str, text: Any, most: int) -> Iterator[FieldError]:
     if not isinstance(text, str) or len(text) > most:
-        yield _fault(name, f"It must be text of at most {most} characters.")
+        yield _fault(name, _("It must be text of at most {most} characters.", most=most))
         return
     try:
         check_text(text, field=name)
@@ -106,26 +125,27 @@ def _number_faults(name: str, value: Any, least: float, most: float) -> Iterator
     kinds = (int, float) if name in FRACTIONS else (int,)
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:
-        kind = "a number" if name in FRACTIONS else "a whole number"
-        rest = ", or null for none" if name in OPEN else ""
-        yield _fault(
-            name, f"{str(value)[:60]} does not do; write {kind} from {least} to {most}{rest}."
-        )
+        refusal = _NO_NUMBER[name in FRACTIONS, name in OPEN]
+        yield _fault(name, Sentence(refusal, value=str(value)[:60], least=least, most=most))
 
 
 def _list_faults(name: str, names: Any, most: int) -> Iterator[FieldError]:
     if not isinstance(names, list) or len(names) > MOST_LISTED:
-        yield _fault(name, f"It must be a list of at most {MOST_LISTED} names.")
+        yield _fault(name, _("It must be a list of at most {most} names.", most=MOST_LISTED))
         return
     for position, each in enumerate(names):
         if not (isinstance(each, str) and is_key(each, most)):
             yield _fault(
                 f"{name}[{position}]",
-                f"{str(each)[:60]!r} is no name; use 1 to {most} letters, digits and "
-                "_ . : @ / + -, without blanks.",
+                _(
+                    "{text!r} is no name; use 1 to {most} letters, digits and "
+                    "_ . : @ / + -, without blanks.",
+                    text=str(each)[:60],
+                    most=most,
+                ),
             )
         elif each in names[:position]:
-            yield _fault(f"{name}[{position}]", f"{each!r} stands twice in the list.")
+            yield _fault(f"{name}[{position}]", _("{name!r} stands twice in the list.", name=each))
 
 
 def _schema_faults(schema: Any) -> Iterator[FieldError]:

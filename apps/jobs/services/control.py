@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import reduce
 from typing import Any
 
 from django.db.models import F
@@ -15,6 +16,8 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import check_size
 from apps.common.json_schema import check_params
+from apps.common.sentences import Sentence, together
+from apps.common.sentences import sentence as _
 from apps.jobs import wakeup
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.rules import transitions as t
@@ -45,7 +48,7 @@ def find_job(number: int, *, bound: Collection[str] | None = None) -> Job:
         jobs = jobs.filter(type__in=bound)
     job = jobs.first() if number < 2**63 else None
     if job is None:
-        raise NotFound(f"There is no job {number}.")
+        raise NotFound(_("There is no job {number}.", number=number))
     return job
 
 
@@ -115,8 +118,13 @@ def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
         changes["unique_key"] = unique_key(current.type, current.key)
         if twin := open_twins([changes["unique_key"]]).get(changes["unique_key"]):
             raise Conflict(
-                f"Job {twin.id}, of type {current.type} and with the key {current.key} as well, is "
-                "open; cancel that one or let it end."
+                _(
+                    "Job {number}, of type {type} and with the key {key} as well, is open; cancel "
+                    "that one or let it end.",
+                    number=twin.id,
+                    type=current.type,
+                    key=current.key,
+                )
             )
     told = {"data": {"host": host}} if host else {}
     _move(current, "retry", changes, "retried", now, actor, reason, **told)
@@ -160,8 +168,13 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
     now, current = clock.now(), _locked(job)
     if current.version != version:
         raise Conflict(
-            f"Job {current.pk} was changed since you read it (version {version}, now "
-            f"{current.version}); read it again and repeat your change."
+            _(
+                "Job {number} was changed since you read it (version {version}, now {current}); "
+                "read it again and repeat your change.",
+                number=current.pk,
+                version=version,
+                current=current.version,
+            )
         )
     _demand_arrow(current, "edit")
     _check_edit(current, changes, now)
@@ -200,14 +213,24 @@ def _locked(job: Job) -> Job:
     """The row as it is now, which nobody moves before this transaction ends."""
     current = Job.objects.select_for_update().filter(pk=job.pk).first()
     if current is None:
-        raise NotFound(f"There is no job {job.pk} any more.")
+        raise NotFound(_("There is no job {number} any more.", number=job.pk))
     return current
 
 
 def _demand_arrow(job: Job, arrow: str) -> None:
     if not t.is_legal(arrow, job.status):
-        sources = " or ".join(t.sources(arrow))
-        raise Conflict(f"Job {job.pk} is {job.status}; only while {sources} is that possible.")
+        raise Conflict(
+            _(
+                "Job {number} is {status}; only while {sources} is that possible.",
+                number=job.pk,
+                status=Sentence(job.status),
+                sources=reduce(_either, map(Sentence, t.sources(arrow))),
+            )
+        )
+
+
+def _either(first: str, other: str) -> Sentence:
+    return _("{first} or {other}", first=first, other=other)
 
 
 def _move(
@@ -223,12 +246,17 @@ def _move(
     """Take the arrow: the locked row and its object get the changes, the journal its entry."""
     _demand_arrow(job, arrow)
     if not reason.strip():
-        raise Invalid.field("reason", "Say why; the job's timeline shows it.")
+        raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
     moved = Job.objects.filter(pk=job.pk, status=job.status, version=job.version).update(
         **changes, version=F("version") + 1
     )
     if not moved:
-        raise Conflict(f"Job {job.pk} was changed by somebody else just now; look at it again.")
+        raise Conflict(
+            _(
+                "Job {number} was changed by somebody else just now; look at it again.",
+                number=job.pk,
+            )
+        )
     from_state = job.status
     for name, value in changes.items():
         setattr(job, name, value)
@@ -259,7 +287,7 @@ def _place(base: datetime, priority: int, attempts: int) -> int:
 def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
     errors = list(edit_faults(changes, now))
     if errors:
-        raise Invalid(" ".join(error.message for error in errors), errors=errors)
+        raise Invalid(together(error.message for error in errors), errors=errors)
     if "context" in changes:
         check_size(changes["context"], field="context")
         schema = JobType.objects.filter(name=job.type).values_list("params_schema", flat=True)
@@ -271,7 +299,7 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
 def edit_faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
     """What `edit` would refuse in the changes, whatever the job."""
     for name in sorted(changes.keys() - set(EDITABLE)):
-        yield FieldError(name, "invalid", f"{name} of a job cannot be changed.")
+        yield FieldError(name, "invalid", _("{name} of a job cannot be changed.", name=name))
     if "run_at" in changes:
         yield from instant_faults("run_at", changes["run_at"], now)
     if "priority" in changes:
@@ -290,13 +318,21 @@ def _check_host(job: Job, host: str, *, field: str = "host") -> None:
         known = sorted(registered.values_list("host", flat=True).distinct()[:MOST_NAMED])
         raise Invalid.field(
             field,
-            f"No worker is registered on a host {host[:60]!r}; "
-            f"choose one of: {', '.join(known) or 'none is registered'}.",
+            _(
+                "No worker is registered on a host {host!r}; choose one of: {known}.",
+                host=host[:60],
+                known=", ".join(known) or _("none is registered"),
+            ),
         )
     allowed = JobType.objects.filter(name=job.type).values_list("allowed_hosts", flat=True).first()
     if allowed and host not in allowed:
         raise Invalid.field(
-            field, f"Jobs of type {job.type} run on these hosts only: {', '.join(allowed)}."
+            field,
+            _(
+                "Jobs of type {type} run on these hosts only: {hosts}.",
+                type=job.type,
+                hosts=", ".join(allowed),
+            ),
         )
 
 

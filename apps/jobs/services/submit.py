@@ -32,6 +32,8 @@ from apps.common.errors import (
 )
 from apps.common.json_rules import MOST_BYTES, check_size
 from apps.common.rows import insert_values
+from apps.common.sentences import sentence as _
+from apps.common.sentences import together
 from apps.jobs import wakeup
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
@@ -197,10 +199,10 @@ def _faults(
 def _refusal(found: Sequence[FieldError]) -> PlatformError:
     codes = {error.code for error in found}
     kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
-    sentences = [f"{error.field}: {error.message}" for error in found[:3]]
+    sentences = [error.named for error in found[:3]]
     if len(found) > 3:
-        sentences.append(f"{len(found) - 3} more.")
-    return kind(" ".join(sentences), errors=found)
+        sentences.append(_("{count} more.", count=len(found) - 3))
+    return kind(together(sentences), errors=found)
 
 
 def _texts(jobs: Sequence[Submission], path: str) -> list[str]:

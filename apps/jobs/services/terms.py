@@ -19,6 +19,7 @@ from apps.common.db import fetch, marks, table
 from apps.common.errors import FieldError
 from apps.common.json_schema import compiled
 from apps.common.json_schema import faults as schema_faults
+from apps.common.sentences import sentence as _
 from apps.jobs.models import JobType
 from apps.jobs.rules.policy import ALWAYS, NEVER
 from apps.jobs.rules.submission import Submission
@@ -50,18 +51,24 @@ class Terms:
         """What the type refuses in a submission; of its context, if that is one at all."""
         if job.unique and self.unique == NEVER:
             yield FieldError(
-                "unique", "invalid", f"Jobs of type {self.name} are never unique; leave it out."
+                "unique",
+                "invalid",
+                _("Jobs of type {type} are never unique; leave it out.", type=self.name),
             )
         elif not job.key and self.is_unique(job):
             yield FieldError(
-                "key", "invalid", "A unique job needs a key by which its open twin is known."
+                "key", "invalid", _("A unique job needs a key by which its open twin is known.")
             )
         if job.stage is not None and job.stage not in (self.stages or ("",)):
-            known = ", ".join(self.stages) or "none"
             yield FieldError(
                 "stage",
                 "invalid",
-                f"{str(job.stage)[:60]!r} is no stage of {self.name}; its stages: {known}.",
+                _(
+                    "{text!r} is no stage of {type}; its stages: {known}.",
+                    text=str(job.stage)[:60],
+                    type=self.name,
+                    known=", ".join(self.stages) or _("none"),
+                ),
             )
         if is_context and self.validator is not None:
             yield from schema_faults(self.validator, job.context, field="context")
@@ -129,10 +136,12 @@ def unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
     if bound is not None:
         types = types.filter(name__in=bound)
     known = list(types.values_list("name", flat=True)[: MOST_NAMED + 1])
-    hint = "make one first."
+    short = name[:80]
     if near := difflib.get_close_matches(name, known, n=1):
-        hint = f"did you mean {near[0]}?"
+        told = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])
     elif known:
-        more = ", …" if len(known) > MOST_NAMED else ""
-        hint = f"known are: {', '.join(known[:MOST_NAMED])}{more}."
-    return FieldError("type", "invalid", f"There is no job type {name[:80]!r}; {hint}")
+        some = ", ".join([*known[:MOST_NAMED], *(["…"] if len(known) > MOST_NAMED else [])])
+        told = _("There is no job type {name!r}; known are: {known}.", name=short, known=some)
+    else:
+        told = _("There is no job type {name!r}; make one first.", name=short)
+    return FieldError("type", "invalid", told)

@@ -11,6 +11,8 @@ from django.db import IntegrityError, transaction
 from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
+from apps.common.sentences import sentence as _
+from apps.common.sentences import together
 from apps.jobs import wakeup
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
@@ -31,7 +33,7 @@ def find(name: str, bound: Collection[str] | None = None) -> JobType:
     if is_key(name, type_settings.MOST_NAME) and (bound is None or name in bound):
         found = JobType.objects.filter(name=name).first()
     if found is None:
-        raise NotFound(f"There is no job type {name[:80]!r}.")
+        raise NotFound(_("There is no job type {name!r}.", name=name[:80]))
     return found
 
 
@@ -46,7 +48,9 @@ def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
         with transaction.atomic():
             job_type.save(force_insert=True)
     except IntegrityError as error:
-        raise Invalid.field("name", f"{name} exists already; change it instead.") from error
+        raise Invalid.field(
+            "name", _("{name} exists already; change it instead.", name=name)
+        ) from error
     _tell(job_type, "type_created", now=now, actor=actor, after=_shown(job_type))
     return job_type
 
@@ -76,9 +80,9 @@ def pause_type(
     """Let no more of its jobs be held, until the instant or for good; running ones go on."""
     now = clock.now()
     if not reason.strip():
-        raise Invalid.field("reason", "Say why the type is paused; its page and lists show it.")
+        raise Invalid.field("reason", _("Say why the type is paused; its page and lists show it."))
     if until is not None and until.tzinfo is not None and until <= now:
-        raise Invalid.field("until", f"{until.isoformat()} is past; choose a later time.")
+        raise Invalid.field("until", _("{at} is past; choose a later time.", at=until.isoformat()))
     current = take_version(JobType, job_type.pk, None)
     changes = {"paused": True, "pause_reason": reason, "paused_until": until}
     _change(current, changes, "type_paused", now=now, actor=actor, reason=reason)
@@ -125,7 +129,10 @@ def delete_type(
     current = take_version(JobType, job_type.pk, version)
     if Job.objects.filter(type=current.name).exists():
         raise Conflict(
-            f"There are jobs of type {current.name}, finished ones count; pause it instead."
+            _(
+                "There are jobs of type {type}, finished ones count; pause it instead.",
+                type=current.name,
+            )
         )
     _tell(
         current,
@@ -208,7 +215,9 @@ def _alter(
     Invalid tells of everything that is wrong, `errors` included.
     """
     for name in changes.keys() - set(SETTINGS):
-        errors.append(FieldError(name, "invalid", f"A job type has no setting {name}."))
+        errors.append(
+            FieldError(name, "invalid", _("A job type has no setting {name}.", name=name))
+        )
     changed = [
         name for name in SETTINGS if name in changes and changes[name] != getattr(job_type, name)
     ]
@@ -225,7 +234,7 @@ def _alter(
     if "handler" in changed and not any(each.field == "handler" for each in errors):
         errors += _unregistered(job_type.handler)
     if errors:
-        raise Invalid(" ".join(f"{e.field}: {e.message}" for e in errors[:3]), errors=errors)
+        raise Invalid(together(error.named for error in errors[:3]), errors=errors)
     job_type.updated_at, job_type.updated_by = now, actor[:160]
     return changed
 
@@ -237,8 +246,12 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
         yield FieldError(
             "handler",
             "invalid",
-            f"There is no handler {handler!r} here; write it in handlers.py of an app of "
-            f"EXTRA_APPS first, or name one of: {known}.",
+            _(
+                "There is no handler {handler!r} here; write it in handlers.py of an app of "
+                "EXTRA_APPS first, or name one of: {known}.",
+                handler=handler,
+                known=known,
+            ),
         )
 
 
