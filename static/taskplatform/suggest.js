@@ -20,10 +20,15 @@
       asked = before + term;
       const url = new URL(list.dataset.suggestions, window.location.href);
       url.searchParams.set("term", term);
-      const answer = await fetch(url, { headers: { Accept: "application/json" } });
-      if (!answer.ok || before + term !== asked) return;
-      const { names } = await answer.json();
-      list.replaceChildren(...names.map((name) => new Option(name, before + name)));
+      try {
+        const answer = await fetch(url, { headers: { Accept: "application/json" } });
+        const { names } = await answer.json();
+        if (before + term !== asked) return;
+        list.replaceChildren(...names.map((name) => new Option(name, before + name)));
+      } catch {
+        // No server, or the login page in place of names: whoever types on asks again.
+        if (before + term === asked) asked = null;
+      }
     }
 
     input.addEventListener("focus", ask);

@@ -120,6 +120,23 @@ def test_rotations_are_copied_to_names_that_are_completed(
     expect(page.get_by_role("row", name="uid_bea")).to_contain_text("1 of 100 rotations")
 
 
+def test_names_that_did_not_come_are_asked_for_again(
+    page_as: Callable[[str | None], Page],
+) -> None:
+    """A session that is over answers with the login page in their place."""
+    task = rotation(user("uid_ava"), "Check the till")
+    page = page_as("operator")
+    page.goto(reverse("admin:dispatch_rotatetask_act", args=["copy"]) + f"?ids={task.pk}")
+    page.route("**/names/**", lambda route: route.fulfill(body="<title>Log in</title>"))
+    box = page.get_by_label("For")
+    with page.expect_response("**/names/?term=uid_a"):
+        box.press_sequentially("uid_a")
+    page.unroute("**/names/**")
+    box.blur()
+    box.focus()
+    expect(page.locator("datalist option")).to_have_attribute("value", "uid_ava")
+
+
 def test_whole_list_is_paused_beyond_its_page(page_as: Callable[[str | None], Page]) -> None:
     """S0.32: the list is never counted, and all of it can be chosen."""
     ava = user("uid_ava")

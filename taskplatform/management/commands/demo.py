@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
@@ -237,8 +236,7 @@ def _demand_range(option: str, value: int, most: int, least: int = 1) -> None:
 
 def _own_url() -> str:
     """Where `make run` listens on this machine."""
-    host = os.environ.get("HOST") or "127.0.0.1"
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.HOST, settings.HOST)  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
 
 

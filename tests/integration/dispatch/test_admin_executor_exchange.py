@@ -48,6 +48,15 @@ def test_file_is_read_as_the_text_is(admin_client: Client) -> None:
     assert "1 new" in text_of(admin_client.post(f"{LIST}import/", {"file": file}))
 
 
+def test_file_as_long_as_may_be_is_confirmed_as_browsers_send_it(admin_client: Client) -> None:
+    rows = "name\nuid_a\n"
+    file = SimpleUploadedFile("e.csv", (rows + "\n" * (1_048_576 - len(rows))).encode())
+    form = form_of(admin_client.post(f"{LIST}import/", {"file": file}), "confirmed")
+    assert "\r\n" in form["text"]
+    assert admin_client.post(f"{LIST}import/", form).status_code == 302
+    assert Executor.objects.get().name == "uid_a"
+
+
 def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> None:
     rows = ["uid_ok,,", "bob,,", "uid_x,maybe,", "uid_y,,gid_none", "gid_g,,", "uid_z,,uid_ok"]
     text = "\n".join(["name,enabled,groups", *rows])
