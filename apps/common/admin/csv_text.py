@@ -12,15 +12,23 @@ import tablib  # type: ignore[import-untyped]
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import said
 from apps.common.admin.theme import FileWidget, TextareaWidget
+from apps.common.sentences import Sentence
 
 # Without it Excel reads a file as the code page of its machine.
 BYTE_ORDER_MARK = "\ufeff"
 MOST_ROWS = 1000
 MOST_BYTES = 1_048_576
+# What Python says of text that is no CSV, marked so that catalogues have it.
+_PYTHONS_WORDS = (
+    gettext_noop("unexpected end of data"),
+    gettext_noop("',' expected after '\"'"),
+    gettext_noop("field larger than field limit (131072)"),
+)
 # What spreadsheets take for a formula, also behind blanks and quotes and in full width.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
@@ -119,7 +127,8 @@ class CsvForm(forms.Form):
             plain = io.StringIO(text.lstrip(BYTE_ORDER_MARK), newline="")
             lines = list(csv.reader(plain, strict=True))
         except csv.Error as error:
-            raise ValidationError(gettext("This is not CSV: %s.") % error) from error
+            told = gettext("This is not CSV: %s.") % said(Sentence(str(error)))
+            raise ValidationError(told) from error
         lines = [line for line in lines if any(cell.strip() for cell in line)]
         if not lines:
             raise ValidationError(gettext("There are no rows in it."))
