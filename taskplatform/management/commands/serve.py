@@ -200,7 +200,7 @@ class Command(BaseCommand):
         host = self._reachable_host
         host = f"[{host}]" if ":" in host else host
         names = [name.lstrip(".") for name in settings.ALLOWED_HOSTS]
-        return host if "*" in names or host in names or not names else names[0]
+        return host if "*" in names or host in names else names[0]
 
     @property
     def url(self) -> str:

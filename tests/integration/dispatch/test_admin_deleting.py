@@ -141,3 +141,14 @@ def test_what_came_between_the_look_and_the_deletion_is_told(
     told = text_of(admin_client.get(answer["Location"]))
     assert "cannot be deleted, because users are its members" in told
     assert Executor.objects.filter(pk=group.pk).exists()
+
+
+def test_what_came_while_it_was_being_deleted_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alice = factories.user("uid_alice")
+    once(alice)
+    monkeypatch.setattr(executors, "referring", lambda executor: {})
+    with pytest.raises(Conflict, match="was given something by somebody else just now"):
+        executors.remove_executor(executor=alice, actor="admin:olga")
+    assert Executor.objects.filter(pk=alice.pk).exists()
