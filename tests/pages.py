@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
+_ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
+# Three words in a row, as names and JSON have them nowhere.
+_ENGLISH = re.compile(r"[A-Za-z][a-z']+,?(?: [a-z']+[,;.]?){2,}")
 _SILENT = {"submit", "button", "reset", "image", "file"}
 
 
@@ -151,6 +155,13 @@ def tables_of(page: Any) -> list[list[list[Cell]]]:
 def text_of(page: Any) -> str:
     """The words of the page, without markup and scripts, in one line."""
     return " ".join(" ".join(_read(page).text).split())
+
+
+def english_in(page: Any) -> list[str]:
+    """What stands in English on a page that should be in Chinese: words in a row, no names."""
+    reader = _Reader()
+    reader.feed(_ICON.sub("", page.content.decode()))
+    return _ENGLISH.findall(" ".join(reader.text))
 
 
 def inline_code_of(page: Any) -> list[str]:

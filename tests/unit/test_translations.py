@@ -47,6 +47,31 @@ CATALOGUES = pytest.mark.parametrize(
 # Those of the installed ones that draw pages here and are not translated as a whole.
 PACKAGES = ("unfold", "axes")
 
+# Here sentences are said to programs, in the log or at a terminal, never on a page: the reports and
+# the pages of errors have words of their own.
+FOR_PROGRAMS = (
+    "apps/*/api/*.py",
+    "apps/*/management/commands/*.py",
+    "apps/access/authentication.py",
+    "apps/access/permissions.py",
+    "apps/access/rules/keys.py",
+    "apps/access/schema.py",
+    "apps/common/conf.py",
+    "apps/common/paging.py",
+    "apps/common/parsers.py",
+    "apps/common/problems.py",
+    "apps/common/schema.py",
+    "apps/common/serializers.py",
+    "apps/dispatch/services/callback.py",
+    "apps/dispatch/services/pull.py",
+    "apps/jobs/handlers/*.py",
+    "apps/jobs/runner/*.py",
+    "apps/jobs/services/leases.py",
+    "apps/jobs/services/settle.py",
+    "apps/reports/metrics.py",
+    "apps/reports/services/summary.py",
+)
+
 
 def own_files() -> list[Path]:
     folders = [ROOT / "apps", ROOT / "taskplatform", ROOT / "templates"]
@@ -206,6 +231,20 @@ def test_templates_mark_every_word_they_show() -> None:
     }
 
     assert unmarked == {}
+
+
+def test_sentences_that_a_page_can_say_are_marked() -> None:
+    unmarked = {
+        path.relative_to(ROOT): sentences
+        for path in own_files()
+        if path.suffix == ".py" and (sentences := unmarked_sentences(path.read_text()))
+    }
+    said = {path: told for path, told in unmarked.items() if path.parts[0] == "apps"}
+    for_programs = {rule: [path for path in said if path.match(rule)] for rule in FOR_PROGRAMS}
+
+    assert [rule for rule, paths in for_programs.items() if not paths] == []
+    known = {path for paths in for_programs.values() for path in paths}
+    assert {path: told for path, told in said.items() if path not in known} == {}
 
 
 # --- the reading of sources -----------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tests.integration.access.admin_pages import (
     rotate_page_of,
 )
 from tests.integration.access.conftest import START, Call, bearer
+from tests.pages import english_in
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +70,43 @@ def test_wrong_terms_are_told_beside_their_fields_and_make_nothing(admin_client:
     assert b"alice" in response.content
     assert not ApiClient.objects.exists()
     assert not JournalEntry.objects.exists()
+
+
+def test_wrong_terms_are_told_in_the_language_of_the_reader(admin_client: Client) -> None:
+    response = admin_client.post(
+        ADD,
+        form_of(
+            name="\u202e",
+            executors="alice",
+            job_types="a b",
+            rate="fast",
+            expires_at_0="2020-01-01",
+            expires_at_1="12:00",
+        ),
+        headers={"accept-language": "zh-hans"},
+    )
+
+    errors = response.context["adminform"].form.errors
+    assert set(errors) == {"name", "executors", "job_types", "rate", "expires_at"}
+    assert [told for found in errors.values() for told in found if told.isascii()] == []
+    assert english_in(response) == []
+
+
+def test_key_that_somebody_else_closed_is_told_of_in_the_language_of_the_reader(
+    admin_client: Client,
+) -> None:
+    client, _key = make()
+    services.revoke(client, actor="shell")
+
+    page = admin_client.post(
+        rotate_page_of(client),
+        {"keep_old": "0", "reason": "x", "version": client.version},
+        headers={"accept-language": "zh-hans"},
+        follow=True,
+    )
+
+    assert "吊销" in " ".join(str(message) for message in page.context["messages"])
+    assert english_in(page) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,216 @@
+"""D.6: whatever is wrong, a person who reads Chinese is told so in Chinese."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.common import clock
+from apps.jobs.models import Worker
+from apps.jobs.rules import transitions as t
+from tests.integration.jobs.admin.pages import LIST, TYPES, edit_url
+from tests.jobs import HERE, end, job_type, jobs, row, take
+from tests.pages import english_in, form_of
+
+pytestmark = pytest.mark.django_db
+
+ADD, ADD_TYPE = f"{LIST}add/", f"{TYPES}add/"
+WRONG_SCHEMAS = {
+    "no object": {"type": "array"},
+    "no schema": {"type": "object", "properties": {"a": {"type": "text"}}},
+    "nothing there": {"type": "object", "allOf": [{"$ref": "#/nowhere"}]},
+    "no schema there": {"type": "object", "title": "a", "allOf": [{"$ref": "#/title"}]},
+    "elsewhere": {"type": "object", "allOf": [{"$ref": "https://example.org/a"}]},
+    "endless": {"type": "object", "allOf": [{"$ref": "#"}]},
+    "other dialect": {"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"},
+    "deep": {"type": "object", "default": json.loads("[" * 25 + "]" * 25)},
+    "wide": {"type": "object", "default": dict.fromkeys(map(str, range(1100)))},
+    "huge number": {"type": "object", "default": 2**70},
+    "bad text": {"type": "object", "title": "\x00"},
+}
+# Params that a schema refuses by each keyword that a form can meet.
+RULES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "N": {"type": "integer", "minimum": 5, "multipleOf": 2},
+        "M": {"exclusiveMinimum": 5},
+        "FEW": {"maxItems": 1, "uniqueItems": True},
+        "TEXT": {"pattern": "^a", "maxLength": 2},
+        "KIND": {"enum": ["a", "b"]},
+        "DAY": {"type": "string", "format": "date"},
+        "OTHER": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "ONE": {"oneOf": [True, {"type": "integer"}]},
+        "NONE": {"not": {"type": "integer"}},
+    },
+    "required": ["SHOP"],
+    "dependentRequired": {"N": ["NAME"]},
+    "additionalProperties": False,
+}
+MISFIT = {
+    "N": 1,
+    "M": 5,
+    "FEW": [1, 1],
+    "TEXT": "bcd",
+    "KIND": "c",
+    "DAY": "2.3.",
+    "OTHER": 1,
+    "ONE": 1,
+    "NONE": 1,
+    "MORE": 1,
+}
+
+
+@pytest.fixture
+def reader(admin_client: Client) -> Client:
+    admin_client.defaults["HTTP_ACCEPT_LANGUAGE"] = "zh-hans"
+    return admin_client
+
+
+def sent(client: Client, url: str, holding: str, **typed: Any) -> Any:
+    """The page that comes back when the form is sent with this typed in."""
+    return client.post(url, {**form_of(client.get(url), holding), **typed}, follow=True)
+
+
+def complaints(page: Any) -> list[str]:
+    """What the page says against the fields of its form, and above them."""
+    form = page.context["adminform"].form
+    forms = [form, *([form.params_form] if hasattr(form, "params_form") else [])]
+    return [text for each in forms for found in each.errors.values() for text in found]
+
+
+def assert_chinese(page: Any, *, many: int = 0) -> None:
+    """No English stands there but names, and all of so many mistakes are told in Chinese."""
+    assert english_in(page) == []
+    texts = complaints(page) if many else []
+    assert len(texts) >= many, texts
+    assert [each for each in texts if not re.search("[\u4e00-\u9fff]", each)] == []
+
+
+def test_new_job_with_everything_wrong(reader: Client) -> None:
+    job_type(params_schema=RULES, unique="always", stages=["a"])
+    typed = {
+        "key": "a b",
+        "user_id": "ü",
+        "priority": "101",
+        "max_attempts": "0",
+        "run_at_0": "2300-01-01",
+        "run_at_1": "12:00",
+        "params-uses_raw": "on",
+        "params-raw": json.dumps(MISFIT),
+    }
+
+    page = sent(reader, ADD, "key", **typed)
+
+    assert_chinese(page, many=16)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"a":1',
+        "{'a': 1}",
+        '{"a": 1, "a": 2}',
+        '{"a": NaN}',
+        '{"a": "\\x"}',
+        '{"a": "\\ud800"}',
+        '{"a": 99999999999999999999}',
+        "{} {}",
+    ],
+)
+def test_context_that_is_no_json(reader: Client, text: str) -> None:
+    job_type(params_schema={"type": "object", "required": ["shop"]})
+
+    page = sent(reader, ADD, "key", **{"params-uses_raw": "on", "params-raw": text})
+
+    assert_chinese(page)
+
+
+def test_new_job_that_needs_a_key(reader: Client) -> None:
+    job_type()
+
+    page = sent(reader, ADD, "key", **{"is_unique": "on", "params-raw": "{}"})
+
+    assert_chinese(page)
+
+
+def test_type_with_everything_wrong(reader: Client) -> None:
+    typed = {
+        "name": "a b",
+        "stages": "a b\nc\nc",
+        "allowed_hosts": "\n".join(f"h{n}" for n in range(200)),
+        "max_attempts": "0",
+    }
+
+    page = sent(reader, ADD_TYPE, "max_attempts", **typed)
+
+    assert_chinese(page, many=5)
+
+
+@pytest.mark.parametrize("name", WRONG_SCHEMAS)
+def test_type_with_a_wrong_schema(reader: Client, name: str) -> None:
+    text = json.dumps(WRONG_SCHEMAS[name])
+
+    page = sent(reader, ADD_TYPE, "max_attempts", name="new", params_schema=text)
+
+    assert_chinese(page)
+
+
+def test_type_that_is_there_and_one_that_somebody_else_changed(reader: Client) -> None:
+    made = job_type()
+    url = f"{TYPES}{made.pk}/change/"
+    form = form_of(reader.get(url), "max_attempts")
+    reader.post(url, {**form, "weight": "5"})
+
+    assert_chinese(sent(reader, ADD_TYPE, "max_attempts", name="mail"))
+    assert_chinese(reader.post(url, {**form, "weight": "6"}))
+
+
+def test_edit_of_a_job_that_waits(reader: Client) -> None:
+    job_type(params_schema={"type": "object", "required": ["shop"]})
+    (number,) = jobs(1, run_at=clock.now() + timedelta(hours=1), context={"shop": 1})
+    typed = {"reason": "x", "context": "{}", "priority": "101", "max_attempts": "0"}
+
+    assert_chinese(sent(reader, edit_url(number), "reason", **typed))
+    assert_chinese(sent(reader, edit_url(number), "reason", reason="x", context="{}"))
+
+
+@pytest.mark.parametrize(
+    ("action", "given"),
+    [
+        ("retry_on_host", {"host": "host-b"}),
+        ("run_now", {}),
+        ("mark_done", {"reason": ""}),
+        ("cancel", {}),
+        ("force_cancel", {}),
+    ],
+)
+def test_act_on_a_job_that_is_refused(reader: Client, action: str, given: dict[str, str]) -> None:
+    job_type(allowed_hosts=[HERE.host])
+    now = clock.now()
+    Worker.objects.create(name="b:1", host="host-b", started_at=now, last_heartbeat_at=now)
+    (number,) = jobs()
+    end(take(1)[0], t.FAILED, retry="never", error="…")
+    data = {"ids": str(number), "reason": "x", **given}
+
+    page = reader.post(f"{LIST}act/{action}/", data, follow=True)
+
+    assert row(number).status == t.FAILED
+    assert_chinese(page)
+
+
+@pytest.mark.parametrize("given", [{"reason": ""}, {"reason": "x", "until": "2020-01-01T12:00"}])
+def test_pause_that_is_refused(reader: Client, given: dict[str, str]) -> None:
+    made = job_type()
+
+    page = reader.post(f"{TYPES}act/pause/", {"ids": str(made.pk), **given}, follow=True)
+
+    made.refresh_from_db()
+    assert not made.paused
+    assert_chinese(page)
