@@ -226,6 +226,15 @@ def instant(value: Any) -> Any:
     return at.replace(tzinfo=UTC)
 
 
+class Instants(dict[Any, Any]):
+    """`instant` of the times of many rows, by what the driver gives; most rows of a batch share
+    theirs."""
+
+    def __missing__(self, value: Any) -> Any:
+        at = self[value] = instant(value)
+        return at
+
+
 def marks(count: int) -> str:
     """So many placeholders for the values of an IN."""
     return ", ".join(["%s"] * count)

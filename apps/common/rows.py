@@ -112,11 +112,13 @@ def update_rows(
     if not changes:
         return 0
     fields, ids = _columns(model), sorted(changes)
+    first = changes[ids[0]]
+    are_one = all(each is first for each in changes.values())
     key = _quoted(fields[model._meta.pk.attname])
     sets, values = [], list[Any]()
-    for name in changes[ids[0]]:
+    for name in first:
         convert = _conversion(fields[name])
-        given = [changes[pk][name] for pk in ids]
+        given = [first[name]] if are_one else [changes[pk][name] for pk in ids]
         if convert is not None:
             given = [convert(each) for each in given]
         column = _quoted(fields[name])

@@ -93,7 +93,13 @@ def _cut(most: int) -> Callable[[_Column], _Column]:
 
 
 def _json(column: _Column) -> _Column:
-    return [None if data is None else json.dumps(data) for data in column]
+    # Entries that end alike share one object.
+    texts = {id(data): None if data is None else json.dumps(data) for data in _once(column)}
+    return [texts[id(data)] for data in column]
+
+
+def _once(column: _Column) -> _Column:
+    return {id(data): data for data in column}.values()
 
 
 # How columns are given to the driver, and cut to what they hold.
@@ -124,7 +130,7 @@ def error_key(error: str) -> str:
 
     The last line of a traceback names the error, so it alone counts. "" for no error.
     """
-    lines = error[:MOST_ERROR_CHARACTERS].strip().splitlines()
+    lines = error[:MOST_ERROR_CHARACTERS].strip().splitlines() if error else []
     if not lines:
         return ""
     normal = _VARYING.sub("#", lines[-1].strip().lower())[:500]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.conf import conf
-from apps.common.db import exclusive_lock, fetch, instant, marks, table
+from apps.common.db import Instants, exclusive_lock, fetch, marks, table
 from apps.common.rows import update_rows
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome
@@ -85,12 +85,13 @@ def lock_rows(ids: Iterable[int], *, now: datetime) -> dict[int, RunningRow]:
         f"FROM {table(Job)} WHERE id IN ({marks(len(wanted))}) ORDER BY id" + exclusive_lock(),
         [now, now, *wanted],
     )
-    return {row[0]: _running(row) for row in rows}
+    at = Instants()
+    return {row[0]: _running(row, at) for row in rows}
 
 
-def _running(row: tuple[Any, ...]) -> RunningRow:
+def _running(row: tuple[Any, ...], at: Instants) -> RunningRow:
     *plain, run_at, expected_at, held_at, is_overdue, is_timed_out = row
-    times = map(instant, (run_at, expected_at, held_at))
+    times = at[run_at], at[expected_at], at[held_at]
     return RunningRow._make([*plain, *times, bool(is_overdue), bool(is_timed_out)])
 
 
@@ -109,6 +110,9 @@ def end_all(
     """
     groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     entries, statuses = [], dict[int, str]()
+    # Most of a batch end alike: what they share is made once.
+    finals = dict[tuple[str, ...], dict[str, Any]]()
+    facts = dict[tuple[Any, ...], dict[str, Any]]()
     for end in ends:
         row = end.row
         after = outcome.next_of(
@@ -120,11 +124,21 @@ def end_all(
         )
         error = _error_of(end)
         key = journal.error_key(error)
-        changes = _changes(end, after, now) | _kept_error(end, key)
-        if forget_token:
-            changes["lease_token"] = ""
+        alike = (row.last_end, end.ending.end, after.status, end.memo, end.error)
+        changes = finals.get(alike)
+        if changes is None:
+            changes = _changes(end, after, now) | _kept_error(end, key)
+            if forget_token:
+                changes["lease_token"] = ""
+            if after.is_final:
+                finals[alike] = changes
+        if after.status == t.SUCCEEDED and end.result is not changes["result"]:
+            changes = {**changes, "result": end.result}
         groups.setdefault((end.ending.end, after.status), {})[row.id] = changes
-        entries.append(_entry(end, after, now, error, key))
+        told = (row.held_at, row.holds, row.stage, None if after.is_final else after.run_at)
+        if told not in facts:
+            facts[told] = _facts(row, after)
+        entries.append(_entry(end, after, now, error, key, facts[told]))
         statuses[row.id] = after.status
     for rows in groups.values():
         update_rows(Job, rows, guard="status = %s", parameters=[t.RUNNING], raised=["version"])
@@ -199,19 +213,29 @@ def _changes(end: End, after: outcome.Next, now: datetime) -> dict[str, Any]:
 
 def last_line(error: str) -> str:
     """The line of a traceback that names the error."""
-    lines = error.strip().splitlines()
+    lines = error.strip().splitlines() if error else []
     return lines[-1].strip() if lines else ""
 
 
-def _entry(
-    end: End, after: outcome.Next, now: datetime, error: str, error_key: str
-) -> journal.Entry:
-    row = end.row
+def _facts(row: RunningRow, after: outcome.Next) -> dict[str, Any]:
+    """What the journal keeps of an attempt beside its columns."""
     data: dict[str, Any] = {"held_at": row.held_at.isoformat(), "hold": row.holds}
     if row.stage:
         data["stage"] = row.stage
     if not after.is_final:
         data["run_at"] = after.run_at.isoformat()
+    return data
+
+
+def _entry(
+    end: End,
+    after: outcome.Next,
+    now: datetime,
+    error: str,
+    error_key: str,
+    data: dict[str, Any],
+) -> journal.Entry:
+    row = end.row
     return journal.Entry(
         at=now,
         source=Source.JOB,

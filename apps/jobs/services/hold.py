@@ -14,9 +14,9 @@ from django.db import DatabaseError
 
 from apps.common import clock
 from apps.common.db import (
+    Instants,
     execute_then_fetch,
     fetch,
-    instant,
     is_retryable,
     marks,
     table,
@@ -287,15 +287,18 @@ class _Claim:
     def _read(self, rows: list[tuple[Any, ...]]) -> list[HeldJob]:
         known = {row[0]: row for row in rows}
         alone = len(self.candidates) == 1 and self.candidates[0].is_suspect
-        return [self._held(known[each.id], alone) for each in self.candidates if each.id in known]
+        at = Instants()
+        return [
+            self._held(known[each.id], at, alone) for each in self.candidates if each.id in known
+        ]
 
-    def _held(self, row: tuple[Any, ...], alone: bool) -> HeldJob:
+    def _held(self, row: tuple[Any, ...], at: Instants, alone: bool) -> HeldJob:
         *plain, context, checkpoint, run_at, created_at = row
         read = (
             json.loads(context),
             None if checkpoint is None else json.loads(checkpoint),
-            instant(run_at),
-            instant(created_at),
+            at[run_at],
+            at[created_at],
         )
         lease = self.leases[plain[1]]
         return HeldJob._make([*plain, *read, self.token, self.now, *lease, alone])
