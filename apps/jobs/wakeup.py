@@ -148,12 +148,12 @@ class _Teller:
         while self._waiting:
             told.append(self._waiting.popitem())
         try:
-            # Only one that was cut has something to read.
-            while self._connection.can_read(0):
-                self._connection.read_response()
             for (lane, type_), job in told:
                 message = " ".join(filter(None, (lane, type_, str(job or ""))))
                 self._connection.send_command("PUBLISH", channel(), message)
+            # Only one that was cut before has something to read.
+            while self._connection.can_read(0):
+                self._connection.read_response()
         except (redis.RedisError, OSError):
             self._connection.disconnect()
             self._connection = None
