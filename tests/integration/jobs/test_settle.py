@@ -188,6 +188,27 @@ def test_results_that_python_takes_for_equal_stay_different() -> None:
     assert list(map(repr, kept)) == ["True", "1", "1.0"]
 
 
+def test_what_the_jobs_of_a_batch_do_not_share_is_kept_for_each() -> None:
+    """Most of a batch ends alike, which is made and written once."""
+    job_type()
+    numbers = jobs(4)
+    [released] = take(1)
+    end(released, "released")
+    said = {numbers[1]: {"result": {"n": 1}}, numbers[2]: {"memo": "late"}}
+    outcomes = [
+        Outcome(id=held.id, token=held.token, end="succeeded", **said.get(held.id, {}))
+        for held in take()
+    ]
+
+    settle(outcomes=outcomes)
+
+    kept = [row(number) for number in numbers]
+    assert [job.result for job in kept] == [None, {"n": 1}, None, None]
+    assert [job.memo for job in kept] == ["", "", "late", ""]
+    holds = [1 + (number == released.id) for number in numbers]
+    assert [last_entry(number).data["hold"] for number in numbers] == holds
+
+
 def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process knows of types may be a second old."""
     job_type()
