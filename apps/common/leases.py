@@ -17,6 +17,7 @@ from typing import Any
 from django.db.models import F, Q
 
 from apps.common import clock
+from apps.common.db import fetch, instant, table
 from apps.common.models import SweepLease
 from apps.common.rows import ensure_row
 
@@ -80,20 +81,38 @@ def turns(periods: Mapping[str, float], now: datetime) -> list[Turn]:
     One is overdue once its period has passed since the last turn began or ended; while a process
     holds the turn, it is under way and not overdue.
     """
-    rows = {row.name: row for row in SweepLease.objects.filter(name__in=list(periods))}
+    rows = fetch(
+        "SELECT name, started_at, finished_at, held_until, duration_ms "  # noqa: S608
+        f"FROM {table(SweepLease)}"
+    )
+    found = {
+        name: (instant(started), instant(finished), instant(held), took)
+        for name, started, finished, held, took in rows
+    }
     return [
-        _turn(name, rows.get(name), timedelta(seconds=period), now)
+        _turn(name, *found.get(name, _NEVER), timedelta(seconds=period), now)
         for name, period in sorted(periods.items())
     ]
 
 
-def _turn(name: str, row: SweepLease | None, period: timedelta, now: datetime) -> Turn:
-    if row is None or row.started_at is None:
+_NEVER = (None, None, None, None)
+
+
+def _turn(
+    name: str,
+    started_at: datetime | None,
+    finished_at: datetime | None,
+    held_until: datetime | None,
+    duration_ms: int | None,
+    period: timedelta,
+    now: datetime,
+) -> Turn:
+    if started_at is None:
         return Turn(name, None, None, None)
-    under_way = row.held_until is not None and row.held_until > now
-    last = max(row.started_at, row.finished_at or row.started_at)
+    under_way = held_until is not None and held_until > now
+    last = max(started_at, finished_at or started_at)
     late = timedelta() if under_way else max(timedelta(), now - last - period)
-    return Turn(name, row.started_at, row.duration_ms, late)
+    return Turn(name, started_at, duration_ms, late)
 
 
 def last_beat(found: Iterable[Turn]) -> datetime | None:

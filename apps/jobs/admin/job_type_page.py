@@ -47,7 +47,7 @@ def state_panel(job_type: JobType) -> SafeString:
             )
             for status, count in shown
         ],
-        "too_long": too_long([job_type.name]),
+        "too_long": too_long([job_type.policy]),
         "workers": serving[:MOST_SERVING],
         "more": max(0, len(serving) - MOST_SERVING),
         "breaker": _breaker(job_type, now) if job_type.breaker_enabled else None,

@@ -26,12 +26,13 @@ from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
 from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
 from apps.jobs.admin.job_type_page import state_panel
-from apps.jobs.admin.serving import all_types, live_workers, unserved
+from apps.jobs.admin.serving import live_workers, unserved
 from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MOST_COUNTED, Counts, counts_of
+from apps.jobs.services.policies import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils.formats import number_format
@@ -12,6 +12,7 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.jobs.admin import labels
 from apps.jobs.models import Worker
+from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.services.starvation import starving
 
 
@@ -23,10 +24,11 @@ class TooLong:
     wait: str
 
 
-def too_long(types: Sequence[str] | None = None) -> list[TooLong]:
-    """The starving ones of the types, or of all, with how long the next job has been ready."""
+def too_long(policies: Iterable[TypePolicy] | None = None) -> list[TooLong]:
+    """The starving ones of the types with these policies, or of all, with how long the next job has
+    been ready."""
     now = clock.now()
-    return [TooLong(each.type, labels.age(each.since, now)) for each in starving(now, types)]
+    return [TooLong(each.type, labels.age(each.since, now)) for each in starving(now, policies)]
 
 
 def capacity_sentence(workers: Sequence[Worker]) -> str:

@@ -20,9 +20,10 @@ from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter
-from apps.jobs.admin.serving import all_types, is_silent, live_workers, unserved
+from apps.jobs.admin.serving import is_silent, live_workers, unserved
 from apps.jobs.admin.waiting import capacity_sentence
 from apps.jobs.models import JobType, Worker
+from apps.jobs.services.policies import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 

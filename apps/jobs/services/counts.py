@@ -86,7 +86,8 @@ def standing(most: int) -> Standing:
     Whether there are `most` is asked first: a count of the first so many would be written to a
     table and read again.
     """
-    jobs = f"{table(Job)}{forced('job_claim')}"
+    # The narrowest index that begins with the status.
+    jobs = f"{table(Job)}{forced('job_due')}"
     states = (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
     last = f"(SELECT {most} FROM {jobs} WHERE status = '{{}}' LIMIT 1 OFFSET {most - 1})"  # noqa: S608 names and literals
     [found] = fetch(f"SELECT {', '.join(map(last.format, states))}")

@@ -6,7 +6,7 @@ import functools
 import json
 import time
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -28,6 +28,25 @@ def policies_of(types: Collection[str] | None = None) -> dict[str, TypePolicy]:
         names = sorted(types)
         rows = fetch(f"{sql} WHERE name IN ({marks(len(names))})", names) if names else []
     return {policy.name: policy for policy in map(_policy, rows)}
+
+
+class KnownType(NamedTuple):
+    """What pages tell of a type besides its name: its row, and why it is paused."""
+
+    pk: int
+    pause_reason: str
+    policy: TypePolicy
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+
+def all_types() -> list[KnownType]:
+    """By name."""
+    columns = ", ".join(map(connection.ops.quote_name, _columns()))
+    rows = fetch(f"SELECT id, pause_reason, {columns} FROM {table(JobType)} ORDER BY name")  # noqa: S608
+    return [KnownType(row[0], row[1], _policy(row[2:])) for row in rows]
 
 
 NEAR_SECONDS = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from apps.common.conf import conf
 from apps.common.db import fetch_each, forced, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.models import Job
+from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import READY
 from apps.jobs.services.policies import policies_of
 
@@ -28,11 +29,12 @@ class Starving(NamedTuple):
     since: datetime
 
 
-def starving(now: datetime, types: Collection[str] | None = None) -> list[Starving]:
-    """Those of the types, by name, whose first job in line has been ready for longer than
-    JOB_STARVATION_SECONDS; a paused type is meant to wait."""
-    policies = policies_of(types)
-    names = sorted(name for name, policy in policies.items() if not policy.is_paused(now))
+def starving(now: datetime, policies: Iterable[TypePolicy] | None = None) -> list[Starving]:
+    """Those of the types with these policies, or of all, by name, whose first job in line has been
+    ready for longer than JOB_STARVATION_SECONDS; a paused type is meant to wait."""
+    if policies is None:
+        policies = policies_of().values()
+    names = sorted(policy.name for policy in policies if not policy.is_paused(now))
     since = _first_in_line(names)
     longest = timedelta(seconds=conf.JOB_STARVATION_SECONDS)
     return [

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import models
 
 from apps.common import ids
-from apps.common.db import fetch, marks, table
+from apps.common.db import fetch, fetch_each, marks, table
 from apps.dispatch.models import Executor, Membership
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import HOUR, MINUTE
@@ -41,6 +41,8 @@ FLOW = timedelta(minutes=5)
 MOST_DRAWN = 12
 # Rows of totals that the courses of types or groups are made of at most.
 MOST_READ = 20_000
+# So many users are named to the database at once.
+_NAMED_AT_ONCE = 1_000
 
 _UNLUCKY = (FAILED, TIMED_OUT, EXPIRED)
 # What brings a dispatch or job to its end; an attempt that another follows does not.
@@ -94,11 +96,13 @@ def closed_until() -> datetime | None:
 
 def came_in(model: type[models.Model], until: datetime, most: int) -> int:
     """How many rows of dispatches or jobs were made in FLOW before `until`, at most so many."""
-    since = until - FLOW
+    made = f"FROM {table(model)} WHERE id >= %s AND id < %s"
+    between = [ids.lowest_id_at(until - FLOW), ids.lowest_id_at(until)]
+    # A count of the first so many would be written to a table and read again.
     [(count,)] = fetch(
-        f"SELECT COUNT(*) FROM (SELECT 1 FROM {table(model)} WHERE id >= %s AND id < %s "  # noqa: S608
-        f"LIMIT {int(most)}) counted",
-        [ids.lowest_id_at(since), ids.lowest_id_at(until)],
+        f"SELECT COALESCE((SELECT {most:d} {made} LIMIT 1 OFFSET {most - 1:d}), "
+        f"(SELECT COUNT(*) {made}))",
+        [*between, *between],
     )
     return int(count)
 
@@ -143,66 +147,60 @@ def _went(source: str, rows: Sequence[Counted]) -> Went:
 # --- minute by minute -----------------------------------------------------------------------------
 def course_of_all(source: str, until: datetime) -> Course:
     """Everything of a source."""
-    table_of = f"SELECT '', t.start, {_sums(source)} FROM {table(Rollup)} t WHERE {_of_hour()}"  # noqa: S608
-    rows = fetch(table_of, _within(source, ALL, until))
-    return _courses(rows, until).get("") or Course("")
+    return _courses(_rows(source, ALL, until), until).get("") or Course("")
 
 
 def courses_of_types(until: datetime, names: Collection[str]) -> list[Course] | None:
     """Those of the busiest job types, by name, and of idle ones among `names` as long as few are
     busy. None when more rows of totals would have to be read than MOST_READ."""
-    rows = fetch(
-        f"SELECT t.value, t.start, {_sums(JOB)} FROM {table(Rollup)} t WHERE {_of_hour()} "  # noqa: S608
-        f"LIMIT {MOST_READ + 1}",
-        _within(JOB, TYPE, until),
-    )
+    rows = _rows(JOB, TYPE, until)
     return None if len(rows) > MOST_READ else _busiest(_courses(rows, until), names)
 
 
 def courses_of_groups(
-    until: datetime, names: Collection[str], *, only: Collection[int] | None = None
+    until: datetime, names: Collection[str], *, only: Collection[str] | None = None
 ) -> list[Course] | None:
-    """Those of groups: what their present members were handed out. `only` some, by their keys;
+    """Those of groups: what their present members were handed out. `only` some, by their names;
     else as `courses_of_types`."""
-    within = _within(DISPATCH, EXECUTOR, until)
-    if fetch(
-        f"SELECT 1 FROM {table(Rollup)} t WHERE {_of_hour()} LIMIT 1 OFFSET {MOST_READ}",  # noqa: S608
-        within,
-    ):
+    rows = _rows(DISPATCH, EXECUTOR, until)
+    if len(rows) > MOST_READ:
         return None
-    sums = _sums(DISPATCH, "SUM({})")
-    chosen = "" if only is None else f" AND g.id IN ({marks(len(only))})"
-    rows = (
-        []
-        if only is not None and not only
-        else fetch(
-            f"SELECT g.name, t.start, {sums} FROM {table(Rollup)} t "  # noqa: S608
-            f"JOIN {table(Executor)} u ON u.name = t.value "
-            f"JOIN {table(Membership)} m ON m.user_id = u.id "
-            f"JOIN {table(Executor)} g ON g.id = m.group_id "
-            f"WHERE {_of_hour()}{chosen} GROUP BY g.name, t.start LIMIT {MOST_READ + 1}",
-            [*within, *(only or ())],
-        )
+    groups = _groups_of({row[0] for row in rows})
+    of_groups = [
+        (group, *counted)
+        for user, *counted in rows
+        for group in groups.get(user, ())
+        if only is None or group in only
+    ]
+    return _busiest(_courses(of_groups, until), names)
+
+
+def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
+    """The names of the groups that these users are members of now."""
+    named = sorted(users)
+    parts = (named[at : at + _NAMED_AT_ONCE] for at in range(0, len(named), _NAMED_AT_ONCE))
+    select = (
+        f"SELECT u.name, g.name FROM {table(Executor)} u "  # noqa: S608
+        f"JOIN {table(Membership)} m ON m.user_id = u.id "
+        f"JOIN {table(Executor)} g ON g.id = m.group_id WHERE u.name IN "
     )
-    return None if len(rows) > MOST_READ else _busiest(_courses(rows, until), names)
+    found: dict[str, list[str]] = {}
+    for user, group in fetch_each((f"{select}({marks(len(some))})", some) for some in parts):
+        found.setdefault(user, []).append(group)
+    return found
 
 
-def _sums(source: str, form: str = "{}") -> str:
-    """What ended, was unlucky and succeeded, in SQL."""
-    sums = (_ENDS[source], _UNLUCKY, (SUCCEEDED,))
-    return ", ".join(form.format(" + ".join(f"t.{name}" for name in names)) for names in sums)
-
-
-def _of_hour() -> str:
-    return (
-        f"t.level = {MINUTE} AND t.source = %s AND t.dimension = %s "
-        "AND t.start >= %s AND t.start < %s"
-    )
-
-
-def _within(source: str, dimension: str, until: datetime) -> list[Any]:
+def _rows(source: str, dimension: str, until: datetime) -> list[tuple[Any, ...]]:
+    """Of each value and minute what ended, was unlucky and succeeded; one row more than MOST_READ
+    where there are too many."""
     end = second_of(until)
-    return [source, dimension, end - HOUR, end]
+    sums = (" + ".join(names) for names in (_ENDS[source], _UNLUCKY, (SUCCEEDED,)))
+    return fetch(
+        f"SELECT value, start, {', '.join(sums)} FROM {table(Rollup)} "  # noqa: S608
+        "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
+        f"LIMIT {MOST_READ + 1}",
+        [MINUTE, source, dimension, end - HOUR, end],
+    )
 
 
 def _courses(rows: Sequence[tuple[Any, ...]], until: datetime) -> dict[str, Course]:
@@ -211,9 +209,9 @@ def _courses(rows: Sequence[tuple[Any, ...]], until: datetime) -> dict[str, Cour
     for name, start, ended, unlucky, succeeded in rows:
         course = found.setdefault(name, Course(name))
         minute = (start - first) // MINUTE
-        course.ended[minute] = int(ended)
-        course.unlucky[minute] = int(unlucky)
-        course.succeeded[minute] = int(succeeded)
+        course.ended[minute] += ended
+        course.unlucky[minute] += unlucky
+        course.succeeded[minute] += succeeded
     return found
 
 

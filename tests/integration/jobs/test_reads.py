@@ -12,6 +12,7 @@ from django.db import connection
 from apps.common import clock
 from apps.jobs.models import Job
 from apps.jobs.services.hold import due_types
+from apps.jobs.services.policies import policies_of
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.starvation import starving
@@ -29,7 +30,7 @@ LOOK_UPS: dict[str, Callable[[], Any]] = {
     "promote": promote_due,
     "rescue": lambda: rescue_due(until=clock.now() + timedelta(seconds=1)),
     "probe": lambda: due_types(TYPES),
-    "starvation": lambda: starving(clock.now(), TYPES),
+    "starvation": lambda: starving(clock.now(), policies_of(TYPES).values()),
 }
 
 

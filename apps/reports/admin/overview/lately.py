@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -43,27 +44,14 @@ _NOTABLE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """A type or group in a table of courses."""
-
-    key: str
-    name: str
-    url: str
-    report: str
-    picture: SafeString
-    ended: str
-    success: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Table:
-    """The courses of types or groups; without rows there was too much to draw."""
+    """The courses of types or groups, each a row in HTML; without rows there are too many."""
 
     key: str
     title: str | Promise
     heading: str | Promise
     url: str
-    rows: list[Drawn] | None
+    rows: list[SafeString] | None
 
 
 def hour(
@@ -79,7 +67,7 @@ def hour(
 
 
 def _panel(sight: Sight, source: str, until: datetime, last: Went, before: Went) -> Panel:
-    tiles, picture = [], None
+    tiles, picture = list[Tile](), None
     if not sight.is_limited(source):
         course = lately.course_of_all(source, until)
         tiles, picture = list(_flow(source, until, course)), _picture(course)
@@ -170,14 +158,14 @@ def _tables(
             rows=_rows(
                 "type",
                 rows,
-                lambda name: listed(Job, type=name),
-                lambda name: _report(JOB, by="minute", only=f"type:{name}"),
+                f"{listed(Job)}?type=",
+                f"{_report(JOB, by='minute')}&only=type%3A",
             ),
         )
     if DISPATCH in sources and sight.may("dispatch.view_executor"):
         groups = sight.groups
         names = list(groups.order_by("name").values_list("name", flat=True)[: lately.MOST_DRAWN])
-        only = list(groups.values_list("pk", flat=True)) if sight.is_limited(DISPATCH) else None
+        only = set(groups.values_list("name", flat=True)) if sight.is_limited(DISPATCH) else None
         courses = lately.courses_of_groups(until, names, only=only) if names else []
         if courses != []:
             yield Table(
@@ -185,30 +173,31 @@ def _tables(
                 title=_("Executor groups, last hour"),
                 heading=_("Group"),
                 url=listed(Executor, kind=Executor.Kind.GROUP),
-                rows=_rows("group", courses, *[lambda name: listed(Dispatch, executor=name)] * 2),
+                rows=_rows("group", courses, *[f"{listed(Dispatch)}?executor="] * 2),
             )
 
 
 def _rows(
-    kind: str,
-    courses: list[Course] | None,
-    url_of: Callable[[str], str],
-    report_of: Callable[[str], str],
-) -> list[Drawn] | None:
+    kind: str, courses: list[Course] | None, url: str, report: str
+) -> list[SafeString] | None:
+    """`url` and `report` are addresses that end with the name."""
     if courses is None:
         return None
-    return [
-        Drawn(
-            key=f"{kind}-{course.name}",
-            name=shown_text(course.name),
-            url=url_of(course.name),
-            report=report_of(course.name),
-            picture=_picture(course),
-            ended=f"{course.total:,}",
-            success=percent(course.success_rate),
-        )
-        for course in courses
-    ]
+    return [_drawn(kind, course, url, report) for course in courses]
+
+
+def _drawn(kind: str, course: Course, url: str, report: str) -> SafeString:
+    """A type or group with its course; drawn without a template, as tiles are."""
+    name, quoted = shown_text(course.name), quote(course.name, safe="")
+    report = f'<td><a class="text-link" href="{escape(report + quoted)}">'
+    return SafeString(
+        f'<tr id="overview-{kind}-{escape(course.name)}">'
+        f'<th scope="row"><a class="text-link" href="{escape(url + quoted)}">'
+        f"{escape(name)}</a></th>"
+        f"<td>{_picture(course)}</td>"
+        f"{report}{course.total:,}</a></td>"
+        f"{report}{escape(percent(course.success_rate))}</a></td></tr>"
+    )
 
 
 def _picture(course: Course) -> SafeString:

@@ -17,8 +17,9 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.dispatch.models import Executor
-from apps.jobs.admin.serving import all_types, is_live, registered, unserved
+from apps.jobs.admin.serving import is_live, registered, unserved
 from apps.jobs.admin.waiting import too_long
+from apps.jobs.services.policies import all_types
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -95,7 +96,10 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
     if sees_types and types:
         drawn["notices"] = [*present.held_back(types, now), *drawn["notices"]]
         live = [each for each in workers if is_live(each, now)]
-        drawn |= {"unserved": unserved(types, live), "too_long": too_long()}
+        drawn |= {
+            "unserved": unserved(types, live),
+            "too_long": too_long([each.policy for each in types]),
+        }
     sources = [source for source in sight.sources if source in used]
     if sources:
         drawn |= _last_hour(request, sight, sources, [each.name for each in types])

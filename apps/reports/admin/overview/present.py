@@ -9,6 +9,8 @@ from typing import Any
 from django.db.models import Min
 from django.utils.formats import localize
 from django.utils.functional import Promise
+from django.utils.html import escape
+from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -20,10 +22,11 @@ from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.in_flight import InFlight, in_flight
 from apps.jobs.admin.labels import age, capped, relative
-from apps.jobs.admin.serving import is_silent
+from apps.jobs.admin.serving import Registered, is_silent
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import counts
+from apps.jobs.services.policies import KnownType
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
@@ -47,7 +50,7 @@ _LATE = timedelta(seconds=5)
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
-def jobs(types: Sequence[JobType], now: datetime) -> Panel:
+def jobs(types: Sequence[KnownType], now: datetime) -> Panel:
     found = counts.standing(MOST_COUNTED)
     words = Job.Status
     tiles = [
@@ -70,7 +73,7 @@ def jobs(types: Sequence[JobType], now: datetime) -> Panel:
     return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
 
 
-def _longest_due(due: counts.Due | None, types: Mapping[str, JobType], now: datetime) -> Tile:
+def _longest_due(due: counts.Due | None, types: Mapping[str, KnownType], now: datetime) -> Tile:
     key, title = "jobs-due", _("longest due")
     if due is None:
         return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
@@ -118,12 +121,12 @@ def _limited(sight: Sight) -> InFlight:
 
 # --- processes ------------------------------------------------------------------------------------
 def processes(
-    sight: Sight, workers: Sequence[Worker] | None, periods: Mapping[str, float], now: datetime
+    sight: Sight, workers: Sequence[Registered] | None, periods: Mapping[str, float], now: datetime
 ) -> dict[str, Any]:
     """The panel, the notices, and the sweeps one by one; `workers` None are not to be seen."""
     tiles: list[Tile] = []
     notices: list[Notice] = []
-    sweeps: list[dict[str, str]] = []
+    sweeps: list[SafeString] = []
     if workers is not None:
         tiles += _workers(workers, now)
         notices += _silent(workers, now)
@@ -131,12 +134,12 @@ def processes(
         found = turns(periods, now)
         tiles += _beat(found, periods, now)
         tiles.append(_clock())
-        sweeps = [_sweep(turn, periods, now) for turn in found]
+        sweeps = [_drawn(turn, periods, now) for turn in found]
     panel = Panel(key="processes", title=_("Processes"), tiles=tiles)
     return {"panel": panel if tiles else None, "notices": notices, "sweeps": sweeps}
 
 
-def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
+def _workers(workers: Sequence[Registered], now: datetime) -> Iterator[Tile]:
     alive = [each for each in workers if not is_silent(each, now)]
     active = [each for each in alive if each.state == Worker.State.ACTIVE]
     inside = [each for each in active if each.kind == Worker.Kind.CELERY]
@@ -159,13 +162,13 @@ def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
     )
 
 
-def _silent(workers: Sequence[Worker], now: datetime) -> Iterator[Notice]:
+def _silent(workers: Sequence[Registered], now: datetime) -> Iterator[Notice]:
     silent = [each for each in workers if is_silent(each, now)]
     if silent:
         links = [
             Link(
                 name=shown_text(each.name),
-                url=row_of(Worker, each.pk),
+                url=row_of(Worker, each.id),
                 told=relative(each.last_heartbeat_at, now),
             )
             for each in silent[:20]
@@ -200,14 +203,15 @@ def _is_late(turn: Turn, periods: Mapping[str, float]) -> bool:
     return turn.overdue is not None and turn.overdue > grace
 
 
-def _sweep(turn: Turn, periods: Mapping[str, float], now: datetime) -> dict[str, Any]:
-    return {
-        "name": turn.name,
-        "period": gettext("%d s") % periods[turn.name],
-        "began": "–" if turn.started_at is None else relative(turn.started_at, now),
-        "took": "–" if turn.duration_ms is None else gettext("%d ms") % turn.duration_ms,
-        "is_late": _is_late(turn, periods),
-    }
+def _drawn(turn: Turn, periods: Mapping[str, float], now: datetime) -> SafeString:
+    """A row of the table of sweeps."""
+    began = "–" if turn.started_at is None else relative(turn.started_at, now)
+    took = "–" if turn.duration_ms is None else gettext("%d ms") % turn.duration_ms
+    late = ""
+    if _is_late(turn, periods):
+        late, began = ' class="overview-late"', f"{began} · {gettext('overdue')}"
+    cells = (turn.name, gettext("%d s") % periods[turn.name], began, took)
+    return SafeString(f"<tr{late}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
 
 
 def _clock() -> Tile:
@@ -222,13 +226,13 @@ def _clock() -> Tile:
 
 
 # --- types that do not run ------------------------------------------------------------------------
-def held_back(types: Sequence[JobType], now: datetime) -> Iterator[Notice]:
+def held_back(types: Sequence[KnownType], now: datetime) -> Iterator[Notice]:
     """Pauses with reason and end, and breakers that are not closed."""
     paused = [each for each in types if each.policy.is_paused(now)]
     if paused:
         links = [Link(name=each.name, url=_page(each), told=_pause(each)) for each in paused]
         yield Notice(key="paused", text=_("Paused job types:"), links=links)
-    guarded = {each.name: each for each in types if each.breaker_enabled}
+    guarded = {each.name: each for each in types if each.policy.breaker.enabled}
     if not guarded:
         return
     words = dict(TypeState.Breaker.choices)
@@ -246,13 +250,13 @@ def held_back(types: Sequence[JobType], now: datetime) -> Iterator[Notice]:
         yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
 
 
-def _page(job_type: JobType) -> str:
-    return row_of(JobType, job_type.pk)
+def _page(known: KnownType) -> str:
+    return row_of(JobType, known.pk)
 
 
-def _pause(job_type: JobType) -> str:
-    reason = shown_text(job_type.pause_reason, most=200)
-    if job_type.paused_until is None:
+def _pause(known: KnownType) -> str:
+    reason = shown_text(known.pause_reason, most=200)
+    if known.policy.paused_until is None:
         return reason
-    until = gettext("until %s") % localize(localtime(job_type.paused_until))
+    until = gettext("until %s") % localize(localtime(known.policy.paused_until))
     return f"{until}: {reason}" if reason else until

@@ -9,7 +9,9 @@ from urllib.parse import urlencode
 from django.db import models
 from django.urls import reverse
 from django.utils.functional import Promise
+from django.utils.html import escape
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from apps.journal.admin.words import duration_of
@@ -26,8 +28,20 @@ class Tile:
     title: str | Promise
     value: str
     url: str = ""
-    note: str | SafeString = ""
+    note: str = ""
     tone: str = ""
+
+    @property
+    def drawn(self) -> str:
+        """As HTML; a template takes ten times as long, and this is asked for every few seconds."""
+        tone = f" figure-{self.tone}" if self.tone else ""
+        note = f'<span class="cell-note faint">{escape(self.note)}</span>' if self.note else ""
+        head = f'class="figure{tone}" id="overview-tile-{escape(self.key)}"'
+        title = escape(capfirst(str(self.title)))
+        told = f"<span>{title}</span><strong>{escape(self.value)}</strong>"
+        if self.url:
+            return f'<a {head} href="{escape(self.url)}">{told}{note}</a>'
+        return f"<div {head}>{told}{note}</div>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +50,17 @@ class Panel:
     title: str | Promise
     tiles: list[Tile] = field(default_factory=list)
     picture: SafeString | None = None
+
+    @property
+    def drawn(self) -> SafeString:
+        """As HTML."""
+        name = f"overview-{escape(self.key)}"
+        return SafeString(
+            f'<section class="overview-panel" id="{name}" data-tiles="{len(self.tiles)}" '
+            f'aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(self.title)}'
+            f'{self.picture or SafeString()}</h2><div class="figures">'
+            f"{' '.join(tile.drawn for tile in self.tiles)}</div></section>"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
