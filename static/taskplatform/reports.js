@@ -141,11 +141,21 @@
     };
   }
 
+  const stamp = (seconds) => new Date(seconds * 1000).toISOString().replace(".000", "");
+
+  function entriesOf({ links, entries, edges }, n) {
+    if (links) return new URL(links[n], window.location.href);
+    const url = new URL(entries, window.location.href);
+    url.searchParams.set("since", stamp(edges[n]));
+    url.searchParams.set("until", stamp(edges[n + 1]));
+    return url;
+  }
+
   // A bar leads to the list of what it counts, as its figure in the table does.
   function follow(figures) {
     return ({ componentSubType, seriesId, dataIndex }) => {
       if (componentSubType !== "bar") return;
-      const url = new URL(figures.links[dataIndex], window.location.href);
+      const url = entriesOf(figures, dataIndex);
       url.searchParams.set("counted", seriesId);
       window.location.assign(url);
     };

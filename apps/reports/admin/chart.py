@@ -11,18 +11,21 @@ from django.utils.translation import gettext
 from apps.reports.admin import links
 from apps.reports.admin.choice import Choice
 from apps.reports.admin.report import RATE, STACKED, TIMES, Stretch
+from apps.reports.services.stretches import second_of
 
 # More groups than that are told by the table alone.
 MOST_BARS = 12
 
 
 def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) -> dict[str, Any]:
-    """Bars and rates by time, and the waits and runs; `counts` in the order of `series`."""
-    entries = links.entries_of(choice)
+    """Bars and rates by time, and the waits and runs. A bar leads to the `entries` of [edge, next
+    edge), in epoch seconds: thousands of whole addresses would be most of the page."""
+    edges = [row.since for row in rows] + [row.until for row in rows[-1:]]
     return {
         "names": list(names),
         "series": _series(choice, rows),
-        "links": [links.between(entries, row.since, row.until) for row in rows],
+        "entries": links.entries_of(choice),
+        "edges": [second_of(edge) for edge in edges],
         "rates": [_rounded(row) for row in rows],
         "times": [
             {

@@ -56,6 +56,18 @@ def report_of(choice: Choice, group: tuple[str, str]) -> str:
     return choice.query(by=step, only=group, sort="")
 
 
+def report_by(choice: Choice, by: str) -> str:
+    """The report by shorter times, of a period that `from_to` appends."""
+    parameters = choice.parameters(preset="", sort="") | {"by": by}
+    del parameters["from"], parameters["to"]
+    return f"?{urlencode(parameters)}"
+
+
+def from_to(report: str, since: datetime, until: datetime) -> str:
+    """The report of [since, until)."""
+    return f"{report}&from={stamp(since)}&to={stamp(until)}"
+
+
 def rows_of(choice: Choice, group: tuple[str, str]) -> str:
     """The list of the jobs or dispatches themselves, as they stand now."""
     dimension, value = group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.formats import date_format
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -35,17 +36,15 @@ from apps.reports.admin.report import (
     COLUMNS,
     SORTS,
     TIME_NAMES,
-    Row,
     Stretch,
     cells,
-    drawn,
     group_row,
     headings,
     ordered,
     stretches,
     tiles,
     time_names,
-    time_row,
+    time_rows,
 )
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
@@ -206,18 +205,17 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "plain_headings": [column.title for column in COLUMNS[choice.source]],
         "more": len((sheet.by_group or summary).names) - len(rows),
         "is_of_busiest": sheet.by_group is not None and choice.sort.lstrip("-") in TIME_NAMES,
-        "total_cells": drawn(cells(choice, Stretch(summary.total, summary.start, summary.as_of))),
+        "total_cells": cells(choice, Stretch(summary.total, summary.start, summary.as_of)),
     }
     name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
-        context["rows"] = _time_rows(choice, rows, name_of)
+        context["rows"] = time_rows(choice, choice.time_step, rows, name_of)
     else:
-        time_rows = _time_rows(choice, times, name_of)
         figures["group"] = chart.by_group(choice, rows)
         context |= {
             "rows": _group_rows(choice, rows),
-            "time_rows": time_rows,
-            "is_short": len(time_rows) <= MOST_OPEN,
+            "time_rows": time_rows(choice, choice.time_step, times, name_of),
+            "is_short": len(times) <= MOST_OPEN,
         }
         if choice.by == "task" and has_quotas:
             context["quotas"] = quota.quotas(sheet.by_group)
@@ -226,18 +224,12 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     return context
 
 
-def _group_rows(choice: Choice, rows: Sequence[Stretch]) -> list[Row]:
+def _group_rows(choice: Choice, rows: Sequence[Stretch]) -> list[SafeString]:
     notes = quota.titles([row.figures.group for row in rows]) if choice.by == "task" else {}
     return [
         group_row(choice, choice.by, row, shown_text(notes.get(row.figures.group, "")))
         for row in rows
     ]
-
-
-def _time_rows(
-    choice: Choice, rows: Sequence[Stretch], name_of: Mapping[datetime, str]
-) -> list[Row]:
-    return [time_row(choice, choice.time_step, row, name_of[row.since]) for row in rows]
 
 
 def _span(choice: Choice, start: datetime, end: datetime) -> str:

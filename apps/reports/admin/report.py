@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import escape
 from typing import Any
 
 from django.utils.formats import date_format
 from django.utils.functional import Promise
-from django.utils.html import escape, format_html
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.reports.admin import counted, links
@@ -52,6 +54,16 @@ class Column:
     least: str = ""
     # Whether more of it is better (1), worse (-1) or neither.
     merit: int = 0
+
+    def has_entries(self, value: Any) -> bool:
+        """Whether there is anything behind it."""
+        return value is not None and not (value == 0 and self.counted == self.name)
+
+    def narrowed(self, entries: str, value: Any) -> str:
+        """The address of those of the entries that it tells of."""
+        if self.least:
+            return links.at_least(entries, self.least, value)
+        return links.counted_as(entries, self.counted)
 
 
 def whole(count: int) -> str:
@@ -169,42 +181,6 @@ SORTS = tuple({column.name: None for each in COLUMNS.values() for column in each
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A figure in words; `url` is empty where there is nothing behind it."""
-
-    text: str
-    url: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """`name` leads to a report of its own, `rows` to the list of what is there now."""
-
-    name: str
-    note: str
-    url: str
-    rows_url: str
-    cells: tuple[Cell, ...]
-
-    @property
-    def drawn(self) -> SafeString:
-        """The cells with their heading; a template takes ten times as long for all of a report."""
-        name = format_html('<a href="{}">{}</a>', self.url, self.name) if self.url else self.name
-        rows = note = ""
-        if self.rows_url:
-            rows = format_html(
-                ' <a class="report-list" href="{}" title="{}" aria-label="{}"><span '
-                'class="material-symbols-outlined" aria-hidden="true">list</span></a>',
-                self.rows_url,
-                gettext("What is there now"),
-                gettext("What is there now: %(name)s") % {"name": self.name},
-            )
-        if self.note:
-            note = format_html('<span class="cell-note faint">{}</span>', self.note)
-        return format_html('<th scope="row">{}{}{}</th>', name, rows, note) + drawn(self.cells)
-
-
-@dataclass(frozen=True)
 class Tile:
     """A total, and how it has changed since the period before."""
 
@@ -252,11 +228,10 @@ def tiles(choice: Choice, summary: Summary, before: Figures) -> Iterator[Tile]:
     for column in TILES[choice.source]:
         value, old = column.value(now), column.value(before)
         change, tone = _change(column, value, old)
-        cell = _cell(column, now, entries)
         yield Tile(
             title=str(column.title),
-            text=cell.text,
-            url=cell.url,
+            text=column.shown(value),
+            url=column.narrowed(entries, value) if column.has_entries(value) else "",
             before=column.shown(old),
             change=change,
             tone=tone,
@@ -300,51 +275,61 @@ def ordered(choice: Choice, rows: Sequence[Stretch]) -> list[Stretch]:
     return [*valued, *(row for row in rows if column.value(row.figures) is None)]
 
 
-def group_row(choice: Choice, by: str, stretch: Stretch, note: str = "") -> Row:
-    group = (by, stretch.figures.group)
-    return Row(
-        name=stretch.figures.group,
-        note=note,
-        url=links.report_of(choice, group),
-        rows_url=links.rows_of(choice, group),
-        cells=cells(choice, stretch, group),
+def group_row(choice: Choice, by: str, stretch: Stretch, note: str = "") -> SafeString:
+    """A row of a table: the name leads to a report of its own, and beside it to the list of what is
+    there now. Rows are drawn without a template, which takes ten times as long."""
+    name = stretch.figures.group
+    group = (by, name)
+    beside = format_html(
+        ' <a class="report-list" href="{}" title="{}" aria-label="{}"><span '
+        'class="material-symbols-outlined" aria-hidden="true">list</span></a>',
+        links.rows_of(choice, group),
+        gettext("What is there now"),
+        gettext("What is there now: %(name)s") % {"name": name},
     )
+    if note:
+        beside += format_html('<span class="cell-note faint">{}</span>', note)
+    return _row(name, links.report_of(choice, group), beside) + cells(choice, stretch, group)
 
 
-def time_row(choice: Choice, by: str, stretch: Stretch, name: str) -> Row:
-    url, finer = "", {DAY: HOUR, HOUR: MINUTE}.get(by)
-    if finer == HOUR or (finer and stretch.since >= choice.minutes_from):
-        url = choice.query(by=finer, preset="", start=stretch.since, end=stretch.until, sort="")
-    return Row(name=name, note="", url=url, rows_url="", cells=cells(choice, stretch))
+def time_rows(
+    choice: Choice, by: str, rows: Sequence[Stretch], name_of: Mapping[datetime, str]
+) -> list[SafeString]:
+    """Rows of a table by hour, say, each of which leads to its minutes as long as they are kept."""
+    finer = {DAY: HOUR, HOUR: MINUTE}.get(by, "")
+    report = links.report_by(choice, finer) if finer else ""
+
+    def url(row: Stretch) -> str:
+        if not finer or (finer == MINUTE and row.since < choice.minutes_from):
+            return ""
+        return links.from_to(report, row.since, row.until)
+
+    return [_row(name_of[row.since], url(row)) + cells(choice, row) for row in rows]
 
 
-def drawn(cells: Sequence[Cell]) -> SafeString:
-    """The cells of a row of a table."""
-    return SafeString(
-        "".join(
-            f'<td><a href="{escape(cell.url)}">{escape(cell.text)}</a></td>'
-            if cell.url
-            else f"<td>{escape(cell.text)}</td>"
-            for cell in cells
-        )
-    )
+def _row(name: str, url: str, beside: str = "") -> SafeString:
+    head = f'<a href="{escape(url)}">{escape(name)}</a>' if url else escape(name)
+    return SafeString(f'<th scope="row">{head}{beside}</th>')
 
 
-def cells(
-    choice: Choice, stretch: Stretch, group: tuple[str, str] | None = None
-) -> tuple[Cell, ...]:
+def cells(choice: Choice, stretch: Stretch, group: tuple[str, str] | None = None) -> SafeString:
+    """The figures of a row of a table, each of which leads to what it counts."""
     entries = links.between(links.entries_of(choice, group), stretch.since, stretch.until)
-    return tuple(_cell(column, stretch.figures, entries) for column in COLUMNS[choice.source])
+    url, language, figures = escape(entries), get_language(), stretch.figures
+    drawn = []
+    for column in COLUMNS[choice.source]:
+        value = column.value(figures)
+        text = _told(column.shown, value, language)
+        if column.has_entries(value):
+            text = f'<a href="{url}{escape(column.narrowed("", value))}">{text}</a>'
+        drawn.append(f"<td>{text}</td>")
+    return SafeString("".join(drawn))
 
 
-def _cell(column: Column, figures: Figures, entries: str) -> Cell:
-    value = column.value(figures)
-    text = column.shown(value)
-    if value is None or (column.counted == column.name and value == 0):
-        return Cell(text)
-    if column.least:
-        return Cell(text, links.at_least(entries, column.least, value))
-    return Cell(text, links.counted_as(entries, column.counted))
+@functools.lru_cache(maxsize=1 << 14)
+def _told(shown: Callable[[Any], str], value: Any, _language: str | None) -> str:
+    """The value in words, as HTML: tables repeat what is short or little."""
+    return escape(shown(value))
 
 
 def time_names(choice: Choice, by: str, rows: Sequence[Stretch]) -> list[str]:

@@ -51,29 +51,46 @@ def percentiles(packed: Sequence[bytes], shares: Sequence[float]) -> tuple[int |
 
     So 0.5 of four values is the second one.
     """
-    buckets, counts = _together(packed)
-    if not buckets:
-        return (None,) * len(shares)
-    sums = list(accumulate(counts))
-    return tuple(
-        value_of(buckets[bisect_left(sums, math.ceil(share * sums[-1]))]) for share in shares
-    )
-
-
-def _together(packed: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int]]:
-    """Buckets, ascending, and their counts."""
+    if len(packed) == 1:
+        return _of_one(packed[0], shares)
     filled = [each for each in packed if each]
-    if len(filled) == 1:
-        # Most hours of a report are one row, which is in order already.
-        return _unpacked(filled[0])
+    if len(filled) < 2:
+        return _of_one(filled[0] if filled else b"", shares)
+    merged = _together(filled)
+    buckets = sorted(merged)
+    sums = list(accumulate([merged[bucket] for bucket in buckets]))
+    return tuple([value_of(buckets[place]) for place in _places(sums, shares)])
+
+
+def _of_one(packed: bytes, shares: Sequence[float]) -> tuple[int | None, ...]:
+    """Most hours of a report are one row, which is in order already: of its buckets only those are
+    read that are asked for."""
+    if not packed:
+        return (None,) * len(shares)
+    width = packed[0]
+    size = (len(packed) - 1) // (2 + width)
+    first = 1 + 2 * size
+    counts: Sequence[int] = packed[first:]
+    if width > 1:
+        counts = struct.unpack_from(f"<{size}{_CODES[width]}", packed, first)
+    places = _places(list(accumulate(counts)), shares)
+    return tuple([value_of(packed[1 + 2 * place] | packed[2 + 2 * place] << 8) for place in places])
+
+
+def _places(sums: Sequence[int], shares: Sequence[float]) -> list[int]:
+    """Which of the buckets, counted up, the shares end in."""
+    total = sums[-1]
+    return [bisect_left(sums, math.ceil(share * total)) for share in shares]
+
+
+def _together(filled: Sequence[bytes]) -> Histogram:
     merged = _of_narrow([each for each in filled if each[0] == 1])
     get = merged.get
     for each in filled:
         if each[0] != 1:
             for bucket, count in zip(*_unpacked(each), strict=True):
                 merged[bucket] = get(bucket, 0) + count
-    buckets = sorted(merged)
-    return buckets, [merged[bucket] for bucket in buckets]
+    return merged
 
 
 def _of_narrow(packed: Sequence[bytes]) -> Histogram:

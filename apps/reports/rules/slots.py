@@ -8,6 +8,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 _MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
 _QUARTER = timedelta(minutes=15)
 
 
@@ -35,12 +36,14 @@ def hours(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
 
     Where clocks are put back an hour, that hour comes twice, with two offsets.
     """
-    at = start.astimezone(UTC)
+    at, end = start.astimezone(UTC), end.astimezone(UTC)
+    local = at.astimezone(zone)
     while at < end:
-        following = _next_hour(at, zone)
-        label = at.astimezone(zone).replace(minute=0, second=0, microsecond=0)
-        yield Slot(label.isoformat(timespec="minutes"), at, min(following, end.astimezone(UTC)))
-        at = following
+        following, shown = _next_hour(at, local, zone)
+        label = local.isoformat(timespec="hours")
+        label = f"{label[:13]}:00{label[13:]}"
+        yield Slot(label, at, min(following, end))
+        at, local = following, shown
 
 
 def days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
@@ -53,18 +56,22 @@ def days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
         at = following
 
 
-def _next_hour(at: datetime, zone: ZoneInfo) -> datetime:
-    local = at.astimezone(zone)
-    into = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
-    full = at + timedelta(hours=1) - into
-    if full.astimezone(zone).utcoffset() == local.utcoffset():
-        return full
+def _next_hour(at: datetime, local: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """Where the next local hour begins, in UTC and in the zone; `local` is `at` in the zone."""
+    full = at + _HOUR
+    if local.minute or local.second or local.microsecond:
+        full -= timedelta(
+            minutes=local.minute, seconds=local.second, microseconds=local.microsecond
+        )
+    shown = full.astimezone(zone)
+    if shown.utcoffset() == local.utcoffset():
+        return full, shown
     # The clock is changed on the way, perhaps by half an hour only.
     step = _ceiled(at)
     while True:
         shown = step.astimezone(zone)
         if shown.minute == 0 or _hour(shown) != _hour(local):
-            return step
+            return step, shown
         step += _QUARTER
 
 

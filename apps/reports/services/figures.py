@@ -81,13 +81,20 @@ class Summary:
     timed: int | None = None
 
 
+_NOTHING = (0,) * len(COUNTS)
+
+
 def figures_of(group: str, counted: Sequence[Counted], start: datetime | None = None) -> Figures:
     """What is counted of a group, added up."""
-    counts = map(sum, zip(*(each.counts for each in counted), strict=True))
+    counts: Sequence[int] = _NOTHING
+    if len(counted) == 1:
+        counts = counted[0].counts
+    elif counted:
+        counts = [sum(each) for each in zip(*(each.counts for each in counted), strict=True)]
     return Figures(
-        group=group,
-        start=start,
-        **(dict(zip(COUNTS, counts, strict=True)) if counted else dict.fromkeys(COUNTS, 0)),
+        group,
+        start,
+        **dict(zip(COUNTS, counts, strict=True)),
         wait=_percentiles([each.wait for each in counted]),
         run=_percentiles([each.run for each in counted]),
     )

@@ -79,6 +79,8 @@ def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
     runs: list[Run] = []
     left = list(ranges)
     for level in reversed(LEVELS):
+        if all(end - start < level for start, end in left):
+            continue
         spans = cover.spans(left, level, most=_MOST_SPANS)
         if spans:
             taken, left = cover.take(left, level, _stored_in(level, spans))
