@@ -88,14 +88,13 @@ def standing(most: int) -> Standing:
     """
     # The narrowest index that begins with the status.
     jobs = f"{table(Job)}{forced('job_due')}"
+    count = (
+        f"COALESCE((SELECT {most:d} FROM {jobs} WHERE status = '{{0}}' LIMIT 1 OFFSET {most - 1:d}), "  # noqa: S608
+        f"(SELECT COUNT(*) FROM {jobs} WHERE status = '{{0}}'))"
+    )
     states = (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
-    last = f"(SELECT {most} FROM {jobs} WHERE status = '{{}}' LIMIT 1 OFFSET {most - 1})"  # noqa: S608 names and literals
-    [found] = fetch(f"SELECT {', '.join(map(last.format, states))}")
-    few = [state for state, count in zip(states, found, strict=True) if count is None]
-    count = f"(SELECT COUNT(*) FROM {jobs} WHERE status = '{{}}')"  # noqa: S608 names and literals
-    [counts] = fetch(f"SELECT {', '.join(map(count.format, few))}") if few else [()]
-    told = dict(zip(few, counts, strict=True))
-    return Standing(*(min(most, told.get(state, most)) for state in states))
+    [found] = fetch(f"SELECT {', '.join(map(count.format, states))}")
+    return Standing(*found)
 
 
 class Due(NamedTuple):

@@ -147,7 +147,7 @@ def _went(source: str, rows: Sequence[Counted]) -> Went:
 # --- minute by minute -----------------------------------------------------------------------------
 def course_of_all(source: str, until: datetime) -> Course:
     """Everything of a source."""
-    return _courses(_rows(source, ALL, until), until).get("") or Course("")
+    return _courses(_rows(source, ALL, until), until).get("", Course(""))
 
 
 def courses_of_types(until: datetime, names: Collection[str]) -> list[Course] | None:
@@ -207,7 +207,9 @@ def _courses(rows: Sequence[tuple[Any, ...]], until: datetime) -> dict[str, Cour
     first = second_of(until) - HOUR
     found: dict[str, Course] = {}
     for name, start, ended, unlucky, succeeded in rows:
-        course = found.setdefault(name, Course(name))
+        course = found.get(name)
+        if course is None:
+            course = found[name] = Course(name)
         minute = (start - first) // MINUTE
         course.ended[minute] += ended
         course.unlucky[minute] += unlucky
