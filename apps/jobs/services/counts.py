@@ -88,9 +88,9 @@ def standing(most: int) -> Standing:
     """
     # The narrowest index that begins with the status.
     jobs = f"{table(Job)}{forced('job_due')}"
+    these = f"FROM {jobs} WHERE status = '{{0}}'"
     count = (
-        f"COALESCE((SELECT {most:d} FROM {jobs} WHERE status = '{{0}}' LIMIT 1 OFFSET {most - 1:d}), "  # noqa: S608
-        f"(SELECT COUNT(*) FROM {jobs} WHERE status = '{{0}}'))"
+        f"COALESCE((SELECT {most} {these} LIMIT 1 OFFSET {most - 1}), (SELECT COUNT(*) {these}))"
     )
     states = (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
     [found] = fetch(f"SELECT {', '.join(map(count.format, states))}")

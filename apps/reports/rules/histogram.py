@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate, compress
+from itertools import accumulate
 from typing import TypeAlias
 
 Histogram: TypeAlias = dict[int, int]
@@ -23,10 +22,11 @@ GROWTH = 1.02
 _SCALE = 1 / math.log(GROWTH)
 # 285 years.
 _MOST_MS = 2**53
-# Counts up to this are added one by one.
-_ONE_BY_ONE = 6
-# For `bytes.translate`: 1 for what is more than so many.
-_MORE_THAN = [bytes(count > most for count in range(256)) for most in range(_ONE_BY_ONE)]
+# Histograms are added up in pages of so many buckets, each count in so many bytes; those of fewer
+# than _FEW buckets, or with counts of more than _MOST_BYTES, bucket by bucket.
+_PAGE, _DIGIT = 256, 8
+_FEW, _MOST_BYTES = 40, 4
+_EVERY, _NONE = bytes(range(_PAGE)), bytes(_PAGE)
 _WIDTHS = ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
 _CODES = dict(_WIDTHS)
 
@@ -56,10 +56,8 @@ def percentiles(packed: Sequence[bytes], shares: Sequence[float]) -> tuple[int |
     filled = [each for each in packed if each]
     if len(filled) < 2:
         return _of_one(filled[0] if filled else b"", shares)
-    merged = _together(filled)
-    buckets = sorted(merged)
-    sums = list(accumulate([merged[bucket] for bucket in buckets]))
-    return tuple([value_of(buckets[place]) for place in _places(sums, shares)])
+    counts = _together(filled)
+    return tuple([value_of(bucket) for bucket in _places(list(accumulate(counts)), shares)])
 
 
 def _of_one(packed: bytes, shares: Sequence[float]) -> tuple[int | None, ...]:
@@ -83,34 +81,45 @@ def _places(sums: Sequence[int], shares: Sequence[float]) -> list[int]:
     return [bisect_left(sums, math.ceil(share * total)) for share in shares]
 
 
-def _together(filled: Sequence[bytes]) -> Histogram:
-    merged = _of_narrow([each for each in filled if each[0] == 1])
-    get = merged.get
-    for each in filled:
-        if each[0] != 1:
-            for bucket, count in zip(*_unpacked(each), strict=True):
-                merged[bucket] = get(bucket, 0) + count
-    return merged
+def _together(filled: Sequence[bytes]) -> list[int]:
+    """The sums of all counts, from bucket 0 on.
 
-
-def _of_narrow(packed: Sequence[bytes]) -> Histogram:
-    """The sum of those whose counts take a byte, which most are.
-
-    Most of these counts are 1 or little more, and Counter adds up ones much faster than a loop adds
-    numbers: so first one of each bucket, then another one of those that have more, and so on.
+    A loop over the buckets would take most of the time of a report. Instead, the counts of a page
+    of buckets are the digits of one long number, so that one addition adds them all; a table of
+    `bytes.translate` takes each count to its place.
     """
-    halves = [1 + (len(each) - 1) // 3 * 2 for each in packed]
-    joined = b"".join(each[1:half] for each, half in zip(packed, halves, strict=True))
-    counts = b"".join(each[half:] for each, half in zip(packed, halves, strict=True))
-    buckets: Sequence[int] = struct.unpack(f"<{len(counts)}H", joined)
-    merged = Counter(buckets)
-    for done in range(1, _ONE_BY_ONE):
-        more = counts.translate(_MORE_THAN[done])
-        buckets, counts = [*compress(buckets, more)], bytes(compress(counts, more))
-        merged.update(buckets)
-    for bucket, count in zip(buckets, counts, strict=True):
-        merged[bucket] += count - _ONE_BY_ONE
-    return merged
+    pages: dict[int, int] = {}
+    one_by_one: list[bytes] = []
+    for packed in filled:
+        width = packed[0]
+        size = (len(packed) - 1) // (2 + width)
+        if size < _FEW or width > _MOST_BYTES:
+            one_by_one.append(packed)
+            continue
+        first = 1 + 2 * size
+        high = packed[2:first:2]
+        begin = 0
+        while begin < size:
+            # Buckets are in order, and so are their pages.
+            end = high.rindex(high[begin]) + 1
+            places = _EVERY + packed[1 + 2 * begin : 1 + 2 * end : 2]
+            digits = bytearray(_PAGE * _DIGIT)
+            for each in range(width):
+                part = packed[first + begin * width + each : first + end * width : width]
+                digits[each::_DIGIT] = bytes.maketrans(places, _NONE + part)
+            page = high[begin]
+            pages[page] = pages.get(page, 0) + int.from_bytes(digits, "little")
+            begin = end
+    sums: list[int] = []
+    for page in range(max(pages, default=-1) + 1):
+        digits_of = pages.get(page, 0).to_bytes(_PAGE * _DIGIT, "little")
+        sums += struct.unpack(f"<{_PAGE}Q", digits_of)
+    for packed in one_by_one:
+        buckets, counts = _unpacked(packed)
+        sums += [0] * (buckets[-1] + 1 - len(sums))
+        for bucket, count in zip(buckets, counts, strict=True):
+            sums[bucket] += count
+    return sums
 
 
 def unpack(packed: bytes) -> Histogram:

@@ -53,6 +53,30 @@ def test_percentiles_of_parts_are_those_of_all_their_values_within_two_percent(
         assert abs(value - expected) <= 0.02 * expected
 
 
+many = st.dictionaries(
+    st.integers(0, 700),
+    st.sampled_from([1, 7, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32]),
+    max_size=90,
+)
+
+
+@given(st.lists(st.builds(lambda *each: each[0] | each[1], many, many), min_size=2, max_size=4))
+def test_parts_of_many_buckets_and_any_counts_add_up(parts: list[dict[int, int]]) -> None:
+    whole: Counter[int] = Counter()
+    for part in parts:
+        whole.update(part)
+    found = percentiles([pack(part) for part in parts], (0.1, 0.5, 0.9))
+    assert found == percentiles([pack(whole)], (0.1, 0.5, 0.9))
+
+
+@pytest.mark.parametrize("size", [1, 39, 40, 255, 256, 257, 600])
+@pytest.mark.parametrize("count", [1, 255, 256, 65_536, 2**33])
+def test_each_bucket_of_a_sum_counts_what_its_parts_do(size: int, count: int) -> None:
+    part = pack(dict.fromkeys(range(size), count))
+    shares = [(bucket + 0.5) / size for bucket in range(size)]
+    assert percentiles([part, part, part], shares) == tuple(map(value_of, range(size)))
+
+
 def test_percentiles_of_nothing_are_none() -> None:
     assert percentiles([], (0.5, 0.95)) == (None, None)
     assert percentiles([b"", b""], (0.5,)) == (None,)
