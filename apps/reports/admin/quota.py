@@ -6,8 +6,9 @@ in the period and of which anything has been handed out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from django.urls import reverse
@@ -44,7 +45,9 @@ def quotas(summary: Summary) -> list[Quota]:
     return [
         quota
         for source in (Source.ONCE, Source.ROTATE)
-        for quota in _quotas(source, _numbers(summary.names, source)[:MOST_TASKS], summary)
+        for quota in _quotas(
+            source, [*islice(_numbers(summary.names, source), MOST_TASKS)], summary
+        )
     ]
 
 
@@ -52,15 +55,17 @@ def titles(labels: Sequence[str]) -> dict[str, str]:
     """The titles of tasks by label (`once:12`); those that are purged have none."""
     found: dict[str, str] = {}
     for source, model in TASK_MODELS.items():
-        numbers = _numbers(labels, source)
+        numbers = [*_numbers(labels, source)]
         rows = model.objects.filter(pk__in=numbers).values_list("pk", "title") if numbers else ()
         found |= {f"{source}:{pk}": title for pk, title in rows}
     return found
 
 
-def _numbers(labels: Sequence[str], source: str) -> list[int]:
-    parts = (label.partition(":") for label in labels)
-    return [int(number) for kind, _, number in parts if kind == source and number.isdecimal()]
+def _numbers(labels: Sequence[str], source: str) -> Iterator[int]:
+    for label in labels:
+        kind, _colon, number = label.partition(":")
+        if kind == source and number.isdecimal():
+            yield int(number)
 
 
 def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]:

@@ -22,10 +22,12 @@ GROWTH = 1.02
 _SCALE = 1 / math.log(GROWTH)
 # 285 years.
 _MOST_MS = 2**53
-# Histograms are added up in pages of so many buckets, each count in so many bytes; those of fewer
-# than _FEW buckets, or with counts of more than _MOST_BYTES, bucket by bucket.
-_PAGE, _DIGIT = 256, 8
-_FEW, _MOST_BYTES = 40, 4
+# Histograms are added up in pages of so many buckets; those of fewer than _FEW buckets, or with
+# counts of more than _MOST_BYTES, bucket by bucket.
+_PAGE = 256
+_FEW, _MOST_BYTES = 64, 4
+# So many counts of two bytes fit into four together.
+_MOST_IN_FOUR = 1 << 16
 _EVERY, _NONE = bytes(range(_PAGE)), bytes(_PAGE)
 _WIDTHS = ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
 _CODES = dict(_WIDTHS)
@@ -89,6 +91,8 @@ def _together(filled: Sequence[bytes]) -> list[int]:
     `bytes.translate` takes each count to its place.
     """
     pages: dict[int, int] = {}
+    is_short = len(filled) <= _MOST_IN_FOUR and max(each[0] for each in filled) <= 2
+    digit = 4 if is_short else 8
     one_by_one: list[bytes] = []
     for packed in filled:
         width = packed[0]
@@ -103,17 +107,17 @@ def _together(filled: Sequence[bytes]) -> list[int]:
             # Buckets are in order, and so are their pages.
             end = high.rindex(high[begin]) + 1
             places = _EVERY + packed[1 + 2 * begin : 1 + 2 * end : 2]
-            digits = bytearray(_PAGE * _DIGIT)
+            digits = bytearray(_PAGE * digit)
             for each in range(width):
                 part = packed[first + begin * width + each : first + end * width : width]
-                digits[each::_DIGIT] = bytes.maketrans(places, _NONE + part)
+                digits[each::digit] = bytes.maketrans(places, _NONE + part)
             page = high[begin]
             pages[page] = pages.get(page, 0) + int.from_bytes(digits, "little")
             begin = end
     sums: list[int] = []
     for page in range(max(pages, default=-1) + 1):
-        digits_of = pages.get(page, 0).to_bytes(_PAGE * _DIGIT, "little")
-        sums += struct.unpack(f"<{_PAGE}Q", digits_of)
+        digits_of = pages.get(page, 0).to_bytes(_PAGE * digit, "little")
+        sums += struct.unpack(f"<{_PAGE}{_CODES[digit]}", digits_of)
     for packed in one_by_one:
         buckets, counts = _unpacked(packed)
         sums += [0] * (buckets[-1] + 1 - len(sums))

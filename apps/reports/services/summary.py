@@ -337,18 +337,17 @@ def _judged(first: First) -> tuple[str, ...]:
 
 def _ranked(sums: Mapping[str, Sequence[int]], first: First) -> list[str]:
     """The values in the order in which `first` takes them; `sums` are of what is judged."""
-    is_rate = _judged(first) == _RATED
     is_known = first.by.lstrip("-") in (*COUNTS, RATE)
     sign = 1 if is_known and not first.by.startswith("-") else -1
-
-    def place(value: str) -> tuple[bool, float, str]:
-        counts = sums[value]
-        if not is_rate:
-            return False, sign * counts[0], value
-        rate = success_rate(**dict(zip(_RATED, counts, strict=True)))
-        return rate is None, sign * (rate or 0), value
-
-    return sorted(sums, key=place)
+    places: list[tuple[bool, float, str]] = []
+    if _judged(first) == _RATED:
+        for value, counts in sums.items():
+            rate = success_rate(**dict(zip(_RATED, counts, strict=True)))
+            places.append((rate is None, sign * (rate or 0), value))
+    else:
+        # There may be very many tasks.
+        places = [(False, sign * counts[0], value) for value, counts in sums.items()]
+    return [value for _is_last, _count, value in sorted(places)]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[Counted]]:

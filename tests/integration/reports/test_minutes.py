@@ -125,7 +125,8 @@ def test_hour_leads_to_its_minutes_while_they_are_kept(
     page = admin_client.get(URL, {"by": "hour", "period": "7d"})
     leading = {row[0].text: row[0].url for row in tables_of(page)[0][1:-1]}
     assert leading["02-26 13:00"] == ""
-    assert "by=minute&from=2026-03-03T10:00Z&to=2026-03-03T11:00Z" in leading["03-03 10:00"]
+    assert "by=minute" in leading["03-03 10:00"]
+    assert "from=2026-03-03T10:00Z&to=2026-03-03T11:00Z" in leading["03-03 10:00"]
     minutes = admin_client.get(URL + leading["03-03 10:00"])
     assert len(tables_of(minutes)[0]) == 62
 
