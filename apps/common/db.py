@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from django.db import (
     DEFAULT_DB_ALIAS,
@@ -21,7 +21,6 @@ from django.db import (
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
-from django.db.backends.utils import CursorWrapper
 
 from apps.common.errors import Conflict, NotFound
 from apps.common.sentences import Sentence
@@ -32,6 +31,10 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 RowT = TypeVar("RowT", bound=models.Model)
+# SQL with its parameters.
+Statement: TypeAlias = tuple[str, Sequence[Any]]
+# The rows of a statement, and how many it changed.
+Answer: TypeAlias = tuple[Sequence[tuple[Any, ...]], int]
 
 MOST_TRIES = 5
 # SQLite takes 500 parts of one statement, and 32,766 parameters.
@@ -125,8 +128,8 @@ def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 
     For the few statements of the hot paths, of which the ORM would keep half the speed.
     """
-    with _run(sql, parameters) as cursor:
-        return list(cursor.fetchall())
+    [(rows, _)] = send((sql, _driven(parameters)))
+    return list(rows)
 
 
 def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any, ...]]:
@@ -151,12 +154,21 @@ def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any
 
 def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
     """Run a statement that changes rows; returns how many it changed."""
-    with _run(sql, parameters) as cursor:
-        return int(cursor.rowcount)
+    [(_, changed)] = send((sql, _driven(parameters)))
+    return changed
+
+
+def execute_each(*statements: Statement) -> list[int]:
+    """Run statements that change rows, in their order; returns how many each of them changed.
+
+    The first that fails is the last that is run. MariaDB/MySQL is sent all of them at once.
+    """
+    given = [(sql, _driven(parameters)) for sql, parameters in statements]
+    return [changed for _, changed in send(*given)]
 
 
 def execute_then_fetch(
-    changes: Sequence[tuple[str, Sequence[Any]]], sql: str, parameters: Sequence[Any]
+    changes: Sequence[Statement], sql: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
     """Run statements that change rows, then a SELECT; returns the rows of that.
 
@@ -169,22 +181,28 @@ def execute_then_fetch(
         return fetch(sql, parameters)
     together = "; ".join([change for change, _ in changes] + [sql])
     values = [value for _, given in changes for value in given]
-    with _run(together, [*values, *parameters]) as cursor:
-        for _ in changes:
-            cursor.nextset()
-        return list(cursor.fetchall())
+    *_, (rows, _) = send((together, _driven([*values, *parameters])))
+    return list(rows)
 
 
-def _run(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
-    return send(sql, [written(each) if isinstance(each, datetime) else each for each in parameters])
+def _driven(parameters: Sequence[Any]) -> list[Any]:
+    """The parameters as the driver takes them."""
+    return [written(each) if isinstance(each, datetime) else each for each in parameters]
 
 
-def send(sql: str, parameters: Sequence[Any]) -> CursorWrapper:
-    """Run a statement with parameters that are as the driver takes them; close what it returns."""
+def send(*statements: Statement) -> list[Answer]:
+    """Run statements whose parameters are as the driver takes them."""
     # Asking for the connection by name costs less than every use of the proxy `connection`.
-    cursor = connections[DEFAULT_DB_ALIAS].cursor()
-    cursor.execute(sql, parameters)
-    return cursor
+    database: Any = connections[DEFAULT_DB_ALIAS]
+    if database.vendor == "mysql":
+        answers: list[Answer] = database.ask(statements)
+        return answers
+    answers = []
+    for sql, parameters in statements:
+        with database.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            answers.append((cursor.fetchall(), cursor.rowcount))
+    return answers
 
 
 def close_refused(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
-from apps.common.db import execute, marks, send, table
+from apps.common.db import Statement, execute, marks, send, table
 
 
 @functools.cache
@@ -85,14 +85,18 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
     `bulk_create` keeps a sixth of the speed of this statement. VALUES holds placeholders only,
     because the driver joins rows only then. Columns left out take their model default.
     """
-    if not rows:
-        return
+    if rows:
+        execute(*insertion(model, rows))
+
+
+def insertion(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> Statement:
+    """The statement of `insert_rows`, for one row or more."""
     shape = _shape(model, tuple(rows[0]))
     values: list[Any] = []
     for row in rows:
         values += [row[n] if convert is None else convert(row[n]) for n, convert in shape.given]
         values += [default() for default in shape.left_out]
-    execute(shape.insert + ", ".join([shape.one] * len(rows)), values)
+    return shape.insert + ", ".join([shape.one] * len(rows)), values
 
 
 def update_rows(
@@ -148,10 +152,16 @@ def insert_values(
     The values are as the driver takes them: JSON as text, times `written`. Columns left out take
     their model default, a constant, which costs nothing per row.
     """
-    if not rows:
-        return
+    if rows:
+        send(values_insertion(model, names, rows))
+
+
+def values_insertion(
+    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]]
+) -> Statement:
+    """The statement of `insert_values`, for one row or more."""
     insert, one = _constant_shape(model, names)
-    send(insert + ", ".join([one] * len(rows)), list(chain.from_iterable(rows))).close()
+    return insert + ", ".join([one] * len(rows)), list(chain.from_iterable(rows))
 
 
 @functools.cache

@@ -14,8 +14,8 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from apps.common import ids
-from apps.common.db import written
-from apps.common.rows import insert_values
+from apps.common.db import Statement, send, written
+from apps.common.rows import values_insertion
 from apps.journal.models import JournalEntry
 
 MOST_ERROR_CHARACTERS = 16_000
@@ -55,14 +55,18 @@ class Entry:
 
 def write(entries: Sequence[Entry]) -> None:
     """Append the entries; must be called inside the transaction that changes the state."""
-    if not entries:
-        return
+    if entries:
+        send(insertion(entries))
+
+
+def insertion(entries: Sequence[Entry]) -> Statement:
+    """What `write` does, as a statement, for one entry or more; to be run in that transaction."""
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("journal.write() belongs into the transaction of the change it tells of")
-    _insert(entries, ids.next_ids(len(entries)))
+    return _insertion(entries, ids.next_ids(len(entries)))
 
 
-def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
+def _insertion(entries: Sequence[Entry], numbers: Sequence[int]) -> Statement:
     for entry in entries:
         if entry.error and not entry.error_key:
             entry.error_key = error_key(entry.error)
@@ -74,7 +78,7 @@ def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
         if column.count(_DEFAULTS[name]) < len(column)
     }
     rows = list(zip(numbers, *filled.values(), strict=True))
-    insert_values(JournalEntry, ("id", *filled), rows)
+    return values_insertion(JournalEntry, ("id", *filled), rows)
 
 
 _DEFAULTS = {each.name: each.default for each in fields(Entry)}
@@ -119,7 +123,7 @@ def write_once(entry: Entry, number: int) -> bool:
     """
     try:
         with transaction.atomic():
-            _insert([entry], [number])
+            send(_insertion([entry], [number]))
     except IntegrityError:
         return False
     return True

@@ -6,9 +6,9 @@ from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import execute, table
+from apps.common.db import Statement, table
 from apps.common.fields import KeyField
-from apps.common.rows import ensure_row, insert_rows
+from apps.common.rows import ensure_row, insertion
 from apps.dispatch.models.task import Source
 
 
@@ -17,8 +17,8 @@ class StockQuerySet(models.QuerySet["Stock"]):
         """The row of one occurrence, if it has been handed out before."""
         return self.filter(source=source, task=task, occurrence=occurrence)
 
-    def take(self, source: str, task: int, occurrence: int, *, at_most: int | None) -> bool:
-        """Count one hand-out, unless `at_most` are counted already or there is no row yet."""
+    def taking(self, source: str, task: int, occurrence: int, *, at_most: int | None) -> Statement:
+        """What counts one hand-out, unless `at_most` are counted already or there is no row yet."""
         sql = (
             f"UPDATE {table(Stock)} SET handed = handed + 1 "  # noqa: S608
             "WHERE source = %s AND task = %s AND occurrence = %s"
@@ -27,26 +27,25 @@ class StockQuerySet(models.QuerySet["Stock"]):
         if at_most is not None:
             sql += " AND handed < %s"
             parameters.append(at_most)
-        return bool(execute(sql, parameters))
+        return sql, parameters
 
-    def begin(self, source: str, task: int, occurrence: int) -> None:
-        """Make the row of an occurrence with its first hand-out; IntegrityError if it has one."""
+    def beginning(self, source: str, task: int, occurrence: int) -> Statement:
+        """What makes the row of an occurrence with its first hand-out; IntegrityError if it has
+        one."""
         row = {"source": source, "task": task, "occurrence": occurrence, "handed": 1}
-        insert_rows(Stock, [row])
+        return insertion(Stock, [row])
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet."""
         row = {"source": source, "task": task, "occurrence": occurrence, "handed": 0}
         ensure_row(Stock, ["source", "task", "occurrence"], row)
 
-    def give_back(self, source: str, task: int, occurrence: int) -> bool:
-        """Take one hand-out off the count; False when a person has set it to 0 meanwhile."""
-        return bool(
-            execute(
-                f"UPDATE {table(Stock)} SET handed = handed - 1 "  # noqa: S608
-                "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
-                [source, task, occurrence],
-            )
+    def giving_back(self, source: str, task: int, occurrence: int) -> Statement:
+        """What takes one hand-out off the count, unless a person has set it to 0 meanwhile."""
+        return (
+            f"UPDATE {table(Stock)} SET handed = handed - 1 "  # noqa: S608
+            "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
+            [source, task, occurrence],
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db import IntegrityError
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import execute_each, transactional
 from apps.common.errors import Closed, Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical, check_json, check_text
 from apps.dispatch.models import Dispatch
@@ -108,16 +108,9 @@ def call_back_and_pull(
     return ended, take_next(standing)
 
 
-@transactional
 def _end(executor: User, dispatch: Dispatch, report: Report, now: datetime) -> bool:
-    if not ending.close(dispatch, report.outcome, now=now, **report.words):
-        return False
-    journal.write([_told_by(executor, dispatch, now)])
-    return True
-
-
-def _told_by(executor: User, dispatch: Dispatch, now: datetime) -> journal.Entry:
-    return ending.entry_of(dispatch, executor=executor.name, now=now, actor=executor.name)
+    name = executor.name
+    return ending.end(dispatch, report.outcome, now=now, executor=name, actor=name, **report.words)
 
 
 def _end_and_take(
@@ -150,10 +143,13 @@ def _end_and_take(
 def _end_and_give(
     standing: Standing, dispatch: Dispatch, report: Report, opening: Opening, now: datetime
 ) -> Dispatch:
-    if not ending.close(dispatch, report.outcome, now=now, **report.words):
+    ended = ending.ending_of(dispatch, report.outcome, now=now, **report.words)
+    closed, *_ = execute_each(*ended.statements(dispatch))
+    if not closed:
         raise Lost
-    taken, entry = give(standing, opening, now)
-    journal.write([_told_by(standing, dispatch, now), entry])
+    told = ended.entry(dispatch, executor=standing.name, actor=standing.name)
+    taken = give(standing, opening, now, told_before=[told])
+    ended.put_on(dispatch)
     return taken
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import execute, table, transactional
+from apps.common.db import Statement, execute_each, table, transactional
 from apps.common.errors import Closed, NotFound
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
@@ -21,12 +21,80 @@ State = Dispatch.State
 _MS = timedelta(milliseconds=1)
 
 
-@transactional
+class Ending(NamedTuple):
+    """How a dispatch ends: its last state, and whether it goes on counting against its task's
+    dispatch_times."""
+
+    state: str
+    at: datetime
+    keeps_stock: bool
+    result: dict[str, Any] | None
+    message: str
+
+    def statements(self, dispatch: Dispatch) -> list[Statement]:
+        """What ends it; the first changes a row if it was open, and only then may the others be
+        kept."""
+        result = None if self.result is None else json.dumps(self.result)
+        values = (self.state, self.keeps_stock, self.at, result, self.message)
+        sql = (
+            f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "  # noqa: S608
+            "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s"
+        )
+        changes: list[Statement] = [(sql, [*values, dispatch.pk, State.OPEN.value])]
+        if not self.keeps_stock:
+            changes.append(Stock.objects.giving_back(*dispatch.identity))
+        return changes
+
+    def entry(
+        self, dispatch: Dispatch, *, executor: str, actor: str, reason: str = ""
+    ) -> journal.Entry:
+        """The journal's line on it, a dispatch of that executor."""
+        return journal.Entry(
+            at=self.at,
+            source=JournalSource.DISPATCH,
+            subject_id=dispatch.pk,
+            event=self.state,
+            from_state=State.OPEN,
+            to_state=self.state,
+            attempt=dispatch.round + 1,
+            type_or_task=dispatch.task_label,
+            executor=executor,
+            actor=actor,
+            reason=reason,
+            wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
+            run_ms=max(0, (self.at - dispatch.dispatched_at) // _MS),
+            error=self.message if self.state == State.FAILED else "",
+        )
+
+    def put_on(self, dispatch: Dispatch) -> None:
+        """Let the object be as its row is now."""
+        dispatch.state, dispatch.open_for, dispatch.holds_stock = self.state, None, self.keeps_stock
+        dispatch.finished_at, dispatch.result, dispatch.message = self.at, self.result, self.message
+
+
+def ending_of(
+    dispatch: Dispatch,
+    to_state: str,
+    *,
+    now: datetime,
+    result: dict[str, Any] | None = None,
+    message: str = "",
+) -> Ending:
+    """How the dispatch ends in that state, by the policy of its task as it is now."""
+    keeps = keeps_its_stock(dispatch, to_state)
+    return Ending(str(to_state), now, keeps, result, message)
+
+
+class _NotOpen(Exception):
+    """What was to end is over already; the transaction must be rolled back."""
+
+
 def end(
     dispatch: Dispatch,
     to_state: str,
     *,
     now: datetime,
+    executor: str = "",
     result: dict[str, Any] | None = None,
     message: str = "",
     actor: str = "",
@@ -34,37 +102,23 @@ def end(
 ) -> bool:
     """Close the dispatch; False when it was no longer open, and then nothing is changed.
 
-    On True the object carries its new state.
+    On True the object carries its new state. The executor's name is read unless it is given.
     """
-    if not close(dispatch, to_state, now=now, result=result, message=message):
-        return False
-    name = dispatch.executor.name
-    journal.write([entry_of(dispatch, executor=name, now=now, actor=actor, reason=reason)])
-    return True
 
+    @transactional
+    def close() -> Ending:
+        ending = ending_of(dispatch, to_state, now=now, result=result, message=message)
+        name = executor or dispatch.executor.name
+        entry = ending.entry(dispatch, executor=name, actor=actor, reason=reason)
+        closed, *_ = execute_each(*ending.statements(dispatch), journal.insertion([entry]))
+        if not closed:
+            raise _NotOpen
+        return ending
 
-def close(
-    dispatch: Dispatch,
-    to_state: str,
-    *,
-    now: datetime,
-    result: dict[str, Any] | None = None,
-    message: str = "",
-) -> bool:
-    """`end` without its journal entry, within the caller's transaction."""
-    keeps = keeps_its_stock(dispatch, to_state)
-    written = None if result is None else json.dumps(result)
-    closed = execute(
-        f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "  # noqa: S608
-        "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s",
-        [str(to_state), keeps, now, written, message, dispatch.pk, State.OPEN.value],
-    )
-    if not closed:
+    try:
+        close().put_on(dispatch)
+    except _NotOpen:
         return False
-    if not keeps:
-        Stock.objects.give_back(dispatch.source, dispatch.task, dispatch.occurrence)
-    dispatch.state, dispatch.open_for, dispatch.holds_stock = to_state, None, keeps
-    dispatch.finished_at, dispatch.result, dispatch.message = now, result, message
     return True
 
 
@@ -79,28 +133,6 @@ def keeps_its_stock(dispatch: Dispatch, to_state: str) -> bool:
 def policy_of(dispatch: Dispatch) -> policy.Policy:
     """That of its task, as it is now."""
     return TASK_MODELS[dispatch.source].objects.planning().get(pk=dispatch.task).policy
-
-
-def entry_of(
-    dispatch: Dispatch, *, executor: str, now: datetime, actor: str, reason: str = ""
-) -> journal.Entry:
-    """The journal's line on a dispatch of that executor that has ended."""
-    return journal.Entry(
-        at=now,
-        source=JournalSource.DISPATCH,
-        subject_id=dispatch.pk,
-        event=dispatch.state,
-        from_state=State.OPEN,
-        to_state=dispatch.state,
-        attempt=dispatch.round + 1,
-        type_or_task=dispatch.task_label,
-        executor=executor,
-        actor=actor,
-        reason=reason,
-        wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
-        run_ms=max(0, (now - dispatch.dispatched_at) // _MS),
-        error=dispatch.message if dispatch.state == State.FAILED else "",
-    )
 
 
 def find_dispatch(number: int, *, bound: Iterable[str] | None = None) -> Dispatch:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError
-
 from apps.common import ids
-from apps.common.db import execute, fetch, shared_lock, table, transactional
-from apps.common.rows import insert_rows
+from apps.common.db import Statement, execute_each, fetch, shared_lock, table, transactional
+from apps.common.rows import insertion
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import PastDispatch, verdict
@@ -39,32 +38,26 @@ class Lost(Exception):
     """What seemed free cannot be had any more; the transaction must be rolled back."""
 
 
-class StockAppeared(Lost):
-    """Another user has begun the stock meanwhile, and there may be some left."""
-
-
 def hand_out(standing: Standing, opening: Opening, now: datetime) -> Dispatch | None:
     """Hand the opening out, if everything still holds; None when it does not.
 
-    IntegrityError when the user has got another dispatch meanwhile.
+    IntegrityError when the user has got another dispatch meanwhile, or another user has begun the
+    stock.
     """
     try:
         return _hand_out(standing, opening, now)
-    except StockAppeared:
-        return hand_out(standing, opening._replace(has_stock=True), now)
     except Lost:
         return None
 
 
-@transactional
-def _hand_out(standing: Standing, opening: Opening, now: datetime) -> Dispatch:
-    dispatch, entry = give(standing, opening, now)
-    journal.write([entry])
-    return dispatch
-
-
-def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch, journal.Entry]:
-    """The hand-out within the caller's transaction, and the entry that tells of it.
+def give(
+    standing: Standing,
+    opening: Opening,
+    now: datetime,
+    *,
+    told_before: Sequence[journal.Entry] = (),
+) -> Dispatch:
+    """The hand-out within the caller's transaction, told in the journal after those entries.
 
     Task, executors and membership stay locked (shared) until commit, so that a delete, a
     disabling or a leave that has been answered is never overtaken by a hand-out. That `last` of the
@@ -85,18 +78,27 @@ def give(standing: Standing, opening: Opening, now: datetime) -> tuple[Dispatch,
     if not answer.allows:
         raise Lost
     row = _row(standing, candidate, task, due_at, 0 if last is None else last.rounds, now)
-    insert_rows(Dispatch, [row])
+    dispatch = Dispatch(**row)
     if answer.carried is not None:
         # The failed round's stock goes over to this one.
-        taken = _carry(answer.carried)
+        stock = _carrying(answer.carried)
     elif has_stock:
-        taken = Stock.objects.take(*candidate.identity, at_most=task.planned.policy.dispatch_times)
+        stock = Stock.objects.taking(
+            *candidate.identity, at_most=task.planned.policy.dispatch_times
+        )
     else:
-        taken = _begin_stock(candidate)
+        stock = Stock.objects.beginning(*candidate.identity)
+    _, taken, _ = execute_each(
+        insertion(Dispatch, [row]),
+        stock,
+        journal.insertion([*told_before, _entry(standing, dispatch, last)]),
+    )
     if not taken:
         raise Lost
-    dispatch = Dispatch(**row)
-    return dispatch, _entry(standing, dispatch, last)
+    return dispatch
+
+
+_hand_out = transactional(give)
 
 
 @functools.cache
@@ -128,21 +130,11 @@ def _locked_task(standing: Standing, candidate: Candidate, now: datetime) -> _Lo
     return _Locked(planned, title, json.loads(params), template or "", version)
 
 
-def _carry(number: int) -> bool:
-    return bool(
-        execute(
-            f"UPDATE {table(Dispatch)} SET holds_stock = %s WHERE id = %s AND holds_stock",  # noqa: S608
-            [False, number],
-        )
+def _carrying(number: int) -> Statement:
+    return (
+        f"UPDATE {table(Dispatch)} SET holds_stock = %s WHERE id = %s AND holds_stock",  # noqa: S608
+        [False, number],
     )
-
-
-def _begin_stock(candidate: Candidate) -> bool:
-    try:
-        Stock.objects.begin(*candidate.identity)
-    except IntegrityError as error:
-        raise StockAppeared from error
-    return True
 
 
 def _row(

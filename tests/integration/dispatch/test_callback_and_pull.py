@@ -87,7 +87,7 @@ def test_what_is_lost_meanwhile_leaves_the_callback(monkeypatch: pytest.MonkeyPa
 
 
 def _raising(error: type[Exception]) -> Any:
-    def give(*args: Any) -> Any:
+    def give(*args: Any, **words: Any) -> Any:
         raise error
 
     return give

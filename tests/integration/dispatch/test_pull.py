@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from apps.common import clock
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import callback, ending, executors, tasks
+from apps.dispatch.services import callback, ending, executors, pull, tasks
 from apps.dispatch.services.handout import hand_out
 from apps.dispatch.services.pull import Nothing, answer_pull, take_next
-from apps.dispatch.services.queue import Ahead
 from apps.dispatch.services.standing import standing_by_name
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -241,15 +239,22 @@ class TestQuota:
         assert isinstance(take_next(alice), Nothing)
 
     @pytest.mark.parametrize("times", [1, 2])
-    def test_stock_that_another_begins_meanwhile_counts_on(self, times: int) -> None:
+    def test_stock_that_another_begins_meanwhile_counts_on(
+        self, times: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """S0.9, I1: who finds it begun takes one more, if there is one."""
         group = factories.group("gid_sales", ["uid_a", "uid_b"])
         task = factories.once_task(group, mode="multi", dispatch_times=times)
-        bob, now = standing_by_name("uid_b"), clock.now()
-        opening = next(Ahead(bob, now=now).openings())
-        taken(factories.member("uid_a"))
-        dispatch = hand_out(bob, opening, now)
-        assert (dispatch is not None) == (times == 2)
+        meanwhile = iter([factories.member("uid_a")])
+
+        def overtaken(*args: Any) -> Dispatch | None:
+            for rival in meanwhile:
+                taken(rival)
+            return hand_out(*args)
+
+        monkeypatch.setattr(pull, "hand_out", overtaken)
+        answer = take_next(factories.member("uid_b"))
+        assert isinstance(answer, Dispatch) == (times == 2)
         assert handed(task) == times
         assert Dispatch.objects.count() == times
 
