@@ -53,13 +53,16 @@ def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volle
     answers: list[Any] = [None] * len(requests)
     failures: list[Exception] = []
     barrier = threading.Barrier(connections + 1)
+    # Each connection takes the next one: which process of the server has how many connections is
+    # chance, and the last of a fixed share would wait for the busiest.
+    waiting = iter(range(len(requests)))
 
-    def run(first: int) -> None:
+    def run() -> None:
         try:
             with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as wire:
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 barrier.wait()
-                for position in range(first, len(requests), connections):
+                for position in waiting:
                     answers[position] = _ask(wire, requests[position])
         except threading.BrokenBarrierError:
             return
@@ -67,7 +70,7 @@ def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volle
             failures.append(error)
             barrier.abort()
 
-    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(connections)]
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(connections)]
     for thread in threads:
         thread.start()
     # One that cannot connect holds nobody up: its failure is told below.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import MySQLdb
 import pytest
 from django.core.signals import request_finished, request_started
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from apps.access.models import ApiClient
+from apps.common.db import execute, execute_each, fetch, table
+from apps.dispatch.models import Stock
 from taskplatform.mysql import base
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,6 +98,76 @@ def test_a_savepoint_is_undone_alone() -> None:
     assert list(ApiClient.objects.values_list("name", flat=True)) == ["kept"]
 
 
+def test_a_transaction_begins_with_its_first_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.ensure_connection()
+    sent: list[bytes] = []
+    monkeypatch.setattr(base.Connection, "query", _noting(sent, base.Connection.query))
+    with transaction.atomic():
+        assert fetch("SELECT 1") == [(1,)]
+        assert fetch("SELECT 2") == [(2,)]
+    fetch("SELECT 3")
+    assert sent == [b"BEGIN; SELECT 1", b"SELECT 2", b"SELECT 3"]
+
+
+def _noting(sent: list[bytes], run: Any) -> Any:
+    def query(driver: base.Driver, text: bytes) -> None:
+        sent.append(text)
+        run(driver, text)
+
+    return query
+
+
+def test_a_transaction_without_statements_asks_nothing() -> None:
+    before = _questions()
+    with transaction.atomic():
+        pass
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        raise ZeroDivisionError
+    # The question itself.
+    assert _questions() - before == 1
+
+
+STOCK = {"source": "once", "task": 7, "occurrence": 0}
+
+
+def test_statements_sent_together_are_counted_one_by_one() -> None:
+    begin, take = Stock.objects.beginning(**STOCK), Stock.objects.taking(**STOCK, at_most=2)
+    assert execute_each(begin, take, take) == [1, 1, 0]
+    assert Stock.objects.get().handed == 2
+
+
+def test_the_first_statement_that_fails_is_the_last() -> None:
+    begin, take = Stock.objects.beginning(**STOCK), Stock.objects.taking(**STOCK, at_most=None)
+    with pytest.raises(IntegrityError):
+        execute_each(begin, begin, take)
+    assert Stock.objects.get().handed == 1
+    with pytest.raises(IntegrityError), transaction.atomic():
+        execute_each(take, take, begin)
+    assert Stock.objects.get().handed == 1
+
+
+def test_a_refused_value_is_an_integrity_error() -> None:
+    """MariaDB calls it an operational one, which would be tried again."""
+    execute_each(Stock.objects.beginning(**STOCK))
+    with pytest.raises(IntegrityError):
+        execute(f"UPDATE {table(Stock)} SET handed = handed - 2")  # noqa: S608
+
+
+def test_who_looks_on_sees_each_statement() -> None:
+    begin, take = Stock.objects.beginning(**STOCK), Stock.objects.taking(**STOCK, at_most=2)
+    with CaptureQueriesContext(connection) as seen:
+        assert execute_each(begin, take, take) == [1, 1, 0]
+    assert [query["sql"][:6] for query in seen.captured_queries] == ["INSERT", "UPDATE", "UPDATE"]
+
+
+def test_a_statement_in_a_broken_transaction_is_refused() -> None:
+    with transaction.atomic():
+        with pytest.raises(IntegrityError), transaction.atomic(savepoint=False):
+            execute_each(*[Stock.objects.beginning(**STOCK)] * 2)
+        with pytest.raises(transaction.TransactionManagementError):
+            fetch("SELECT 1")
+
+
 def _pings() -> int:
     return int(_asked("SHOW SESSION STATUS LIKE 'Com_admin_commands'"))
 
@@ -124,13 +199,16 @@ def test_a_connection_lost_while_idle_is_replaced_unnoticed(monotonic: list[floa
     assert ApiClient.objects.count() == 0
 
 
-def test_a_connection_lost_at_work_fails_one_request(monotonic: list[float]) -> None:
+@pytest.mark.parametrize("lost", [ApiClient.objects.count, lambda: fetch("SELECT 1")])
+def test_a_connection_lost_at_work_fails_one_request(
+    monotonic: list[float], lost: Callable[[], object]
+) -> None:
     ApiClient.objects.count()
     request_finished.send(None)
     _kill()
     request_started.send(None)
     with pytest.raises(OperationalError):
-        ApiClient.objects.count()
+        lost()
     request_finished.send(None)
     request_started.send(None)
     assert ApiClient.objects.count() == 0
