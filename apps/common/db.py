@@ -159,12 +159,16 @@ def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
 
 
 def execute_each(*statements: Statement) -> list[int]:
-    """Run statements that change rows, in their order; returns how many each of them changed.
+    """Run statements that change rows, as `run_each`; returns how many each of them changed."""
+    return [changed for _, changed in run_each(*statements)]
 
-    The first that fails is the last that is run. MariaDB/MySQL is sent all of them at once.
+
+def run_each(*statements: Statement) -> list[Answer]:
+    """Run statements in their order; the first that fails is the last that is run.
+
+    MariaDB/MySQL is sent all of them at once.
     """
-    given = [(sql, _driven(parameters)) for sql, parameters in statements]
-    return [changed for _, changed in send(*given)]
+    return send(*[(sql, _driven(parameters)) for sql, parameters in statements])
 
 
 def execute_then_fetch(

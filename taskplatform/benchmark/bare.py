@@ -1,6 +1,7 @@
 """The baselines over HTTP: bare Django views that run recorded statements, and a trivial DRF view.
 
-They stand on Django's own middleware and database backend, not on ours.
+They stand on Django's own middleware and database backend, not on ours, and run each statement by
+itself, as a raw cursor does.
 
 Served as a process of its own: `granian --interface wsgi taskplatform.benchmark.bare:application`
 with BENCHMARK_STATEMENTS naming the JSON file of the recorded ones.

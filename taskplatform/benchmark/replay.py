@@ -25,7 +25,7 @@ class Statement(NamedTuple):
 
 
 def record(work: Callable[[], object]) -> list[Statement]:
-    """What the work has the database do."""
+    """What the work has the database do, each statement by itself even if some are sent at once."""
     statements: list[Statement] = []
 
     def keep(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db import IntegrityError
 
 from apps.common import clock
-from apps.common.db import execute_each, transactional
+from apps.common.db import transactional
 from apps.common.errors import Closed, Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical, check_json, check_text
 from apps.dispatch.models import Dispatch
@@ -144,11 +144,9 @@ def _end_and_give(
     standing: Standing, dispatch: Dispatch, report: Report, opening: Opening, now: datetime
 ) -> Dispatch:
     ended = ending.ending_of(dispatch, report.outcome, now=now, **report.words)
-    closed, *_ = execute_each(*ended.statements(dispatch))
-    if not closed:
-        raise Lost
     told = ended.entry(dispatch, executor=standing.name, actor=standing.name)
-    taken = give(standing, opening, now, told_before=[told])
+    closing = ended.statements(dispatch)
+    taken = give(standing, opening, now, closing=closing, told_before=[told])
     ended.put_on(dispatch)
     return taken
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import ids
-from apps.common.db import Statement, execute_each, fetch, shared_lock, table, transactional
+from apps.common.db import Statement, execute_each, run_each, shared_lock, table, transactional
 from apps.common.rows import insertion
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
 from apps.dispatch.rules.plan import Planned
@@ -55,9 +55,12 @@ def give(
     opening: Opening,
     now: datetime,
     *,
+    closing: Sequence[Statement] = (),
     told_before: Sequence[journal.Entry] = (),
 ) -> Dispatch:
     """The hand-out within the caller's transaction, told in the journal after those entries.
+
+    What `closing` does comes first; it has to change a row.
 
     Task, executors and membership stay locked (shared) until commit, so that a delete, a
     disabling or a leave that has been answered is never overtaken by a hand-out. That `last` of the
@@ -70,7 +73,7 @@ def give(
     a deadlock of two.
     """
     candidate, last, has_stock = opening
-    task = _locked_task(standing, candidate, now)
+    task = _locked_task(standing, candidate, now, closing)
     due_at = None if task is None else task.planned.due_at(candidate.occurrence, now)
     if task is None or due_at is None:
         raise Lost
@@ -117,12 +120,16 @@ def _lock_statement(source: str) -> str:
     )
 
 
-def _locked_task(standing: Standing, candidate: Candidate, now: datetime) -> _Locked | None:
-    """The task, locked, if it may be handed to the executor now."""
-    rows = fetch(
-        _lock_statement(candidate.source),
-        [standing.pk, candidate.task, Task.Status.ACTIVE.value, now],
+def _locked_task(
+    standing: Standing, candidate: Candidate, now: datetime, closing: Sequence[Statement]
+) -> _Locked | None:
+    """The task, locked, if it may be handed to the executor now; Lost when nothing was closed."""
+    lock = _lock_statement(candidate.source)
+    *closed, (rows, _) = run_each(
+        *closing, (lock, [standing.pk, candidate.task, Task.Status.ACTIVE.value, now])
     )
+    if closed and not closed[0][1]:
+        raise Lost
     if not rows:
         return None
     template, version, title, params, *values = rows[0]
