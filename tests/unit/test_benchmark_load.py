@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
@@ -36,10 +37,21 @@ class TestFire:
         assert all(0 < answer.seconds < volley.seconds for answer in volley.answers)
         assert volley.rate == 30 / volley.seconds
 
-    def test_each_connection_is_kept_for_its_share(self, server: Stub) -> None:
-        server.behaves(echoes)
+    def test_connections_are_kept_and_take_what_others_leave(self, server: Stub) -> None:
+        all_asked = threading.Event()
+
+        def first_waits(handler: Handler) -> None:
+            if len(server.seen) == 30:
+                all_asked.set()
+            if handler.seen.body == {"n": 0}:
+                assert all_asked.wait(20)
+            echoes(handler)
+
+        server.behaves(first_waits)
         fire(server.server_port, numbered(30), connections=3)
-        assert [*Counter(seen.peer for seen in server.seen).values()] == [10, 10, 10]
+        shares = Counter(seen.peer for seen in server.seen)
+        assert len(shares) <= 3
+        assert min(shares.values()) == 1
 
     def test_request_carries_path_body_and_key(self, server: Stub) -> None:
         server.behaves(says(200, {}))
