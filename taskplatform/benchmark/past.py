@@ -158,6 +158,8 @@ class Past:
         self._ends: dict[datetime, list[tuple[Any, ...]]] = defaultdict(list)
         self._rounds: dict[tuple[int, str, int, int], int] = defaultdict(int)
         self._open: set[int] = set()
+        self._jobs_begun = 0
+        self._hopeless: set[int] = set()
 
     def week(self, start: datetime, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """About so many entries in the week from `start`, minute by minute."""
@@ -212,7 +214,7 @@ class Past:
         place = draw.randrange(HOSTS * WORKERS_PER_HOST)
         worker, host = worker_of(place), host_of(place)
         event, after, error = "succeeded", "succeeded", ""
-        luck = draw.random()
+        luck = self._luck(subject, attempt)
         if luck < (kind.fails if attempt == 1 else AGAIN):
             event = draw.choices(("failed", "timed_out", "lost"), (90, 7, 3))[0]
             after = "failed" if attempt == MOST_ATTEMPTS else "scheduled"
@@ -235,6 +237,19 @@ class Past:
             *(error, key, data),
         )
         return ms, row
+
+    def _luck(self, subject: int, attempt: int) -> float:
+        """The less the worse, and 1 for a job that nobody wants any more.
+
+        Some jobs are bound to fail or to be cancelled: even a short history has such ends.
+        """
+        if attempt == 1:
+            self._jobs_begun += 1
+            if self._jobs_begun % 400 == 100:
+                return 1.0
+            if self._jobs_begun % 400 == 300:
+                self._hopeless.add(subject)
+        return 0.0 if subject in self._hopeless else self._random.random()
 
     def _error(self, kind: Kind, event: str) -> str:
         if event == "timed_out":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -247,10 +248,12 @@ def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path
     """Its tables, its tiles, its CSV and the API, each held against the rows of the journal."""
     title = {"job": "Jobs", "dispatch": "Dispatches"}[source]
     page.get_by_role("navigation", name="Source").get_by_role("link", name=title).click()
+    expect(page).to_have_url(re.compile(f"source={source}&"))
     page.get_by_role("link", name=f"By {by}", exact=True).click()
+    expect(page).to_have_url(re.compile(f"by={by}&"))
     entries = entries_of(source)
+    expect(page.locator(".report-table")).to_have_count(1 if by in ("hour", "day") else 2)
     tables = page.locator(".report-table").evaluate_all(TABLES)
-    assert len(tables) == (1 if by in ("hour", "day") else 2)
     for shown, group in zip(tables, (by, "hour"), strict=False):
         figures = told.of_table(shown[0], shown[1:])
         told.check(figures, entries, told.by(group, on_page=True), rounded=True)
