@@ -62,6 +62,7 @@ def submit_one(*, quick: bool) -> Figure:
 def submit_bulk(*, quick: bool) -> Figure:
     """A thousand jobs a call beside the same INSERT, with its parameters, by a raw cursor."""
     jobs = [Submission(type="noop", context={"to": "somebody", "order": n}) for n in range(1000)]
+    submit_many(jobs)
     [insert] = _changing(record(lambda: submit_many(jobs)))
     places = [at for at, value in enumerate(insert.parameters) if _is_id(value)]
 
