@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -86,6 +87,17 @@ def copy(name: str) -> str:
     execute(f"INSERT INTO {made} SELECT * FROM {table(Job)}")  # noqa: S608
     fetch(f"ANALYZE TABLE {made}")
     return made
+
+
+@contextmanager
+def in_place(other: str) -> Iterator[None]:
+    """Let that table, of the shape of jobs, be the table of jobs."""
+    jobs, aside = table(Job), connection.ops.quote_name("jobs_job_aside")
+    execute(f"RENAME TABLE {jobs} TO {aside}, {other} TO {jobs}")
+    try:
+        yield
+    finally:
+        execute(f"RENAME TABLE {jobs} TO {other}, {aside} TO {jobs}")
 
 
 def cycle(types: Sequence[str], *, most: int | None = None) -> int:
