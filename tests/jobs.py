@@ -16,8 +16,10 @@ from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.hold import HeldJob, Holder, hold
 from apps.jobs.services.policies import forget_policies
+from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.settle import Outcome, Settled, settle
 from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
 
 HERE = Holder("host-a:1", "host-a")
 THERE = Holder("host-b:2", "host-b")
@@ -92,3 +94,13 @@ def told(number: int) -> list[str]:
     """The events of the job's journal, oldest first."""
     entries = JournalEntry.objects.timeline("job", number)
     return [entry.event for entry in entries]
+
+
+def rescue(clock: FrozenClock, **who: Any) -> int:
+    """End the attempts that are over by then; how many."""
+    return rescue_due(until=clock.instant + timedelta(seconds=1), **who)
+
+
+def last_entry(number: int) -> JournalEntry:
+    """The newest of the job's journal."""
+    return JournalEntry.objects.timeline("job", number).last()
