@@ -1,5 +1,6 @@
 // Keeps the overview up to date: fetches its parts every few seconds while somebody can see it, and
-// changes only what differs, so that focus, selection and scrolling stay where they are.
+// changes only what differs, so that focus, selection and scrolling stay where they are. Once a minute
+// the answer is the new last hour alone, and how everything stands is asked for right after it.
 (() => {
   "use strict";
 
@@ -78,11 +79,13 @@
 
     function show(text) {
       const page = new DOMParser().parseFromString(text, "text/html");
-      for (const fresh of [...page.body.children]) {
+      const parts = [...page.body.children];
+      for (const fresh of parts) {
         const old = document.getElementById(fresh.id);
         if (old) renew(old, document.adoptNode(fresh));
         else root.append(fresh);
       }
+      return parts.length ? parts[0].id : "";
     }
 
     async function refresh() {
@@ -90,20 +93,27 @@
       if (asking || paused || document.hidden) return;
       asking = true;
       try {
-        const answer = await fetch(address(), { signal: AbortSignal.timeout(PATIENCE_MS) });
-        if (answer.redirected) {
-          tell(stale.dataset.signedOut);
-        } else if (answer.ok) {
-          show(await answer.text());
-          tell("");
-        } else {
-          tell(stale.dataset.late);
-        }
+        if ((await ask()) === "overview-hour") await ask();
       } catch {
         tell(stale.dataset.late);
       }
       asking = false;
       later();
+    }
+
+    // Returns the id of the part that came, if any.
+    async function ask() {
+      const answer = await fetch(address(), { signal: AbortSignal.timeout(PATIENCE_MS) });
+      if (answer.redirected) {
+        tell(stale.dataset.signedOut);
+      } else if (answer.ok) {
+        const part = show(await answer.text());
+        tell("");
+        return part;
+      } else {
+        tell(stale.dataset.late);
+      }
+      return "";
     }
 
     function later() {

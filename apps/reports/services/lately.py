@@ -6,7 +6,7 @@ up. So it changes once a minute, and whoever has it need not ask again before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -94,17 +94,20 @@ def closed_until() -> datetime | None:
     return None if end is None else instant_of(end)
 
 
-def came_in(model: type[models.Model], until: datetime, most: int) -> int:
-    """How many rows of dispatches or jobs were made in FLOW before `until`, at most so many."""
-    made = f"FROM {table(model)} WHERE id >= %s AND id < %s"
+def came_in(
+    made: Sequence[type[models.Model]], until: datetime, most: int
+) -> dict[type[models.Model], int]:
+    """How many rows of each, jobs or dispatches, were made in FLOW before `until`, at most so
+    many."""
     between = [ids.lowest_id_at(until - FLOW), ids.lowest_id_at(until)]
+    those = [f"FROM {table(model)} WHERE id >= %s AND id < %s" for model in made]
     # A count of the first so many would be written to a table and read again.
-    [(count,)] = fetch(
-        f"SELECT COALESCE((SELECT {most:d} {made} LIMIT 1 OFFSET {most - 1:d}), "
-        f"(SELECT COUNT(*) {made}))",
-        [*between, *between],
+    counts = ", ".join(
+        f"COALESCE((SELECT {most:d} {each} LIMIT 1 OFFSET {most - 1:d}), (SELECT COUNT(*) {each}))"
+        for each in those
     )
-    return int(count)
+    [found] = fetch(f"SELECT {counts}", [*between, *between] * len(made)) if made else [()]
+    return dict(zip(made, found, strict=True))
 
 
 # --- the hour, and the one before -----------------------------------------------------------------
@@ -145,34 +148,91 @@ def _went(source: str, rows: Sequence[Counted]) -> Went:
 
 
 # --- minute by minute -----------------------------------------------------------------------------
-def course_of_all(source: str, until: datetime) -> Course:
+# A source, and by what it is told apart.
+Told = tuple[str, str]
+OF_TYPES: Told = (JOB, TYPE)
+OF_GROUPS: Told = (DISPATCH, EXECUTOR)
+
+
+def of_all(source: str) -> Told:
     """Everything of a source."""
-    return _courses(_rows(source, ALL, until), until).get("", Course(""))
+    return source, ALL
 
 
-def courses_of_types(until: datetime, names: Collection[str]) -> list[Course] | None:
-    """Those of the busiest job types, by name, and of idle ones among `names` as long as few are
-    busy. None when more rows of totals would have to be read than MOST_READ."""
-    rows = _rows(JOB, TYPE, until)
-    return None if len(rows) > MOST_READ else _busiest(_courses(rows, until), names)
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """What ended in each minute of the last hour."""
+
+    until: datetime
+    # Of each value and minute: what is told, the value, the minute's start, what ended, was unlucky
+    # and succeeded; one row more than MOST_READ where there are too many.
+    rows: Mapping[Told, list[tuple[Any, ...]]]
+
+    @classmethod
+    def read(cls, until: datetime, told: Sequence[Told]) -> Minutes:
+        """All that is to be told, in one statement."""
+        end = second_of(until)
+        parts = [
+            (_select(place, source), [MINUTE, source, dimension, end - HOUR, end])
+            for place, (source, dimension) in enumerate(told)
+        ]
+        rows: list[list[tuple[Any, ...]]] = [[] for _ in told]
+        for row in fetch_each(parts):
+            rows[row[0]].append(row)
+        return cls(until, dict(zip(told, rows, strict=True)))
+
+    def course_of_all(self, source: str) -> Course:
+        """Everything of a source."""
+        return self._courses(of_all(source), {"": ("",)}).get("", Course(""))
+
+    def courses_of_types(self, names: Collection[str]) -> list[Course] | None:
+        """Those of the busiest job types, by name, and of idle ones among `names` as long as few
+        are busy. None when more rows of totals would have to be read than MOST_READ."""
+        values = self._values(OF_TYPES)
+        if values is None:
+            return None
+        return _busiest(self._courses(OF_TYPES, {name: (name,) for name in values}), names)
+
+    def courses_of_groups(
+        self, names: Collection[str], *, only: Collection[str] | None = None
+    ) -> list[Course] | None:
+        """Those of groups: what their present members were handed out. `only` some, by their names;
+        else as `courses_of_types`."""
+        users = self._values(OF_GROUPS)
+        if users is None:
+            return None
+        groups = _groups_of(users)
+        if only is not None:
+            groups = {
+                user: [each for each in some if each in only] for user, some in groups.items()
+            }
+        return _busiest(self._courses(OF_GROUPS, groups), names)
+
+    def _values(self, told: Told) -> set[str] | None:
+        rows = self.rows[told]
+        return None if len(rows) > MOST_READ else {row[1] for row in rows}
+
+    def _courses(self, told: Told, names_of: Mapping[str, Sequence[str]]) -> dict[str, Course]:
+        """The courses of these names; each value belongs to some of them."""
+        first = second_of(self.until) - HOUR
+        found = {name: Course(name) for names in names_of.values() for name in names}
+        for _told, value, start, ended, unlucky, succeeded in self.rows[told]:
+            minute = (start - first) // MINUTE
+            for name in names_of.get(value, ()):
+                course = found[name]
+                course.ended[minute] += ended
+                course.unlucky[minute] += unlucky
+                course.succeeded[minute] += succeeded
+        return found
 
 
-def courses_of_groups(
-    until: datetime, names: Collection[str], *, only: Collection[str] | None = None
-) -> list[Course] | None:
-    """Those of groups: what their present members were handed out. `only` some, by their names;
-    else as `courses_of_types`."""
-    rows = _rows(DISPATCH, EXECUTOR, until)
-    if len(rows) > MOST_READ:
-        return None
-    groups = _groups_of({row[0] for row in rows})
-    of_groups = [
-        (group, *counted)
-        for user, *counted in rows
-        for group in groups.get(user, ())
-        if only is None or group in only
-    ]
-    return _busiest(_courses(of_groups, until), names)
+def _select(place: int, source: str) -> str:
+    sums = (" + ".join(names) for names in (_ENDS[source], _UNLUCKY, (SUCCEEDED,)))
+    return (
+        f"SELECT {place}, value, start, {', '.join(sums)} FROM {table(Rollup)} "  # noqa: S608
+        "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
+        f"LIMIT {MOST_READ + 1}"
+    )
 
 
 def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
@@ -187,33 +247,6 @@ def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for user, group in fetch_each((f"{select}({marks(len(some))})", some) for some in parts):
         found.setdefault(user, []).append(group)
-    return found
-
-
-def _rows(source: str, dimension: str, until: datetime) -> list[tuple[Any, ...]]:
-    """Of each value and minute what ended, was unlucky and succeeded; one row more than MOST_READ
-    where there are too many."""
-    end = second_of(until)
-    sums = (" + ".join(names) for names in (_ENDS[source], _UNLUCKY, (SUCCEEDED,)))
-    return fetch(
-        f"SELECT value, start, {', '.join(sums)} FROM {table(Rollup)} "  # noqa: S608
-        "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
-        f"LIMIT {MOST_READ + 1}",
-        [MINUTE, source, dimension, end - HOUR, end],
-    )
-
-
-def _courses(rows: Sequence[tuple[Any, ...]], until: datetime) -> dict[str, Course]:
-    first = second_of(until) - HOUR
-    found: dict[str, Course] = {}
-    for name, start, ended, unlucky, succeeded in rows:
-        course = found.get(name)
-        if course is None:
-            course = found[name] = Course(name)
-        minute = (start - first) // MINUTE
-        course.ended[minute] += ended
-        course.unlucky[minute] += unlucky
-        course.succeeded[minute] += succeeded
     return found
 
 

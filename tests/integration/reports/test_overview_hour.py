@@ -18,6 +18,7 @@ from apps.journal.admin.words import duration_of
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview import lately as lately_admin
 from apps.reports.services import lately
+from apps.reports.services.lately import Minutes
 from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
 from tests.integration.reports.home import ended, home, tiles
@@ -95,7 +96,8 @@ def test_flow_is_capped(
 def test_courses_of_types_are_minute_by_minute(admin_client: Client, scene: FrozenClock) -> None:
     until = lately.closed_until()
     assert until is not None
-    found = lately.courses_of_types(until, ["idle", "mail", "sms"])
+    minutes = Minutes.read(until, [lately.OF_TYPES])
+    found = minutes.courses_of_types(["idle", "mail", "sms"])
     assert found is not None
     assert [each.name for each in found] == ["idle", "mail", "sms"]
     for course in found:
@@ -117,7 +119,8 @@ def test_courses_of_groups_are_those_of_their_members(
 ) -> None:
     until = lately.closed_until()
     assert until is not None
-    found = lately.courses_of_groups(until, sorted(MEMBERS))
+    minutes = Minutes.read(until, [lately.OF_GROUPS])
+    found = minutes.courses_of_groups(sorted(MEMBERS))
     assert found is not None
     rows = ended("dispatch", until - timedelta(hours=1), until)
     for course in found:
@@ -133,24 +136,35 @@ def test_busiest_are_drawn_and_too_many_are_not(
 ) -> None:
     until = lately.closed_until()
     assert until is not None
+    told = [lately.OF_TYPES, lately.OF_GROUPS]
     monkeypatch.setattr(lately, "MOST_DRAWN", 1)
-    assert [each.name for each in lately.courses_of_types(until, ["idle"]) or []] == ["mail"]
+    types = Minutes.read(until, told).courses_of_types(["idle"])
+    assert [each.name for each in types or []] == ["mail"]
     monkeypatch.setattr(lately, "MOST_READ", 10)
-    assert lately.courses_of_types(until, []) is None
-    assert lately.courses_of_groups(until, []) is None
+    minutes = Minutes.read(until, told)
+    assert minutes.courses_of_types([]) is None
+    assert minutes.courses_of_groups([]) is None
 
 
-def test_hour_is_left_out_for_who_has_it(admin_client: Client, scene: FrozenClock) -> None:
+def test_a_refresh_has_the_new_hour_or_what_stands_now(
+    admin_client: Client, scene: FrozenClock
+) -> None:
+    whole = home(admin_client)
+    (known,) = re.findall(r'data-known="(\d+)"', whole)
+    hour, present = "overview-tile-job-ended", "overview-tile-jobs-ready"
+    assert hour in whole
+    assert present in whole
+
     url = reverse("overview")
-    html = admin_client.get(url).content.decode()
-    (known,) = re.findall(r'data-known="(\d+)"', html)
-    assert "overview-tile-job-ended" in html
-
-    again = admin_client.get(url, {"known": known}).content.decode()
-
-    assert "overview-tile-job-ended" not in again
-    assert "overview-tile-jobs-ready" in again
-    assert "overview-tile-job-ended" in admin_client.get(url, {"known": "1"}).content.decode()
+    for old in ({}, {"known": "1"}):
+        html = admin_client.get(url, old).content.decode()
+        assert hour in html
+        assert present not in html
+        assert tiles(html).items() <= tiles(whole).items()
+        assert f'data-known="{known}"' in html
+    html = admin_client.get(url, {"known": known}).content.decode()
+    assert hour not in html
+    assert present in html
 
 
 def test_nothing_added_up_yet_is_said(admin_client: Client, frozen_clock: FrozenClock) -> None:

@@ -32,7 +32,7 @@ from apps.reports.admin.overview.tiles import (
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
-from apps.reports.services.lately import Course, Went
+from apps.reports.services.lately import Course, Minutes, Went
 
 MOST_COUNTED = 10_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
@@ -58,26 +58,42 @@ def hour(
     sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
 ) -> dict[str, Any]:
     """The panels and tables of these sources; `types` are the names of all types."""
+    whole = [source for source in sources if not sight.is_limited(source)]
+    came = lately.came_in([_MODELS[source] for source in whole], until, MOST_COUNTED)
+    groups = _groups(sight) if DISPATCH in sources else []
+    told = [lately.of_all(source) for source in whole]
+    told += [lately.OF_TYPES] if JOB in sources else []
+    told += [lately.OF_GROUPS] if groups else []
+    minutes = Minutes.read(until, told)
     went = lately.last_hours(sources, until, executors=sight.executors)
+    panels = []
+    for source in sources:
+        tiles, picture = list[Tile](), None
+        if source in whole:
+            course = minutes.course_of_all(source)
+            tiles += _flow(source, came[_MODELS[source]], course)
+            picture = _picture(course)
+        tiles += _ends(sight, source, *went[source])
+        panels.append(
+            Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
+        )
     return {
         "until": until,
-        "panels": [_panel(sight, source, until, *went[source]) for source in sources],
-        "tables": list(_tables(sight, sources, until, types)),
+        "panels": panels,
+        "tables": list(_tables(sight, minutes, types, groups)),
     }
 
 
-def _panel(sight: Sight, source: str, until: datetime, last: Went, before: Went) -> Panel:
-    tiles, picture = list[Tile](), None
-    if not sight.is_limited(source):
-        course = lately.course_of_all(source, until)
-        tiles, picture = list(_flow(source, until, course)), _picture(course)
-    tiles += _ends(sight, source, last, before)
-    return Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
+def _groups(sight: Sight) -> list[str]:
+    """The names of the first groups that can be seen."""
+    if not sight.may("dispatch.view_executor"):
+        return []
+    names = sight.groups.order_by("name").values_list("name", flat=True)
+    return list(names[: lately.MOST_DRAWN])
 
 
-def _flow(source: str, until: datetime, course: Course) -> Iterator[Tile]:
+def _flow(source: str, came: int, course: Course) -> Iterator[Tile]:
     model = _MODELS[source]
-    came = lately.came_in(model, until, MOST_COUNTED)
     minutes = gettext("last %d minutes") % _FLOW_MINUTES
     yield Tile(
         key=f"{source}-in",
@@ -146,10 +162,9 @@ def _tone(last: float | None, before: float | None) -> str:
 
 
 def _tables(
-    sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
+    sight: Sight, minutes: Minutes, types: Collection[str], groups: Collection[str]
 ) -> Iterator[Table]:
-    if JOB in sources:
-        rows = lately.courses_of_types(until, types)
+    if lately.OF_TYPES in minutes.rows:
         yield Table(
             key="types",
             title=_("Job types, last hour"),
@@ -157,24 +172,26 @@ def _tables(
             url=listed(JobType),
             rows=_rows(
                 "type",
-                rows,
+                minutes.courses_of_types(types),
                 f"{listed(Job)}?type=",
                 f"{_report(JOB, by='minute')}&only=type%3A",
             ),
         )
-    if DISPATCH in sources and sight.may("dispatch.view_executor"):
-        groups = sight.groups
-        names = list(groups.order_by("name").values_list("name", flat=True)[: lately.MOST_DRAWN])
-        only = set(groups.values_list("name", flat=True)) if sight.is_limited(DISPATCH) else None
-        courses = lately.courses_of_groups(until, names, only=only) if names else []
-        if courses != []:
-            yield Table(
-                key="groups",
-                title=_("Executor groups, last hour"),
-                heading=_("Group"),
-                url=listed(Executor, kind=Executor.Kind.GROUP),
-                rows=_rows("group", courses, *[f"{listed(Dispatch)}?executor="] * 2),
-            )
+    if lately.OF_GROUPS in minutes.rows:
+        only = None
+        if sight.is_limited(DISPATCH):
+            only = set(sight.groups.values_list("name", flat=True))
+        yield Table(
+            key="groups",
+            title=_("Executor groups, last hour"),
+            heading=_("Group"),
+            url=listed(Executor, kind=Executor.Kind.GROUP),
+            rows=_rows(
+                "group",
+                minutes.courses_of_groups(groups, only=only),
+                *[f"{listed(Dispatch)}?executor="] * 2,
+            ),
+        )
 
 
 def _rows(

@@ -7,6 +7,8 @@ jobs: all counts are capped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
@@ -20,7 +22,7 @@ from apps.common.db import fetch, table
 from apps.dispatch.models import Executor
 from apps.jobs.admin.serving import is_live, registered, unserved
 from apps.jobs.admin.waiting import too_long
-from apps.jobs.services.policies import all_types
+from apps.jobs.services.policies import KnownType, all_types
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -70,18 +72,45 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
 
     `periods` says how many seconds lie between two turns of each sweep.
     """
-    sight, now = Sight(request.user), clock.now()
+    seen = _Seen.by(request.user)
+    drawn = _present(seen, periods)
+    if seen.until is not None:
+        drawn |= _hour(seen, seen.until)
+    return drawn if drawn["panels"] or drawn["steps"] else {}
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a person sees: job types, and of jobs and dispatches those there can be any of (`used`),
+    and of those the ones whose totals can be seen (`summed`), as far as they are added up."""
+
+    sight: Sight
+    types: list[KnownType]
+    used: list[str]
+    summed: list[str]
+    until: datetime | None
+
+    @classmethod
+    def by(cls, user: Any) -> _Seen:
+        sight = Sight(user)
+        types = all_types() if sight.may("jobs.view_jobtype") or JOB in sight.shown else []
+        empty = {JOB: not types, DISPATCH: DISPATCH in sight.shown and not _has_executors()}
+        used = [source for source in sight.shown if not empty[source]]
+        summed = [source for source in sight.sources if source in used]
+        return cls(sight, types, used, summed, closed_until() if summed else None)
+
+
+def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
+    """How everything stands now."""
+    sight, types, now = seen.sight, seen.types, clock.now()
     sees_types = sight.may("jobs.view_jobtype")
-    types = all_types() if sees_types or JOB in sight.shown else []
     sees_workers = sight.may("jobs.view_worker")
     workers = registered() if sees_types or sees_workers else []
-    empty = {JOB: not types, DISPATCH: DISPATCH in sight.shown and not _has_executors()}
-    used = [source for source in sight.shown if not empty[source]]
     processes = present.processes(sight, workers if sees_workers else None, periods, now)
     panels = []
-    if JOB in used:
+    if JOB in seen.used:
         panels.append(present.jobs(types, now))
-    if DISPATCH in used:
+    if DISPATCH in seen.used:
         panels.append(present.dispatches(sight, now))
     if processes["panel"]:
         panels.append(processes["panel"])
@@ -90,8 +119,12 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
         "panels": panels,
         "notices": processes["notices"],
         "sweeps": processes["sweeps"],
+        "is_unsummed": seen.summed and seen.until is None,
         "steps": [
-            step for source in sight.shown if empty[source] for step in _steps(sight, source)
+            step
+            for source in sight.shown
+            if source not in seen.used
+            for step in _steps(sight, source)
         ],
     }
     if sees_types and types:
@@ -101,10 +134,16 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
             "unserved": unserved(types, live),
             "too_long": too_long([each.policy for each in types]),
         }
-    sources = [source for source in sight.sources if source in used]
-    if sources:
-        drawn |= _last_hour(request, sight, sources, [each.name for each in types])
-    return drawn if panels or drawn["steps"] else {}
+    return drawn
+
+
+def _hour(seen: _Seen, until: datetime) -> dict[str, Any]:
+    """How the last hour went, that before `until`."""
+    names = [each.name for each in seen.types]
+    return {
+        "known": str(second_of(until)),
+        "hour": lately.hour(seen.sight, seen.summed, until, names),
+    }
 
 
 def _has_executors() -> bool:
@@ -117,24 +156,20 @@ def _steps(sight: Sight, source: str) -> Iterator[dict[str, Any]]:
             yield {"text": step.text, "url": reverse(step.url)}
 
 
-def _last_hour(
-    request: HttpRequest, sight: Sight, sources: list[str], types: list[str]
-) -> dict[str, Any]:
-    """Left out when the reader has it: it is the same for a minute."""
-    until = closed_until()
-    if until is None:
-        return {"is_unsummed": True}
-    known = str(second_of(until))
-    if request.GET.get(KNOWN) == known:
-        return {"known": known}
-    return {"known": known, "hour": lately.hour(sight, sources, until, types)}
-
-
 def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpRequest], HttpResponse]:
-    """The view of what a page replaces itself by."""
+    """The view of what a page replaces itself by.
+
+    A reader who has not yet got the last hour up to the newest minute is told that alone, and asks
+    again for the rest, so that no answer takes as long as both.
+    """
 
     def view(request: HttpRequest) -> HttpResponse:
-        drawn = overview(request, periods())
+        seen = _Seen.by(request.user)
+        until = seen.until
+        if until is None or request.GET.get(KNOWN) == str(second_of(until)):
+            drawn = _present(seen, periods())
+        else:
+            drawn = _hour(seen, until)
         return render(request, "admin/overview/parts.html", {"overview": drawn})
 
     return view
