@@ -68,7 +68,8 @@ def _catch_up() -> None:
 
 
 def _overview(run: Run) -> Iterator[Figure]:
-    """As a page asks for it every few seconds: the hour that it has already, or a new one."""
+    """As a page asks for it every few seconds: how everything stands, or, once a minute and just
+    before that, how the last hour went."""
     yield from _beside_history(run)
     history.beat_hearts()
     url = reverse(OVERVIEW_URL)
