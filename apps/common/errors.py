@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 
 from apps.common.sentences import sentence as _
 
@@ -57,6 +58,55 @@ class Invalid(PlatformError):
     def field(cls, field: str, message: str, *, code: str = "invalid") -> Invalid:
         """One wrong field, told in one sentence."""
         return cls(message, errors=[FieldError(field, code, message)])
+
+
+class Mistakes:
+    """Collects what several steps refuse, so that all of it is told at once.
+
+    `with mistakes: step()` goes on after a refusal of the input (status 400); other errors pass.
+    What a later step says of a field that was refused before is left out: it could not be judged.
+    """
+
+    def __init__(self) -> None:
+        self._refused: list[PlatformError] = []
+        self._told: list[FieldError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._refused)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, PlatformError) or error.status != PlatformError.status:
+            return False
+        self.add(error)
+        return True
+
+    def add(self, error: PlatformError) -> None:
+        """What a step has refused."""
+        before = {_top(each.field) for each in self._told if each.field}
+        errors = error.errors or [FieldError("", error.code, error.detail)]
+        news = [each for each in errors if _top(each.field) not in before]
+        if news:
+            self._refused.append(error)
+            self._told += news
+
+    def tell(self) -> None:
+        """Raise what was refused: the one error as it was, of several an Invalid with all."""
+        if len(self._refused) == 1:
+            raise self._refused[0]
+        if self._refused:
+            raise Invalid(self._refused[0].detail, errors=self._told)
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
 
 
 class Malformed(PlatformError):

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
@@ -71,6 +71,18 @@ class _Strict(serializers.Field[Any, Any, Any, Any]):
     @staticmethod
     def refuse(message: str, code: str = "invalid") -> ValidationError:
         return ValidationError(message, code=code)
+
+
+def demand(rule: Callable[..., object], value: Any, *, field: str) -> None:
+    """Refuse, beside the mistakes of other fields, what a rule refuses of this field's value."""
+    try:
+        rule(value, field=field)
+    except PlatformError as error:
+        detail: dict[str, list[ErrorDetail]] = {}
+        for each in error.errors:
+            below = each.field.removeprefix(field).removeprefix(".") or _WHOLE[0]
+            detail.setdefault(below, []).append(ErrorDetail(each.message, each.code))
+        raise ValidationError(detail) from error
 
 
 class Text(_Strict, serializers.CharField):

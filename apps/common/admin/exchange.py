@@ -30,8 +30,7 @@ from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.csv_text import CsvForm, download, plain_cell
 from apps.common.admin.display import said, shown_text
 from apps.common.db import is_retryable, transactional
-from apps.common.errors import FieldError, Invalid, PlatformError
-from apps.common.sentences import together
+from apps.common.errors import Invalid, PlatformError
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ SALT = "import"
 MOST_EXPORTED = 10_000
 MOST_EXPORTED_BYTES = 32 * 1_048_576
 CHUNK = 500
-MOST_TOLD = 5
+MOST_TOLD = 30
 MOST_PREVIEWED = 100
 MOST_NAME = 120
 
@@ -130,19 +129,14 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
         return [plain_cell(cells[column]) for column in self.columns]
 
 
-def _told(error: Exception) -> str:
+def _told(error: Exception) -> list[str]:
+    """Every mistake of a row, each after the column that it is in."""
     if isinstance(error, PlatformError):
-        told = [_placed(each) for each in error.errors[:MOST_TOLD]]
-        return said(together(told or [error.detail]))
+        told = [each.named for each in error.errors[:MOST_TOLD]]
+        return [said(each) for each in told or [error.detail]]
     # The importer catches whatever a row raises; what is no mistake of the file is for the log.
     logger.error("an import failed", exc_info=error)
-    return gettext("The database did not take this row; try again.")
-
-
-def _placed(error: FieldError) -> str:
-    """The message, with the place where it is one within a cell."""
-    is_within = "." in error.field or "[" in error.field
-    return error.named if is_within else error.message
+    return [gettext("The database did not take this row; try again.")]
 
 
 class CsvExchange(PlatformModelAdmin):
@@ -256,7 +250,7 @@ class CsvExchange(PlatformModelAdmin):
 
         return run()
 
-    def _refused(self, result: Result) -> list[tuple[int, str, str]]:
+    def _refused(self, result: Result) -> list[tuple[int, str, list[str]]]:
         """The rows that were refused: line in the file, name, why."""
 
         return [

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actor_of
 from apps.common.admin.exchange import CsvExchange, ServiceResource
-from apps.common.errors import Invalid
+from apps.common.errors import FieldError, Invalid, Mistakes
 from apps.common.serializers import wire_time
 from apps.dispatch.models import Executor
 from apps.dispatch.rules import names
@@ -46,31 +46,56 @@ class ExecutorResource(ServiceResource):
     # --- in ---------------------------------------------------------------------------------------
     def write(self, instance: Executor, row: Mapping[str, str], *, is_new: bool) -> bool:
         name = row["name"]
-        given = {key: text for key, text in _own_values(row).items() if text is not None}
-        is_changed = True
-        if is_new:
-            executor = executors.create_executor(name=name, actor=self.actor, **given)
-        else:
-            executor = self._seen(name)
-            version = executor.version
-            executor = executors.update_executor(
-                executor=executor, changes=given, version=version, actor=self.actor
-            )
-            is_changed = executor.version != version
-        for group in re.findall(r"[^\s,;|]+", row.get("groups") or ""):
+        mistakes = Mistakes()
+        given: dict[str, Any] = {"title": row["title"]} if row.get("title") else {}
+        with mistakes:
+            if row.get("enabled"):
+                given["enabled"] = _enabled(row["enabled"])
+        with mistakes:
+            groups = self._wanted_groups(row.get("groups") or "", name)
+        with mistakes:
+            executor, is_changed = self._written(name, given, is_new=is_new)
+        mistakes.tell()
+        for group in groups:
             is_changed |= self._note_joining(executor, group)
         instance.__dict__.update(executor.__dict__)
         return is_changed
 
-    def _note_joining(self, executor: Executor, name: str) -> bool:
-        """Remember that the user joins the group, which `finish` does for all at once."""
-        names.demand_user(executor.name, field="name")
+    def _written(self, name: str, given: dict[str, Any], *, is_new: bool) -> tuple[Executor, bool]:
+        if is_new:
+            return executors.create_executor(name=name, actor=self.actor, **given), True
+        current = self._seen(name, "name")
+        version = current.version
+        executor = executors.update_executor(
+            executor=current, changes=given, version=version, actor=self.actor
+        )
+        return executor, executor.version != version
+
+    def _wanted_groups(self, text: str, user: str) -> list[str]:
+        """The names of the groups of a cell; Invalid with each that the user cannot join."""
+        named = re.findall(r"[^\s,;|]+", text)
+        if named:
+            names.demand_user(user, field="name")
+        refused: list[FieldError] = []
+        for name in named:
+            try:
+                self._know_group(name)
+            except Invalid as error:
+                refused += error.errors
+        if refused:
+            raise Invalid(refused[0].message, errors=refused)
+        return named
+
+    def _know_group(self, name: str) -> None:
         if name not in self._groups:
-            group = self._seen(name)
+            group = self._seen(name, "groups")
             if not group.is_group:
                 raise Invalid.field("groups", gettext("%s is a user, not a group.") % name)
             self._groups[name] = group
             self._members[name] = set(executors.member_names(group))
+
+    def _note_joining(self, executor: Executor, name: str) -> bool:
+        """Remember that the user joins the group, which `finish` does for all at once."""
         if executor.name in self._members[name]:
             return False
         self._members[name].add(executor.name)
@@ -81,11 +106,11 @@ class ExecutorResource(ServiceResource):
         for name, joining in sorted(self._joining.items()):
             executors.change_members(group=self._groups[name], add=joining, actor=self.actor)
 
-    def _seen(self, name: str) -> Executor:
+    def _seen(self, name: str, field: str) -> Executor:
         """The executor of that name, as far as the operator may see it."""
         executor = self.visible.filter(name=name).first()
         if executor is None:
-            raise Invalid.field("name", gettext("There is no executor %s.") % repr(name[:80]))
+            raise Invalid.field(field, gettext("There is no executor %s.") % repr(name[:80]))
         return executor
 
     # --- out --------------------------------------------------------------------------------------
@@ -101,14 +126,13 @@ class ExecutorResource(ServiceResource):
         }
 
 
-def _own_values(row: Mapping[str, str]) -> dict[str, Any]:
-    """`title` and `enabled` of a row; None where the row does not say."""
-    word = (row.get("enabled") or "").lower()
-    if word and word not in _YES | _NO:
+def _enabled(text: str) -> bool:
+    word = text.lower()
+    if word not in _YES | _NO:
         raise Invalid.field(
             "enabled", gettext("%s is neither yes nor no; write yes or no.") % repr(word[:20])
         )
-    return {"title": row.get("title") or None, "enabled": word in _YES if word else None}
+    return word in _YES
 
 
 class ExecutorExchange(CsvExchange):

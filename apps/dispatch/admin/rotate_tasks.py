@@ -19,6 +19,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import column, said, shown_time
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
+from apps.common.errors import FieldError
 from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import RunsIn
@@ -75,9 +76,24 @@ class RotateTaskForm(TaskForm):
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean() or {}
-        parts = {part: cleaned.pop(part, None) for part in RULE_PARTS}
-        cleaned["rule"] = {part: value for part, value in parts.items() if value not in (None, "")}
+        cleaned["rule"] = self._rule()
+        for part in RULE_PARTS:
+            cleaned.pop(part, None)
         return cleaned
+
+    def _rule(self) -> dict[str, Any]:
+        parts = {part: self.cleaned_data.get(part) for part in RULE_PARTS}
+        return {part: value for part, value in parts.items() if value not in (None, "")}
+
+    def given(self) -> dict[str, Any]:
+        return {**super().given(), "rule": self._rule()}
+
+    def judged(self) -> Sequence[FieldError]:
+        refused = super().judged()
+        if self.errors.keys().isdisjoint(RULE_PARTS):
+            return refused
+        # A part that could not be read leaves nothing to say of the rule as a whole.
+        return [error for error in refused if not error.field.startswith("rule")]
 
     def field_of(self, path: str) -> str | None:
         part = path.removeprefix("rule.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -22,10 +23,11 @@ from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.db import take_version
-from apps.common.errors import Conflict, Invalid, PlatformError
+from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, PlatformError
 from apps.common.serializers import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
+from apps.dispatch.services.judging import judge
 from apps.dispatch.services.tasks import Edit
 from apps.journal import services as journal
 from apps.journal.admin.words import name_of, value_of
@@ -154,12 +156,12 @@ class TaskResource(ServiceResource):
             raise Conflict(gettext("This form was sent before, and its rows are imported already."))
 
     def _plan(self, instance: Any, row: Mapping[str, str]) -> Edit:
+        mistakes = Mistakes()
         for name in ("title", "executor"):
             if not row.get(name):
-                raise Invalid.field(
-                    name, gettext("A new task needs a cell in the column %s.") % name
-                )
-        fields = self._fields({name for name, text in row.items() if text}, row, None)
+                told = gettext("A new task needs a cell in the column %s.") % name
+                mistakes.add(Invalid.field(name, told))
+        fields = self._fields({name for name, text in row.items() if text}, row, None, mistakes)
         task, edit = tasks.plan(
             self._meta.model, fields, now=self.now, actor=self.actor, locks=False
         )
@@ -179,34 +181,57 @@ class TaskResource(ServiceResource):
         fields = {name for name in fields if row[name] or name in RULE_PARTS} - {"id", "version"}
         if not fields:
             return None
-        version = _number(row["version"], "version") if row.get("version") else task.version
+        mistakes, version = Mistakes(), task.version
+        with mistakes:
+            version = _number(row["version"], "version") if row.get("version") else task.version
         current = take_version(self._meta.model, task.pk, version)
-        changes = self._fields(fields, row, current)
+        with self._hidden_params():
+            changes = self._fields(fields, row, current, mistakes)
         if not {"executor", "status"}.isdisjoint(changes):
             self._given_more.add(changes.get("executor", current.executor).pk)
-        try:
+        with self._hidden_params():
             return tasks.change(current, changes, now=self.now, actor=self.actor, locks=False)
-        except PlatformError as error:
-            if self.shows_params or not any(e.field.startswith("params") for e in error.errors):
-                raise
-            # The messages quote values that this person may not see.
-            raise Invalid.field(
-                "template",
-                gettext("The stored params do not fit this template; ask somebody who sees them."),
-            ) from error
 
-    def _fields(self, names: set[str], row: Mapping[str, str], current: Any) -> dict[str, Any]:
-        """The values of the named cells; the parts of a rule are one value together."""
+    @contextmanager
+    def _hidden_params(self) -> Iterator[None]:
+        """What is said of stored params quotes them, which not everybody may see."""
+        try:
+            yield
+        except PlatformError as error:
+            told = [each for each in error.errors if not each.field.startswith("params")]
+            if self.shows_params or len(told) == len(error.errors):
+                raise
+            hidden = gettext(
+                "The stored params do not fit this template; ask somebody who sees them."
+            )
+            told.append(FieldError("template", "invalid", hidden))
+            raise Invalid(told[0].message, errors=told) from error
+
+    def _fields(
+        self, names: set[str], row: Mapping[str, str], current: Any, mistakes: Mistakes
+    ) -> dict[str, Any]:
+        """The values of the named cells; the parts of a rule are one value together.
+
+        Invalid, when one cannot be read or there are mistakes already, with all of the row.
+        """
         plain = names - {"id", "version", *RULE_PARTS}
-        fields = {name: self._value(name, row[name], current) for name in sorted(plain)}
+        fields = {}
+        for name in sorted(plain):
+            with mistakes:
+                fields[name] = self._value(name, row[name], current)
         if self._meta.model is RotateTask and (current is None or names & {*RULE_PARTS}):
             stored = {} if current is None else current.rule
             given = {part: row.get(part, stored.get(part)) for part in RULE_PARTS}
-            fields["rule"] = {
-                part: _number(str(text), part) if part in _NUMBERS else text
-                for part, text in given.items()
-                if text not in ("", None)
-            }
+            with mistakes:
+                fields["rule"] = {
+                    part: _number(str(text), f"rule.{part}") if part in _NUMBERS else text
+                    for part, text in given.items()
+                    if text not in ("", None)
+                }
+        if mistakes:
+            with mistakes:
+                judge(self._meta.model, fields, current=current)
+            mistakes.tell()
         return fields
 
     def _value(self, name: str, text: str, current: Any) -> Any:

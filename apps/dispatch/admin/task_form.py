@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any, ClassVar
 
 from django import forms
@@ -11,17 +10,16 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
 from apps.common.admin import VersionedForm
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.admin.theme import SelectWidget
-from apps.common.errors import FieldError, Invalid
+from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task, Template
-from apps.dispatch.rules.task import check_task
+from apps.dispatch.services.judging import judge
 
 
 class TaskForm(VersionedForm):
@@ -120,15 +118,19 @@ class TaskForm(VersionedForm):
     def judged(self) -> Sequence[FieldError]:
         if "title" not in self.fields:
             return ()
-        given = {
-            name: self.cleaned_data.get(name, getattr(self.instance, name))
-            for name in signature(check_task).parameters
-        }
+        # The params are judged by their own form.
+        fields = {**self.given(), "template": None, "params": {}}
+        model: Any = type(self.instance)
         try:
-            check_task(**{**given, "start_at": given["start_at"] or clock.now()})
-        except Invalid as refusal:
+            judge(model, fields, current=None if self.is_new else self.instance)
+        except PlatformError as refusal:
             return refusal.errors
         return ()
+
+    def given(self) -> dict[str, Any]:
+        """The plain fields of the task as far as the form could read them."""
+        known, editable = self.cleaned_data, type(self.instance).editable
+        return {name: known[name] for name in known if name in editable and name != "executor"}
 
     def show(self, errors: Sequence[FieldError]) -> None:
         about_params = [error for error in errors if error.field.startswith("params")]

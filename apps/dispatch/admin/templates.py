@@ -23,6 +23,7 @@ from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
+from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.models import OnceTask, Template
 from apps.dispatch.services import templates
 from apps.journal.admin import latest_moments
@@ -52,6 +53,14 @@ class TemplateForm(VersionedForm):
     class Meta:
         model = Template
         fields = ("name", "schema")
+
+    def judged(self) -> Sequence[FieldError]:
+        name = self.cleaned_data.get("name", self.instance.name)
+        try:
+            templates.check(name, self.cleaned_data.get("schema") or {})
+        except PlatformError as refusal:
+            return refusal.errors
+        return ()
 
 
 class StatusFilter(ChoiceFilter):

@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
-from apps.common.errors import Invalid, NotFound
+from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Choice,
@@ -18,12 +18,13 @@ from apps.common.serializers import (
     JsonObject,
     StrictSerializer,
     Text,
+    demand,
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import STANDING, OnceTaskOut, RotateTaskOut, task_shape
-from apps.dispatch.models import OnceTask, RotateTask, Task
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules import names
-from apps.dispatch.rules.recurrence import DAYS, MINUTES
+from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
 from apps.dispatch.rules.task import (
     DISPATCH_TIMES,
     LEASE_SECONDS,
@@ -32,7 +33,8 @@ from apps.dispatch.rules.task import (
     PRIORITIES,
     ROUNDS,
 )
-from apps.dispatch.services import executors, tasks, templates
+from apps.dispatch.rules.zones import parse_zone
+from apps.dispatch.services import executors, judging, tasks, templates
 
 
 class TaskQuery(PageQuery):
@@ -80,10 +82,24 @@ class RuleBody(StrictSerializer):
     at = Text(max_length=8, required=False, help_text="Local time of day: 09:30 or 09:30:00.")
     cron = Text(max_length=100, required=False, help_text="Five fields: 0 9 * * 1-5")
 
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        rule = super().to_internal_value(data)
+        demand(parse_rule, rule, field="rule")
+        return rule
+
+
+class ZoneName(Text):
+    """The name of a time zone."""
+
+    def to_internal_value(self, data: Any) -> str:
+        name = super().to_internal_value(data)
+        demand(parse_zone, name, field="time_zone")
+        return name
+
 
 class RotateTaskBody(TaskBody):
     rule = RuleBody()
-    time_zone = Text(max_length=64, required=False, help_text="TIME_ZONE, when absent.")
+    time_zone = ZoneName(max_length=64, required=False, help_text="TIME_ZONE, when absent.")
     misfire = Choice(
         choices=RotateTask.Misfire.choices,
         required=False,
@@ -135,7 +151,7 @@ class TasksView(ApiView):
         return JsonAnswer(page.answer([task_shape(row, handed=handed[row.pk]) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:
-        body = resolved(self.read_body(), executors_of(request))
+        body = resolved(self.model, self.read_body(), executors_of(request))
         task = tasks.create_task(self.model, **body, actor=actor_of(request))
         return JsonAnswer(task_shape(task, handed=0), status=201)
 
@@ -160,7 +176,7 @@ class TaskView(ApiView):
         task = self._find(request, pk)
         body = self.read_body()
         version = body.pop("version", None)
-        changes = resolved(body, executors_of(request))
+        changes = resolved(self.model, body, executors_of(request), current=task)
         return _answer(
             tasks.update_task(task=task, changes=changes, actor=actor_of(request), version=version)
         )
@@ -222,13 +238,35 @@ def _answer(task: OnceTask | RotateTask) -> JsonAnswer:
     return JsonAnswer(task_shape(task, handed=tasks.handed_of([task])[task.pk]))
 
 
-def resolved(body: dict[str, Any], bound: Collection[str] | None) -> dict[str, Any]:
-    """The body with the executor and the template that its names stand for."""
-    if "executor" in body:
-        try:
-            body["executor"] = executors.find(body["executor"], bound=bound)
-        except NotFound as error:
-            raise Invalid.field("executor", f"{error.detail} Make it first.") from error
-    if body.get("template") is not None:
-        body["template"] = templates.find_usable(body["template"])
-    return body
+def resolved(
+    model: type[OnceTask] | type[RotateTask],
+    body: dict[str, Any],
+    bound: Collection[str] | None,
+    *,
+    current: OnceTask | RotateTask | None = None,
+) -> dict[str, Any]:
+    """The body with the executor and the template that its names stand for.
+
+    Where there is no such one, Invalid tells all that is wrong with the body beside it.
+    """
+    mistakes = Mistakes()
+    fields = {name: body[name] for name in body if name not in ("executor", "template")}
+    with mistakes:
+        if "executor" in body:
+            fields["executor"] = _executor(body["executor"], bound)
+    with mistakes:
+        if "template" in body:
+            name = body["template"]
+            fields["template"] = None if name is None else templates.find_usable(name)
+    if mistakes:
+        with mistakes:
+            judging.judge(model, fields, current=current)
+        mistakes.tell()
+    return fields
+
+
+def _executor(name: str, bound: Collection[str] | None) -> Executor:
+    try:
+        return executors.find(name, bound=bound)
+    except NotFound as error:
+        raise Invalid.field("executor", f"{error.detail} Make it first.") from error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of
+from apps.common.json_schema import check_schema
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import JsonObject, Name, StrictSerializer
+from apps.common.serializers import JsonObject, Name, StrictSerializer, demand
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.executors import READ_AND_PLAN
 from apps.dispatch.api.shapes import TemplateOut, template_shape
@@ -15,8 +18,17 @@ from apps.dispatch.models import Template
 from apps.dispatch.services import templates
 
 
+class Schema(JsonObject):
+    """A JSON object that is a JSON Schema."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        schema = super().to_internal_value(data)
+        demand(check_schema, schema, field="schema")
+        return schema
+
+
 class SchemaBody(StrictSerializer):
-    schema = JsonObject(help_text="A JSON Schema 2020-12 of type object.")
+    schema = Schema(help_text="A JSON Schema 2020-12 of type object.")
 
 
 class TemplateBody(SchemaBody):

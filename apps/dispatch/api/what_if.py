@@ -86,7 +86,7 @@ class WhatIfNewView(ApiView):
     def post(self, request: Request) -> JsonAnswer:
         body, now = self.read_body(), clock.now()
         period = period_from(body, now=now)
-        fields = resolved(body, executors_of(request))
+        fields = resolved(self.model, body, executors_of(request))
         told = what_if.what_if_created(
             self.model, fields=fields, period=period, actor=actor_of(request), now=now
         )
@@ -105,7 +105,7 @@ class WhatIfView(ApiView):
         body, now = self.bodies["post"].check(request.data, partial=True), clock.now()
         period = period_from(body, now=now)
         version = body.pop("version", None)
-        changes = resolved(body, executors_of(request))
+        changes = resolved(self.model, body, executors_of(request), current=task)
         told = what_if.what_if_updated(
             task=task,
             changes=changes,

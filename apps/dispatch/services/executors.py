@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from apps.common import clock
 from apps.common.db import take_version, transactional
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import (
     Dispatch,
@@ -42,7 +42,12 @@ def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
 @transactional
 def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: str) -> Executor:
     """A new user or group; which one, the name says. Invalid when the name is taken."""
-    _check_title(title)
+    mistakes = Mistakes()
+    with mistakes:
+        names.kind_of(name)
+    with mistakes:
+        _check_title(title)
+    mistakes.tell()
     now = clock.now()
     executor = _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
     if Executor.objects.filter(name=name).exists():

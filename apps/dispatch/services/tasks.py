@@ -13,29 +13,19 @@ from django.db.models import Count
 from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import take_version, transactional
-from apps.common.errors import Conflict, FieldError, Invalid, LimitReached, NotFound
-from apps.common.json_rules import check_json
-from apps.common.json_schema import check_params
+from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
-from apps.dispatch.rules.recurrence import occurrence_of, parse_rule
-from apps.dispatch.rules.task import check_misfire_limit, check_task
-from apps.dispatch.rules.zones import parse_zone
+from apps.dispatch.rules.recurrence import occurrence_of
 from apps.dispatch.services.audit import edit_entry
-from apps.dispatch.services.templates import check_usable
+from apps.dispatch.services.judging import check, check_names
 from apps.journal import services as journal
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
 # Entries may hold params, and a statement is to fit into what the database takes at once.
 MOST_TOLD = 50
-_CHOICES = {
-    "mode": Task.Mode,
-    "on_failure": Task.OnFailure,
-    "on_expiry": Task.OnExpiry,
-    "status": Task.Status,
-}
 ACTIVE, PAUSED, DELETED = Task.Status.ACTIVE, Task.Status.PAUSED, Task.Status.DELETED
 
 
@@ -138,7 +128,7 @@ def draft(
     effective_from: datetime | None = None,
 ) -> TaskT:
     """A new task that passes all that `plan` demands, not written."""
-    _check_names(model, fields)
+    check_names(model, fields)
     start_at = fields.get("start_at") or now
     task = model(
         **{**fields, "start_at": start_at},
@@ -147,11 +137,9 @@ def draft(
         updated_at=now,
         updated_by=actor,
     )
-    if task.status == DELETED:
-        raise Invalid.field("status", _("A new task is active or paused."))
     if isinstance(task, RotateTask):
         task.effective_from = effective_from or start_at
-    _check(task, template_is_new=True)
+    check(task, template_is_new=True)
     _demand_room(task, was_counted=False)
     return task
 
@@ -197,12 +185,9 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     Returns the names of the fields that have another value now.
     """
     model = type(current)
-    _check_names(model, changes)
+    check_names(model, changes)
     if current.status == DELETED:
         raise Conflict(_("Task {number} is deleted; plan a new one.", number=current.pk))
-    if changes.get("status") == DELETED:
-        told = _("Delete the task instead of setting this status.")
-        raise Invalid.field("status", told)
     before = _shown(current)
     old_executor, old_template = current.executor_id, current.template_id
     for name, value in changes.items():
@@ -211,7 +196,7 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     changed: list[str] = [name for name in model.editable if before[name] != after[name]]
     if not changed:
         return []
-    _check(current, template_is_new=current.template_id != old_template)
+    check(current, template_is_new=current.template_id != old_template)
     was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
     _demand_room(current, was_counted=was_counted)
     if isinstance(current, RotateTask) and _is_another_series(current, changed):
@@ -331,50 +316,6 @@ def _no_room(executor: Executor) -> LimitReached:
         most=conf.ROTATIONS_PER_EXECUTOR,
     )
     return LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
-
-
-def _check_names(model: type[Task], fields: dict[str, Any]) -> None:
-    unknown = sorted(set(fields) - set(model.editable))
-    if unknown:
-        told = _("A task has no field {field} that can be set.", field=unknown[0])
-        raise Invalid.field(unknown[0], told)
-
-
-def _check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
-    choices = (
-        {**_CHOICES, "misfire": RotateTask.Misfire} if isinstance(task, RotateTask) else _CHOICES
-    )
-    for name, words in choices.items():
-        allowed = words.values
-        if getattr(task, name) not in allowed:
-            raise Invalid.field(
-                name,
-                _(
-                    "{value!r} is no {field}; choose one of {allowed}.",
-                    value=getattr(task, name),
-                    field=name,
-                    allowed=", ".join(allowed),
-                ),
-            )
-    check_task(
-        title=task.title,
-        mode=task.mode,
-        dispatch_times=task.dispatch_times,
-        priority=task.priority,
-        lease_seconds=task.lease_seconds,
-        max_rounds=task.max_rounds,
-        start_at=task.start_at,
-        end_at=task.end_at,
-    )
-    if isinstance(task, RotateTask):
-        parse_rule(task.rule)
-        parse_zone(task.time_zone)
-        check_misfire_limit(task.misfire_limit)
-    check_json(task.params, field="params")
-    if task.template is not None:
-        if template_is_new:
-            check_usable(task.template)
-        check_params(task.template.schema, task.params)
 
 
 def _use_template(template: Template | None, now: datetime) -> None:

@@ -9,7 +9,7 @@ from django.db import IntegrityError
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json
 from apps.common.json_schema import check_schema
@@ -50,6 +50,17 @@ def check_usable(template: Template, *, field: str = "template") -> None:
         )
 
 
+def check(name: str, schema: dict[str, Any]) -> None:
+    """Invalid with all that is wrong with the name and the schema of a version."""
+    mistakes = Mistakes()
+    with mistakes:
+        _check_name(name)
+    with mistakes:
+        check_json(schema, field="schema")
+        check_schema(schema)
+    mistakes.tell()
+
+
 @transactional
 def put_template(
     *,
@@ -64,9 +75,7 @@ def put_template(
     With `new`, Invalid when the name exists; with `based_on`, Conflict when that is no longer the
     newest version. The same schema again makes no version.
     """
-    _check_name(name)
-    check_json(schema, field="schema")
-    check_schema(schema)
+    check(name, schema)
     latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
     if latest is not None and new:
         told = _("{name} exists already; PUT makes its next version.", name=name)

@@ -143,3 +143,26 @@ def test_deleted_rotation_is_gone(api: Any) -> None:
     assert api.delete(f"{TASKS}{number}/").status_code == 204
     assert api.get(f"{TASKS}{number}/").status_code == 404
     assert api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).status_code == 204
+
+
+def test_all_mistakes_of_a_body_are_told_at_once(api: Any) -> None:
+    """S0.11: the rule, its zone and the plain fields in one answer."""
+    body = {"executor": "uid_alice", "rule": {"cron": "61 * * * *"}, "time_zone": "Mars/Olympus"}
+    answer = api.post(TASKS, {**body, "misfire_limit": 0, "title": "x" * 201})
+
+    assert answer.status_code == 400
+    told = {error["field"] for error in answer.json()["errors"]}
+    assert told == {"title", "rule.cron", "time_zone", "misfire_limit"}
+    assert not RotateTask.objects.exists()
+
+
+def test_executor_and_template_that_are_not_there_are_told_with_the_rest(api: Any) -> None:
+    body = {**PLAN, "executor": "uid_nobody", "template": "none", "mode": "single"}
+    answer = api.post(TASKS, {**body, "dispatch_times": 3})
+    task = factories.rotation(factories.member("uid_alice"))
+    edit = api.patch(f"{TASKS}{task.pk}/", {"executor": "uid_nobody", "dispatch_times": 3})
+
+    told = {error["field"] for error in answer.json()["errors"]}
+    assert (answer.status_code, told) == (400, {"executor", "template", "dispatch_times"})
+    told = {error["field"] for error in edit.json()["errors"]}
+    assert (edit.status_code, told) == (400, {"executor", "dispatch_times"})

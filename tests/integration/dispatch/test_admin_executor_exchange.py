@@ -63,12 +63,21 @@ def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> N
     for data in ({"text": text}, {"text": text, "confirmed": "yes"}):
         shown = text_of(admin_client.post(f"{LIST}import/", data))
         assert "4 rows cannot be imported, so nothing was changed." in shown
-        assert "3 bob 'bob' is not the name of an executor" in shown
-        assert "4 uid_x 'maybe' is neither yes nor no" in shown
-        assert "5 uid_y There is no executor 'gid_none'." in shown
-        assert "7 uid_z uid_ok is a user, not a group." in shown
+        assert "3 bob name: 'bob' is not the name of an executor" in shown
+        assert "4 uid_x enabled: 'maybe' is neither yes nor no" in shown
+        assert "5 uid_y groups: There is no executor 'gid_none'." in shown
+        assert "7 uid_z groups: uid_ok is a user, not a group." in shown
         assert not Executor.objects.exists()
         assert not JournalEntry.objects.exists()
+
+
+def test_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
+    factories.user("uid_ann")
+    row = f"bob,maybe,{'x' * 201},gid_none"
+    text = f"name,enabled,title,groups\n{row}\nuid_x,perhaps,,gid_none uid_ann\n"
+    page = admin_client.post(f"{LIST}import/", {"text": text})
+    told = [[each.split(": ")[0] for each in why] for _line, _name, why in page.context["refused"]]
+    assert told == [["enabled", "name", "title"], ["enabled", "groups", "groups"]]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,36 @@ def test_bad_rule_is_told_beside_its_field(
     assert not RotateTask.objects.exists()
 
 
+def test_all_mistakes_are_told_at_once(admin_client: Any) -> None:
+    """Of what cannot be read, and of rules that are broken."""
+    sent = form(
+        title="x" * 201,
+        executor="uid_nobody",
+        cron="61 * * * *",
+        time_zone="Mars/Olympus",
+        misfire_limit="0",
+        priority="900",
+        lease_seconds="much",
+    )
+    page = admin_client.post(reverse(ADD), sent)
+
+    assert set(page.context["adminform"].form.errors) == {
+        "title",
+        "executor",
+        "cron",
+        "time_zone",
+        "misfire_limit",
+        "priority",
+        "lease_seconds",
+    }
+
+
+def test_part_that_cannot_be_read_is_all_that_is_said_of_the_rule(admin_client: Any) -> None:
+    page = admin_client.post(reverse(ADD), form(every_days="few", at="25:00"))
+
+    assert set(page.context["adminform"].form.errors) == {"every_days"}
+
+
 def test_page_tells_the_rule_in_words_and_what_is_due(admin_client: Any) -> None:
     task = factories.rotation(factories.member("uid_alice"), rule={"cron": "0 10 * * *"})
 

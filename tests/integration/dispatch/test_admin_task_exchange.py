@@ -48,8 +48,8 @@ def import_it(client: Client, text: str, address: str = ONCE) -> Any:
 
 
 def refusals(page: Any) -> list[tuple[int, str, str]]:
-    found: list[tuple[int, str, str]] = page.context["refused"]
-    return found
+    """Line, name, and all that is wrong with the row, a line each."""
+    return [(line, name, "\n".join(why)) for line, name, why in page.context["refused"]]
 
 
 def everything() -> list[Any]:

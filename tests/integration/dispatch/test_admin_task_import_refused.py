@@ -95,6 +95,63 @@ def test_wrong_rule_is_told(admin_client: Client, parts: dict[str, str], told: s
     assert told in why
 
 
+def test_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
+    """Of cells that cannot be read, of rules that they break, and of params that do not fit."""
+    factories.user()
+    factories.template("shelf")
+    row = {
+        "title": "",
+        "executor": "uid_nobody",
+        "start_at": "soon",
+        "mode": "many",
+        "status": "deleted",
+        "priority": "900",
+        "lease_seconds": "1.5",
+        "on_failure": "panic",
+        "template": "shelf",
+        "params": "{}",
+    }
+    rotation = {**row, "cron": "61 * * * *", "time_zone": "Mars/Olympus", "misfire_limit": "0"}
+    beside = [
+        "executor: There is no executor 'uid_nobody'.",
+        "lease_seconds: '1.5' is not a whole number.",
+        "mode: 'many' is no mode; choose one of single, multi, blocking.",
+        "on_failure: 'panic' is no on_failure; choose one of finish, give_back, retry_same.",
+        "params.shop: 'shop' is a required property",
+        "priority: 900 is out of range: priority is -100 to 100.",
+        "start_at: 'soon' is not a time; write for example 2026-03-31T09:30:00Z.",
+        "status: A new task is active or paused.",
+        "title: A new task needs a cell in the column title.",
+    ]
+    of_the_rule = {"misfire_limit:", "rule.cron:", "time_zone:"}
+
+    for address, sent, more in ((ONCE, row, set()), (ROTATE, rotation, of_the_rule)):
+        ((_line, _name, why),) = refusals(try_it(admin_client, as_csv(sent), address))
+        told = sorted(why.splitlines())
+        assert [line for line in told if line.split()[0] not in more] == beside
+        assert {line.split()[0] for line in told} >= more
+
+
+def test_edited_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
+    task = factories.rotation(factories.user())
+    row = {
+        "id": task.pk,
+        "version": "one",
+        "title": "x" * 201,
+        "executor": "uid_nobody",
+        "every_minutes": "often",
+        "dispatch_times": "2",
+    }
+    ((_line, _name, why),) = refusals(try_it(admin_client, as_csv(row), ROTATE))
+    assert [line.split(": ")[0] for line in sorted(why.splitlines())] == [
+        "dispatch_times",
+        "executor",
+        "rule.every_minutes",
+        "title",
+        "version",
+    ]
+
+
 def test_rotation_beyond_the_limit_is_refused(admin_client: Client, settings: Any) -> None:
     """S0.23: the rows of one file count, too."""
     settings.ROTATIONS_PER_EXECUTOR = 2
@@ -123,7 +180,7 @@ def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
     rows = [{"id": pk, "title": "New"} for pk in (task.pk, task.pk, gone.pk)]
     told = [why for _line, _name, why in refusals(try_it(admin_client, as_csv(*rows)))]
     assert told == [
-        "An earlier row is about the same task.",
+        "id: An earlier row is about the same task.",
         f"Task {gone.pk} is deleted; plan a new one.",
     ]
 
@@ -173,9 +230,9 @@ def test_operator_with_limits_exports_and_imports_within_them(
     ]
     told = [why for _line, _name, why in refusals(try_it(operator, as_csv(*rows)))]
     assert told == [
-        f"There is no once task '{hidden.pk}'; leave the cell empty for a new one.",
-        "There is no executor 'gid_other'.",
-        "There is no executor 'gid_other'.",
+        f"id: There is no once task '{hidden.pk}'; leave the cell empty for a new one.",
+        "executor: There is no executor 'gid_other'.",
+        "executor: There is no executor 'gid_other'.",
     ]
 
 
@@ -186,10 +243,12 @@ def test_who_sees_no_params_neither_overwrites_nor_learns_them(role_client: Any)
     operator = role_client("operator")
     rows = [{"id": task.pk, "template": "", "params": "{}"}]
     ((_line, _name, why),) = refusals(try_it(operator, as_csv(*rows)))
-    assert why == "You may not see the params of this task; leave the cell empty."
+    assert why == "params: You may not see the params of this task; leave the cell empty."
     page = try_it(operator, as_csv({"id": task.pk, "template": "numbers"}))
     ((_line, _name, why),) = refusals(page)
-    assert why == "The stored params do not fit this template; ask somebody who sees them."
+    assert (
+        why == "template: The stored params do not fit this template; ask somebody who sees them."
+    )
     assert "Main St" not in page.content.decode()
 
 

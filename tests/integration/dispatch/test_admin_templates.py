@@ -144,6 +144,14 @@ def test_name_that_is_none_is_refused_beside_its_field(admin_client: Client, nam
     assert Template.objects.count() == 1
 
 
+def test_bad_name_and_broken_schema_are_told_at_once(admin_client: Client) -> None:
+    form = form_of(admin_client.get(f"{LIST}add/"), "schema")
+    page = admin_client.post(
+        f"{LIST}add/", {**form, "name": "bad name", "schema": '{"type": "objet"}'}
+    )
+    assert set(page.context["adminform"].form.errors) == {"name", "schema"}
+
+
 def test_used_version_is_not_deleted_and_the_page_says_why(admin_client: Client) -> None:
     template = factories.template()
     task = used(template)

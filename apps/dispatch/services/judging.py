@@ -1,0 +1,103 @@
+"""What the rules refuse of a task, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+from apps.common import clock
+from apps.common.errors import Invalid, Mistakes
+from apps.common.json_rules import check_json
+from apps.common.json_schema import check_params
+from apps.common.sentences import sentence as _
+from apps.dispatch.models import OnceTask, RotateTask, Task
+from apps.dispatch.rules.recurrence import parse_rule
+from apps.dispatch.rules.task import check_misfire_limit, check_task
+from apps.dispatch.rules.zones import parse_zone
+from apps.dispatch.services.templates import check_usable
+
+_CHOICES = {
+    "mode": Task.Mode,
+    "on_failure": Task.OnFailure,
+    "on_expiry": Task.OnExpiry,
+    "status": Task.Status,
+}
+
+
+def judge(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
+    """Invalid with all that the rules refuse of these fields; writes nothing.
+
+    What is not among them is as `current` has it, or a new task. So who could not read some other
+    field tells at once what is wrong with the rest.
+    """
+    check_names(model, fields)
+    new: Any = model
+    task: Any = new(start_at=clock.now()) if current is None else copy(current)
+    for name, value in fields.items():
+        if name != "start_at" or value is not None:
+            setattr(task, name, value)
+    check(task, template_is_new="template" in fields)
+
+
+def check_names(model: type[Task], fields: Mapping[str, Any]) -> None:
+    """Invalid when a field is none that can be set."""
+    unknown = sorted(set(fields) - set(model.editable))
+    if unknown:
+        told = _("A task has no field {field} that can be set.", field=unknown[0])
+        raise Invalid.field(unknown[0], told)
+
+
+def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
+    """Invalid with all that the rules refuse of the task; a retired template may be kept."""
+    mistakes = Mistakes()
+    _check_choices(task, mistakes)
+    with mistakes:
+        check_task(
+            title=task.title,
+            mode=task.mode,
+            dispatch_times=task.dispatch_times,
+            priority=task.priority,
+            lease_seconds=task.lease_seconds,
+            max_rounds=task.max_rounds,
+            start_at=task.start_at,
+            end_at=task.end_at,
+        )
+    if isinstance(task, RotateTask):
+        with mistakes:
+            parse_rule(task.rule)
+        with mistakes:
+            parse_zone(task.time_zone)
+        with mistakes:
+            check_misfire_limit(task.misfire_limit)
+    with mistakes:
+        if task.template is not None and template_is_new:
+            check_usable(task.template)
+    with mistakes:
+        check_json(task.params, field="params")
+        if task.template is not None:
+            check_params(task.template.schema, task.params)
+    mistakes.tell()
+
+
+def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:
+    choices = (
+        {**_CHOICES, "misfire": RotateTask.Misfire} if isinstance(task, RotateTask) else _CHOICES
+    )
+    for name, words in choices.items():
+        value, allowed = getattr(task, name), words.values
+        if value not in allowed:
+            told = _(
+                "{value!r} is no {field}; choose one of {allowed}.",
+                value=value,
+                field=name,
+                allowed=", ".join(allowed),
+            )
+            mistakes.add(Invalid.field(name, told))
+    if task.status == Task.Status.DELETED:
+        told = (
+            _("A new task is active or paused.")
+            if task._state.adding
+            else _("Delete the task instead of setting this status.")
+        )
+        mistakes.add(Invalid.field("status", told))
