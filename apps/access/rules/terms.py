@@ -195,7 +195,7 @@ def _wrong_expiry(expires_at: datetime, now: datetime) -> Iterator[FieldError]:
     elif expires_at <= now:
         yield _error(
             "expires_at",
-            _("The expiry {at} is past; choose a later time.", at=expires_at.isoformat()),
+            _("The expiry {at} is past; choose a later time.", at=expires_at),
         )
 
 

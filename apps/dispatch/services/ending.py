@@ -175,6 +175,6 @@ def _end_by_operator(dispatch: Dispatch, state: str, *, actor: str, reason: str)
             "Dispatch {number} is {state} since {at}.",
             number=dispatch.pk,
             state=Sentence(dispatch.state),
-            at=str(dispatch.finished_at),
+            at=dispatch.finished_at or "–",
         )
     )

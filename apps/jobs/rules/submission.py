@@ -125,7 +125,7 @@ def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldErro
         yield FieldError(
             name,
             "invalid",
-            _("{at} is more than {most} days ahead.", at=at.isoformat(), most=MOST_DELAY.days),
+            _("{at} is more than {most} days ahead.", at=at, most=MOST_DELAY.days),
         )
 
 

@@ -82,7 +82,7 @@ def pause_type(
     if not reason.strip():
         raise Invalid.field("reason", _("Say why the type is paused; its page and lists show it."))
     if until is not None and until.tzinfo is not None and until <= now:
-        raise Invalid.field("until", _("{at} is past; choose a later time.", at=until.isoformat()))
+        raise Invalid.field("until", _("{at} is past; choose a later time.", at=until))
     current = take_version(JobType, job_type.pk, None)
     changes = {"paused": True, "pause_reason": reason, "paused_until": until}
     _change(current, changes, "type_paused", now=now, actor=actor, reason=reason)

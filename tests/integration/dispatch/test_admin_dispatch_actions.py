@@ -53,8 +53,11 @@ def test_list_action_leads_over_a_page_that_asks_for_the_reason(admin_client: Cl
     assert "2 rows done" in text_of(admin_client.get(done["Location"]))
 
 
-def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(admin_client: Client) -> None:
+def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(
+    admin_client: Client, frozen_clock: Any, settings: Any
+) -> None:
     """I58: per-row compare and set, done and skipped told, the others untouched."""
+    settings.TIME_ZONE = "Asia/Shanghai"
     made = hand_out(4)
     callback.call_back(executor=made[0].executor, number=made[0].pk, outcome="succeeded")
     act(admin_client, "release", [made[1]])
@@ -63,7 +66,8 @@ def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(admin_client: C
     assert states() == ["succeeded", "released", "released", "open"]
     text = text_of(report)
     assert "1 row done. 2 rows skipped." in text
-    assert f"Dispatch {made[0].pk} is succeeded since" in text
+    at = made[0].pk, "2026-03-02 17:00:00"
+    assert "Dispatch {} is succeeded since {}.".format(*at) in text
     assert "Nothing was left to do." in text
 
 
