@@ -1,10 +1,13 @@
 // Keeps the overview up to date: fetches its parts every few seconds while somebody can see it, and
 // changes only what differs, so that focus, selection and scrolling stay where they are. Once a minute
-// the answer is the new last hour alone, and how everything stands is asked for right after it.
+// the answers are the parts of the last hour, one by one, before how everything stands.
 (() => {
   "use strict";
 
   const PATIENCE_MS = 10000;
+  // How everything stands comes last.
+  const LAST = "overview-present";
+  const MOST_PARTS = 3;
 
   // Makes `old` like `fresh`, node by node. Elements with an id are matched by it.
   function renew(old, fresh) {
@@ -72,8 +75,9 @@
 
     function address() {
       const url = new URL(root.dataset.url, window.location.href);
-      const hour = document.getElementById("overview-hour");
-      if (hour) url.searchParams.set("known", hour.dataset.known);
+      for (const part of root.querySelectorAll("[data-known]")) {
+        url.searchParams.append("known", part.dataset.known);
+      }
       return url;
     }
 
@@ -93,7 +97,10 @@
       if (asking || paused || document.hidden) return;
       asking = true;
       try {
-        if ((await ask()) === "overview-hour") await ask();
+        for (let part = 0; part < MOST_PARTS; part += 1) {
+          const came = await ask();
+          if (!came || came === LAST) break;
+        }
       } catch {
         tell(stale.dataset.late);
       }

@@ -15,11 +15,10 @@ from django.urls import reverse
 from apps.common import clock
 from apps.common.leases import load_position
 from apps.journal.models import JournalEntry
-from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL
+from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL, known_of
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services.lately import closed_until
 from apps.reports.services.rollup import SWEEP, roll_up
-from apps.reports.services.stretches import second_of
 from taskplatform.benchmark import history, pages
 from taskplatform.benchmark.effort import measured
 from taskplatform.benchmark.figures import Figure, figure
@@ -69,16 +68,20 @@ def _catch_up() -> None:
 
 def _overview(run: Run) -> Iterator[Figure]:
     """As a page asks for it every few seconds: how everything stands, or, once a minute and just
-    before that, how the last hour went."""
+    before that, a part of how the last hour went."""
     yield from _beside_history(run)
     history.beat_hearts()
     url = reverse(OVERVIEW_URL)
-    known = urlencode({KNOWN: second_of(_until())})
+    parts = known_of(_until())
+    known = [urlencode({KNOWN: parts[:so_many]}, doseq=True) for so_many in range(len(parts) + 1)]
     with pages.open_doors():
         visitor = Visitor()
         for page in (
-            Page("overview refresh", f"{url}?{known}"),
-            Page("overview refresh with a new minute", url),
+            Page("overview refresh", f"{url}?{known[-1]}"),
+            *(
+                Page(f"overview refresh with the new {parts[n]}", f"{url}?{known[n]}")
+                for n in range(len(parts))
+            ),
         ):
             yield _timed(visitor.cost(page, times=5 if run.quick else 31), 20)
 

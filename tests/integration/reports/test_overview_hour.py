@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -146,25 +147,28 @@ def test_busiest_are_drawn_and_too_many_are_not(
     assert minutes.courses_of_groups([]) is None
 
 
-def test_a_refresh_has_the_new_hour_or_what_stands_now(
+def test_a_refresh_has_what_lacks_of_the_newest_hour_part_by_part(
     admin_client: Client, scene: FrozenClock
 ) -> None:
     whole = home(admin_client)
-    (known,) = re.findall(r'data-known="(\d+)"', whole)
-    hour, present = "overview-tile-job-ended", "overview-tile-jobs-ready"
-    assert hour in whole
-    assert present in whole
+    parts = ["overview-hour", "overview-courses", "overview-present"]
+    known = re.findall(r'data-known="([^"]+)"', whole)
+    assert len(known) == 2
 
-    url = reverse("overview")
-    for old in ({}, {"known": "1"}):
-        html = admin_client.get(url, old).content.decode()
-        assert hour in html
-        assert present not in html
+    told = [refresh(admin_client, known=known[:so_many]) for so_many in range(3)]
+
+    for part, html in zip(parts, told, strict=True):
+        assert re.findall(r'^\s*<div id="([^"]+)"', html, flags=re.MULTILINE)[0] == part
+        assert [each for each in parts if f'id="{each}"' in html] == [part]
         assert tiles(html).items() <= tiles(whole).items()
-        assert f'data-known="{known}"' in html
-    html = admin_client.get(url, {"known": known}).content.decode()
-    assert hour not in html
-    assert present in html
+    assert sum(len(tiles(html)) for html in told) == len(tiles(whole))
+    old = [f"{each.rstrip('0123456789')}60" for each in known]
+    assert refresh(admin_client, known=old) == told[0]
+
+
+def refresh(client: Client, **query: Any) -> str:
+    """What a page that is open asks for."""
+    return client.get(reverse("overview"), query).content.decode()
 
 
 def test_nothing_added_up_yet_is_said(admin_client: Client, frozen_clock: FrozenClock) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from django.urls import reverse
@@ -34,7 +33,7 @@ from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
 from apps.reports.services.lately import Course, Minutes, Went
 
-MOST_COUNTED = 10_000
+MOST_COUNTED = 5_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
 _MODELS = {JOB: Job, DISPATCH: Dispatch}
 _BY = {JOB: "type", DISPATCH: "task"}
@@ -54,19 +53,15 @@ class Table:
     rows: list[SafeString] | None
 
 
-def hour(
-    sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
-) -> dict[str, Any]:
-    """The panels and tables of these sources; `types` are the names of all types."""
+def panels(
+    sight: Sight, sources: Collection[str], until: datetime, _types: Collection[str]
+) -> list[Panel]:
+    """A panel for each of these sources."""
     whole = [source for source in sources if not sight.is_limited(source)]
     came = lately.came_in([_MODELS[source] for source in whole], until, MOST_COUNTED)
-    groups = _groups(sight) if DISPATCH in sources else []
-    told = [lately.of_all(source) for source in whole]
-    told += [lately.OF_TYPES] if JOB in sources else []
-    told += [lately.OF_GROUPS] if groups else []
-    minutes = Minutes.read(until, told)
+    minutes = Minutes.read(until, [lately.of_all(source) for source in whole])
     went = lately.last_hours(sources, until, executors=sight.executors)
-    panels = []
+    found = []
     for source in sources:
         tiles, picture = list[Tile](), None
         if source in whole:
@@ -74,22 +69,9 @@ def hour(
             tiles += _flow(source, came[_MODELS[source]], course)
             picture = _picture(course)
         tiles += _ends(sight, source, *went[source])
-        panels.append(
-            Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
-        )
-    return {
-        "until": until,
-        "panels": panels,
-        "tables": list(_tables(sight, minutes, types, groups)),
-    }
-
-
-def _groups(sight: Sight) -> list[str]:
-    """The names of the first groups that can be seen."""
-    if not sight.may("dispatch.view_executor"):
-        return []
-    names = sight.groups.order_by("name").values_list("name", flat=True)
-    return list(names[: lately.MOST_DRAWN])
+        panel = Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
+        found.append(panel)
+    return found
 
 
 def _flow(source: str, came: int, course: Course) -> Iterator[Tile]:
@@ -161,11 +143,17 @@ def _tone(last: float | None, before: float | None) -> str:
     return WARNING if before is not None and before - last >= _NOTABLE else ""
 
 
-def _tables(
-    sight: Sight, minutes: Minutes, types: Collection[str], groups: Collection[str]
-) -> Iterator[Table]:
-    if lately.OF_TYPES in minutes.rows:
-        yield Table(
+def tables(
+    sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
+) -> list[Table]:
+    """The courses of types and groups; `types` are the names of all types."""
+    groups = _groups(sight) if DISPATCH in sources else []
+    told = [lately.OF_TYPES] if JOB in sources else []
+    told += [lately.OF_GROUPS] if groups else []
+    minutes = Minutes.read(until, told)
+    found = []
+    if lately.OF_TYPES in told:
+        table = Table(
             key="types",
             title=_("Job types, last hour"),
             heading=_("Type"),
@@ -177,11 +165,12 @@ def _tables(
                 f"{_report(JOB, by='minute')}&only=type%3A",
             ),
         )
-    if lately.OF_GROUPS in minutes.rows:
+        found.append(table)
+    if lately.OF_GROUPS in told:
         only = None
         if sight.is_limited(DISPATCH):
             only = set(sight.groups.values_list("name", flat=True))
-        yield Table(
+        table = Table(
             key="groups",
             title=_("Executor groups, last hour"),
             heading=_("Group"),
@@ -192,6 +181,16 @@ def _tables(
                 *[f"{listed(Dispatch)}?executor="] * 2,
             ),
         )
+        found.append(table)
+    return found
+
+
+def _groups(sight: Sight) -> list[str]:
+    """The names of the first groups that can be seen."""
+    if not sight.may("dispatch.view_executor"):
+        return []
+    names = sight.groups.order_by("name").values_list("name", flat=True)
+    return list(names[: lately.MOST_DRAWN])
 
 
 def _rows(

@@ -30,8 +30,9 @@ from apps.reports.services.lately import closed_until
 from apps.reports.services.stretches import second_of
 
 OVERVIEW_URL = "overview"
-# What the last hour, as the reader has it, ends at.
+# The parts of the last hour that the reader has, each with the second it ends at.
 KNOWN = "known"
+_LATELY = {"hour": lately.panels, "courses": lately.tables}
 
 
 class _Step(NamedTuple):
@@ -75,7 +76,8 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
     seen = _Seen.by(request.user)
     drawn = _present(seen, periods)
     if seen.until is not None:
-        drawn |= _hour(seen, seen.until)
+        for part in _LATELY:
+            drawn |= _lately(seen, part, seen.until)
     return drawn if drawn["panels"] or drawn["steps"] else {}
 
 
@@ -137,13 +139,20 @@ def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
     return drawn
 
 
-def _hour(seen: _Seen, until: datetime) -> dict[str, Any]:
-    """How the last hour went, that before `until`."""
+def _lately(seen: _Seen, part: str, until: datetime) -> dict[str, Any]:
+    """A part of how the last hour went, that before `until`."""
     names = [each.name for each in seen.types]
-    return {
-        "known": str(second_of(until)),
-        "hour": lately.hour(seen.sight, seen.summed, until, names),
-    }
+    found = _LATELY[part](seen.sight, seen.summed, until, names)
+    return {part: {"known": _mark(part, until), "found": found, "until": until}}
+
+
+def _mark(part: str, until: datetime) -> str:
+    return f"{part}-{second_of(until)}"
+
+
+def known_of(until: datetime) -> list[str]:
+    """What a reader knows who has all parts of the last hour before `until`."""
+    return [_mark(part, until) for part in _LATELY]
 
 
 def _has_executors() -> bool:
@@ -159,17 +168,18 @@ def _steps(sight: Sight, source: str) -> Iterator[dict[str, Any]]:
 def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpRequest], HttpResponse]:
     """The view of what a page replaces itself by.
 
-    A reader who has not yet got the last hour up to the newest minute is told that alone, and asks
-    again for the rest, so that no answer takes as long as both.
+    One part of it: a reader who lacks a part of the newest hour is told that alone, and asks again
+    for the rest, so that no answer takes as long as all of it.
     """
 
     def view(request: HttpRequest) -> HttpResponse:
-        seen = _Seen.by(request.user)
+        seen, known = _Seen.by(request.user), request.GET.getlist(KNOWN)
         until = seen.until
-        if until is None or request.GET.get(KNOWN) == str(second_of(until)):
-            drawn = _present(seen, periods())
+        lacking = [part for part in _LATELY if until and _mark(part, until) not in known]
+        if until and lacking:
+            drawn = _lately(seen, lacking[0], until)
         else:
-            drawn = _hour(seen, until)
+            drawn = _present(seen, periods())
         return render(request, "admin/overview/parts.html", {"overview": drawn})
 
     return view

@@ -40,7 +40,7 @@ from apps.reports.admin.overview.tiles import (
 )
 from apps.reports.rules.outcomes import DISPATCH
 
-MOST_COUNTED = 10_000
+MOST_COUNTED = 5_000
 # So far from the database's, a machine's clock makes its logs and certificates wrong; nothing is
 # decided by it.
 NOTABLE_DRIFT = timedelta(seconds=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -83,9 +84,14 @@ class Notice:
 
 def listed(model: type[models.Model], **filters: str) -> str:
     """The address of the list of the model, filtered."""
-    meta = model._meta
-    url = reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist")
+    url = _list(model)
     return f"{url}?{urlencode(filters)}" if filters else url
+
+
+@functools.cache
+def _list(model: type[models.Model]) -> str:
+    meta = model._meta
+    return reverse(f"admin:{meta.app_label}_{meta.model_name}_changelist")
 
 
 def row_of(model: type[models.Model], key: int) -> str:
