@@ -73,16 +73,11 @@ def _overview(run: Run) -> Iterator[Figure]:
     history.beat_hearts()
     url = reverse(OVERVIEW_URL)
     parts = known_of(_until())
-    known = [urlencode({KNOWN: parts[:so_many]}, doseq=True) for so_many in range(len(parts) + 1)]
+    told = [*(f"overview refresh, {part.partition('-')[0]}" for part in parts), "overview refresh"]
     with pages.open_doors():
         visitor = Visitor()
-        for page in (
-            Page("overview refresh", f"{url}?{known[-1]}"),
-            *(
-                Page(f"overview refresh with the new {parts[n]}", f"{url}?{known[n]}")
-                for n in range(len(parts))
-            ),
-        ):
+        for known, name in enumerate(told):
+            page = Page(name, f"{url}?{urlencode({KNOWN: parts[:known]}, doseq=True)}")
             yield _timed(visitor.cost(page, times=5 if run.quick else 31), 20)
 
 
