@@ -1,7 +1,9 @@
 """Levels of stored stretches, and how a period is put together from them.
 
 Instants are UTC epoch seconds. A stretch of a level starts at a multiple of its seconds. Quarters
-of an hour are there because the hours of some time zones begin at :15, :30 or :45 UTC.
+of an hour are there because the hours of some time zones begin at :15, :30 or :45 UTC; four hours
+and eight days, because a report costs what it reads: a day of another zone, and a quarter of a
+year, are few rows by them.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-MINUTE, QUARTER, HOUR, DAY = 60, 900, 3600, 86_400
-LEVELS = (MINUTE, QUARTER, HOUR, DAY)
+MINUTE, QUARTER, HOUR, FOUR_HOURS, DAY, EIGHT_DAYS = 60, 900, 3600, 14_400, 86_400, 691_200
+LEVELS = (MINUTE, QUARTER, HOUR, FOUR_HOURS, DAY, EIGHT_DAYS)
 # What a stretch of a level is summed from; a minute from the journal.
-PART = {QUARTER: MINUTE, HOUR: QUARTER, DAY: HOUR}
+PART = dict(zip(LEVELS[1:], LEVELS, strict=False))
 WHOLE = {part: whole for whole, part in PART.items()}
 
 Range: TypeAlias = tuple[int, int]
@@ -44,6 +46,21 @@ def spans(ranges: Iterable[Range], level: int, *, most: int) -> list[Range]:
         else:
             found.append(whole)
     return found if len(found) <= most else [(found[0][0], found[-1][1])]
+
+
+def wanted(ranges: Iterable[Range], *, most: int) -> dict[int, list[Range]]:
+    """The spans of each level, if all stretches of the coarser ones were stored."""
+    left = list(ranges)
+    found: dict[int, list[Range]] = {}
+    for level in reversed(LEVELS):
+        found[level] = spans(left, level, most=most)
+        left = [part for each in left for part in _around(each, level)]
+    return found
+
+
+def lies_in(within: Range, ranges: Iterable[Range]) -> bool:
+    """Whether the whole of it lies in one of the ranges."""
+    return any(start <= within[0] and within[1] <= end for start, end in ranges)
 
 
 def take(
@@ -90,6 +107,15 @@ def snapped(instant: int, kept_from: Mapping[int, int]) -> int:
         if level in kept_from and kept_from[level] <= instant:
             return floor(instant, level)
     return floor(instant, MINUTE)
+
+
+def _around(within: Range, level: int) -> list[Range]:
+    """What whole stretches of the level leave of the range."""
+    whole = _whole(within, level)
+    if whole is None:
+        return [within]
+    edges = [(within[0], whole[0]), (whole[1], within[1])]
+    return [(start, end) for start, end in edges if start < end]
 
 
 def _whole(within: Range, level: int) -> Range | None:

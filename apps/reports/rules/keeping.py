@@ -6,27 +6,32 @@ from collections.abc import Iterable, Mapping
 
 from apps.reports.rules.cover import DAY, LEVELS, WHOLE, Range, floor
 
+# All others stay for ever.
+_FORGOTTEN = tuple(level for level in LEVELS if level < DAY)
+
 
 def horizons(
     now: int, kept: Mapping[int, int], stored: Mapping[int, int] | None = None
 ) -> dict[int, int]:
-    """Since when stretches of each level but days are kept, by the seconds that they are; and not
+    """Since when stretches of each level below days are kept, by the seconds that they are; and not
     from before the oldest `stored` one, if that is given.
 
     Each lies at the start of a stretch of the next level, and none before that of a coarser one, so
     whatever is kept of a stretch is the whole of it.
     """
     found: dict[int, int] = {}
-    for level in reversed(LEVELS[:-1]):
+    for level in reversed(_FORGOTTEN):
         whole = WHOLE[level]
-        oldest = -(-(stored or {}).get(level, 0) // whole) * whole
+        # What finer ones tell can be summed up.
+        oldest = min((at for each, at in (stored or {}).items() if each <= level), default=0)
+        oldest = -(-oldest // whole) * whole
         found[level] = max([floor(now - kept[level], whole), oldest, *found.values()])
     return found
 
 
 def level_at(second: int, since: Mapping[int, int]) -> int:
     """The finest level kept at an instant, given the horizons."""
-    for level in LEVELS[:-1]:
+    for level in _FORGOTTEN:
         if second >= since[level]:
             return level
     return DAY

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from apps.reports.rules.cover import LEVELS, floor
+from apps.reports.rules.cover import DAY, HOUR, LEVELS, MINUTE, QUARTER, floor
 from apps.reports.rules.histogram import Histogram, bucket_of
 from apps.reports.rules.outcomes import (
     COUNTS,
@@ -22,8 +22,10 @@ from apps.reports.rules.outcomes import (
 ALL, TYPE, EXECUTOR, HOST, WORKER = "all", "type", "executor", "host", "worker"
 # What went wrong in the same way: values are those of `error_value`.
 ERROR = "error"
-# In one stretch, of one type or task; what numbers and quotes make different may be endless.
+# In one stretch of some levels, of one type or task; what numbers and quotes make different may be
+# endless. Stretches of other levels are the plain sums of their parts.
 MOST_ERRORS = 50
+CAPPED = (MINUTE, QUARTER, HOUR, DAY)
 # In place of the key of an error: all that are not told apart.
 OTHER = "other"
 # By which each source is told apart; the type of a dispatch is its task.
@@ -133,19 +135,19 @@ class Cells:
 
     def _errors(self, level: int) -> dict[Key, Tally]:
         """Summed up from level to level, as stored stretches are."""
-        stretches = {minute: capped(merged([them])) for minute, them in self._wrong.items()}
+        stretches = {minute: summed([them], MINUTE) for minute, them in self._wrong.items()}
         for whole in LEVELS[1 : LEVELS.index(level) + 1]:
             parts: dict[int, list[Mapping[Key, Tally]]] = {}
             for start, tallies in sorted(stretches.items()):
                 parts.setdefault(floor(start, whole), []).append(tallies)
-            stretches = {start: capped(merged(them)) for start, them in parts.items()}
+            stretches = {start: summed(them, whole) for start, them in parts.items()}
         return merged(stretches.values())
 
     def spans(self) -> dict[Error, tuple[int, int]]:
         """The first and last id of the entries with each error that is told apart in its minute."""
         found: dict[Error, tuple[int, int]] = {}
         for minute, spans in self._spans.items():
-            told = capped(merged([self._wrong[minute]]))
+            told = summed([self._wrong[minute]], MINUTE)
             for error, (first, last) in spans.items():
                 source, type_, error_key = error
                 if (source, ERROR, error_value(type_, error_key)) in told:
@@ -165,7 +167,12 @@ def _count(tally: Tally, raised: tuple[int, ...], entry: Entry) -> None:
             histogram_[bucket] = histogram_.get(bucket, 0) + 1
 
 
-def capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
+def summed(parts: Iterable[Mapping[Key, Tally]], level: int) -> dict[Key, Tally]:
+    """The tallies of a stretch of the level, from those of its parts."""
+    return _capped(merged(parts)) if level in CAPPED else merged(parts)
+
+
+def _capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
     """The same, in which at most MOST_ERRORS of a type or task are told apart, the most frequent
     ones; all others together are OTHER."""
     by_type: dict[tuple[str, str], list[Key]] = {}

@@ -27,6 +27,8 @@ from apps.reports.services.stretches import (
 )
 
 _KEYS_AT_ONCE = 500
+# Long steps begin at full ones of these.
+_GRAINS = (cover.MINUTE, cover.QUARTER, cover.HOUR, cover.DAY)
 # So many types or tasks are named to the database; more are picked out of all that it gives.
 _MOST_NAMED = 200
 # The order: those that came most often, last, or are the newest of all time first.
@@ -149,7 +151,7 @@ def _edges(start: int, end: int, steps: int, kept: Mapping[int, int]) -> list[in
     """Where the steps begin and the last one ends; inner ones at coarse stretches, so that there
     are few to read."""
     length = (end - start) // steps
-    grain = max(level for level in cover.LEVELS if level <= max(length, cover.MINUTE))
+    grain = max(level for level in _GRAINS if level <= max(length, cover.MINUTE))
     inner = [cover.floor(start + (end - start) * step // steps, grain) for step in range(1, steps)]
     return [cover.snapped(edge, kept) for edge in (start, *inner, end)]
 

@@ -13,13 +13,26 @@ from apps.common.db import fetch, table
 from apps.common.invariants import MOST_FOUND, Breach, Check, Looked, say
 from apps.common.leases import load_position
 from apps.reports.models import Stretch
-from apps.reports.rules.cover import DAY, HOUR, LEVELS, MINUTE, PART, QUARTER
+from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER
 from apps.reports.services.entries import read_one
 from apps.reports.services.stretches import instant_of, second_of
-from apps.reports.services.totals import SWEEP, rows_of, stored_rows
+from apps.reports.services.totals import (
+    SWEEP,
+    has_all_levels,
+    rows_of,
+    stored_rows,
+    unlike_parts,
+)
 
 _SAMPLES = 3
-_WORDS = {MINUTE: "minute", QUARTER: "quarter of an hour", HOUR: "hour", DAY: "day"}
+_WORDS = {
+    MINUTE: "minute",
+    QUARTER: "quarter of an hour",
+    HOUR: "hour",
+    FOUR_HOURS: "four hours",
+    DAY: "day",
+    EIGHT_DAYS: "eight days",
+}
 
 
 def _name(level: int, start: int) -> str:
@@ -74,29 +87,24 @@ def _stretches(_recent: int) -> Looked:
     """I54: whatever is complete is stored, and of as many entries as its parts."""
     stretches = table(Stretch)
     breaches = []
-    for whole, part in PART.items():
-        found = fetch(
-            "SELECT x.start, x.entries, w.entries FROM ("  # noqa: S608
-            f"SELECT start - start %% {whole} AS start, COUNT(*) AS parts, SUM(entries) AS entries "
-            f"FROM {stretches} WHERE level = %s GROUP BY 1) x "
-            f"LEFT JOIN {stretches} w ON w.level = %s AND w.start = x.start "
-            "WHERE x.parts = %s AND (w.entries IS NULL OR w.entries <> x.entries) "
-            f"ORDER BY 1 LIMIT {MOST_FOUND}",
-            [part, whole, whole // part],
-        )
-        for start, entries, stored in found:
-            values = {} if stored is None else {"stored": stored, "entries": int(entries)}
+    position = load_position(SWEEP)
+    is_behind = not has_all_levels(position)
+    for level in LEVELS[1:]:
+        for start, entries, stored in unlike_parts(level, most=MOST_FOUND):
+            if stored is None and is_behind:
+                continue
+            values = {} if stored is None else {"stored": stored, "entries": entries}
             words = _("is not stored, although its parts are")
             if values:
                 words = _("counts %(stored)d entries, its parts %(entries)d")
             text = say(words, values)
-            breaches.append(Breach("I54", _name(whole, start), text))
-    known = load_position(SWEEP).get("gaps", [])
+            breaches.append(Breach("I54", _name(level, start), text))
+    is_behind = is_behind or bool(position.get("gaps"))
     counts = fetch(
         "SELECT level, COUNT(*), MIN(start), MAX(start) "  # noqa: S608
         f"FROM {stretches} GROUP BY level"
     )
-    for level, count, first, last in [] if known else counts:
+    for level, count, first, last in [] if is_behind else counts:
         missing = (last - first) // level + 1 - count
         if missing:
             text = say(

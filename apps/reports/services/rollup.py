@@ -18,7 +18,7 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.common.leases import load_position, save_position, sweep_lease
 from apps.reports.rules import keeping
-from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER, Range, floor
+from apps.reports.rules.cover import DAY, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER, Range, floor
 from apps.reports.services import error_groups, totals
 from apps.reports.services.entries import counted, read_back
 from apps.reports.services.stretches import (
@@ -39,6 +39,8 @@ _WAIT_SECONDS = 0.2
 _LONGEST = DAY
 # Totals stay so long (s) after the word that they are stored, for whoever has read that before.
 _LINGER = HOUR
+# So many stretches are looked for at a time.
+_SUMMED_AT_ONCE = 100
 # So many stretches are removed at a time.
 _FORGOTTEN_AT_ONCE = 60
 
@@ -75,6 +77,8 @@ def roll_up(*, until: datetime) -> int:
         save_position(SWEEP, position)
     while gaps and clock.now() < until:
         done += _fill_newest(gaps, position, now, until)
+    if not (gaps or totals.has_all_levels(position)):
+        _fill_levels(position, until)
     return done
 
 
@@ -116,11 +120,12 @@ def add_up(
 
 
 def horizons(now: datetime, stored: dict[int, int] | None = None) -> dict[int, int]:
-    """Since when stretches of each level but days are kept (epoch seconds)."""
+    """Since when stretches of each level below days are kept (epoch seconds)."""
     kept = {
         MINUTE: conf.REPORT_MINUTES_KEPT,
         QUARTER: conf.REPORT_QUARTERS_KEPT,
         HOUR: conf.REPORT_HOURS_KEPT,
+        FOUR_HOURS: conf.REPORT_HOURS_KEPT,
     }
     seconds = {level: each // timedelta(seconds=1) for level, each in kept.items()}
     return keeping.horizons(second_of(now), seconds, stored)
@@ -137,6 +142,18 @@ def _fill_newest(
         gaps.append((start, begun))
     _keep(gaps, position)
     return end - begun
+
+
+def _fill_levels(position: dict[str, Any], until: datetime) -> None:
+    """Sum up what was stored by a version that had fewer levels, the newest first."""
+    for level in LEVELS[1:]:
+        while unlike := totals.unlike_parts(level, most=_SUMMED_AT_ONCE):
+            for start, _of_parts, _entries in unlike:
+                if clock.now() >= until:
+                    return
+                totals.sum_up(level, start)
+    position["levels"] = [*LEVELS]
+    save_position(SWEEP, position)
 
 
 def _keep(gaps: list[Range], position: dict[str, Any]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apps.common import ids
+from apps.common import clock, ids
 from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
 from apps.reports.models import Stretch
@@ -63,12 +63,27 @@ def stored_to() -> int | None:
 
 def stored_between(level: int, start: int, end: int) -> set[int]:
     """The starts of the stored stretches of the level that start in [start, end)."""
-    return _stored_in(level, [(start, end)])
+    return _stored_in({level: [(start, end)]})[level]
 
 
-def _stored_in(level: int, spans: Sequence[Range]) -> set[int]:
-    select = f"SELECT start FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s"  # noqa: S608
-    return {start for (start,) in fetch_each((select, (level, *span)) for span in spans)}
+def _stored_in(spans: Mapping[int, Sequence[Range]]) -> dict[int, set[int]]:
+    """The starts of the stored stretches of each level in its spans.
+
+    Most follow one another without a gap, which three numbers tell.
+    """
+    found: dict[int, set[int]] = {level: set() for level in spans}
+    within = f"FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s"
+    select = f"SELECT %s, MIN(start), MAX(start), COUNT(*) {within}"
+    asked = [(level, *span) for level, some in spans.items() for span in some]
+    broken = []
+    for level, first, last, count in fetch_each((select, (part[0], *part)) for part in asked):
+        if count and count == (last - first) // level + 1:
+            found[level].update(range(first, last + level, level))
+        elif count:
+            broken.append((level, first, last + level))
+    for level, start in fetch_each((f"SELECT level, start {within}", part) for part in broken):
+        found[level].add(start)
+    return found
 
 
 def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
@@ -77,12 +92,18 @@ def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
     Both in order of time.
     """
     runs: list[Run] = []
-    left = list(ranges)
+    now = floor(second_of(clock.now()), MINUTE)
+    left = [(start, min(end, now)) for start, end in ranges if start < now]
+    # All levels at once, as most of what is wanted is stored.
+    wanted = cover.wanted(left, most=_MOST_SPANS)
+    stored = _stored_in(wanted)
     for level in reversed(LEVELS):
-        if all(end - start < level for start, end in left):
-            continue
         spans = cover.spans(left, level, most=_MOST_SPANS)
+        more = [span for span in spans if not cover.lies_in(span, wanted[level])]
+        if more:
+            stored[level] |= _stored_in({level: more})[level]
         if spans:
-            taken, left = cover.take(left, level, _stored_in(level, spans))
+            taken, left = cover.take(left, level, stored[level])
             runs += taken
+    left += [(max(start, now), end) for start, end in ranges if now < end]
     return sorted(runs, key=lambda run: run.start), left

@@ -15,10 +15,10 @@ from apps.common.models import SweepLease
 from apps.common.rows import insert_values
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules import histogram
-from apps.reports.rules.cover import PART, WHOLE, floor
+from apps.reports.rules.cover import LEVELS, PART, WHOLE, floor
 from apps.reports.rules.keeping import joined
 from apps.reports.rules.outcomes import COUNTS, SOURCES
-from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, capped, merged
+from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, summed
 from apps.reports.services.error_groups import note
 from apps.reports.services.stretches import stored_between
 
@@ -44,8 +44,7 @@ NOTHING = Size(0, 0)
 def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> None:
     """Store the stretches, given as (level, start), of which `cells` has what was counted, and
     those that they complete."""
-    # Two writers that each complete half of an hour would both leave the other half out.
-    fetch(f"SELECT name FROM {table(SweepLease)} WHERE name = %s" + exclusive_lock(), [SWEEP])  # noqa: S608
+    _alone()
     by_level: dict[int, list[int]] = defaultdict(list)
     for level, start in stretches:
         by_level[level].append(start)
@@ -63,6 +62,39 @@ def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> N
         if level in PART:
             own = own + _sum_up(level, by_level[PART[level]])
         by_level[level] = own
+
+
+@transactional
+def sum_up(level: int, start: int) -> None:
+    """Store a stretch anew whose parts are stored."""
+    _alone()
+    _sum_up(level, [start])
+
+
+def _alone() -> None:
+    """Two writers that each complete half of an hour would both leave the other half out."""
+    fetch(f"SELECT name FROM {table(SweepLease)} WHERE name = %s" + exclusive_lock(), [SWEEP])  # noqa: S608
+
+
+def has_all_levels(position: Mapping[str, Any]) -> bool:
+    """Whether the sweep has summed up what was stored before there were all levels."""
+    return position.get("levels") == [*LEVELS]
+
+
+def unlike_parts(level: int, *, most: int) -> list[tuple[int, int, int | None]]:
+    """Stretches whose parts are stored, but not they themselves (None) or of other entries, the
+    newest first: (start, entries of the parts, entries)."""
+    part = PART[level]
+    rows = fetch(
+        "SELECT x.start, x.entries, w.entries FROM ("  # noqa: S608
+        f"SELECT start - start %% {level} AS start, COUNT(*) AS parts, SUM(entries) AS entries "
+        f"FROM {table(Stretch)} WHERE level = %s GROUP BY 1) x "
+        f"LEFT JOIN {table(Stretch)} w ON w.level = %s AND w.start = x.start "
+        "WHERE x.parts = %s AND (w.entries IS NULL OR w.entries <> x.entries) "
+        "ORDER BY 1 DESC LIMIT %s",
+        [part, level, level // part, most],
+    )
+    return [(start, int(of_parts), entries) for start, of_parts, entries in rows]
 
 
 def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
@@ -83,7 +115,7 @@ def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
         of_parts: dict[int, list[Tallies]] = defaultdict(list)
         for inner, tallies in _tallies(part, start, end):
             of_parts[floor(inner, level)].append(tallies)
-        counted |= {each: capped(merged(them)) for each, them in of_parts.items()}
+        counted |= {each: summed(them, level) for each, them in of_parts.items()}
         for inner, (entries, handed_out) in sizes_between(part, start, end).items():
             so_far = sizes.get(floor(inner, level), NOTHING)
             sizes[floor(inner, level)] = Size(

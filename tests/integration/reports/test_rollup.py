@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from apps.common import clock
 from apps.common.leases import load_position, sweep_lease
 from apps.reports.models import Rollup, Stretch
-from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER
+from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, MINUTE, QUARTER
 from apps.reports.services import rollup, totals
 from apps.reports.services.figures import Period, Summary
 from apps.reports.services.summary import groupings, summarise
@@ -153,13 +153,29 @@ def test_time_goes_on_while_nothing_happens(now: FrozenClock) -> None:
 def test_whole_stretches_come_with_their_last_part(now: FrozenClock) -> None:
     write(entry(NOW.replace(hour=0, minute=1)))
     roll_up()
-    assert levels() == {MINUTE: 12 * 60 + 34, QUARTER: 4 * 12 + 2, HOUR: 12}
+    assert levels() == {MINUTE: 12 * 60 + 34, QUARTER: 4 * 12 + 2, HOUR: 12, FOUR_HOURS: 3}
     now.move_to(utc("2026-03-31T00:00:05"))
     roll_up()
-    assert levels() == {MINUTE: 24 * 60, QUARTER: 96, HOUR: 24, DAY: 1}
+    assert levels() == {MINUTE: 24 * 60, QUARTER: 96, HOUR: 24, FOUR_HOURS: 6, DAY: 1}
     assert set(Rollup.objects.values_list("level", "total").distinct()) == {
-        (MINUTE, 1), (QUARTER, 1), (HOUR, 1), (DAY, 1),
+        (MINUTE, 1), (QUARTER, 1), (HOUR, 1), (FOUR_HOURS, 1), (DAY, 1),
     }  # fmt: skip
+
+
+def test_eight_days_come_with_their_last_day(now: FrozenClock) -> None:
+    """Counted from the epoch on: before 2026-03-24 there are 2,567 times eight."""
+    first = utc("2026-03-24T00:00:00")
+    now.move_to(first + timedelta(hours=1))
+    roll_up()
+    write(entry(first + timedelta(hours=2)), entry(first + timedelta(days=7, hours=23)))
+    now.move_to(first + timedelta(days=8, seconds=4))
+    roll_up()
+    assert EIGHT_DAYS not in levels()
+    now.advance(seconds=1)
+    roll_up()
+    assert levels()[EIGHT_DAYS] == 1
+    told = Rollup.objects.filter(level=EIGHT_DAYS, dimension="type")
+    assert list(told.values_list("start", "total")) == [(first.timestamp(), 2)]
 
 
 def test_late_commit_is_included_at_all_levels(now: FrozenClock) -> None:
@@ -176,7 +192,7 @@ def test_late_commit_is_included_at_all_levels(now: FrozenClock) -> None:
     sweep()
     day = Period(midnight - timedelta(days=1), midnight, ZoneInfo("UTC"))
     assert {row.group for row in summarise("job", "type", day).rows} == {"mail", "late"}
-    for level in (MINUTE, QUARTER, HOUR, DAY):
+    for level in (MINUTE, QUARTER, HOUR, FOUR_HOURS, DAY):
         told = Rollup.objects.filter(level=level, dimension="all")
         assert sum(told.values_list("total", flat=True)) == 3
     Naive().check(summarise("dispatch", "executor", day), "dispatch", "executor", day)

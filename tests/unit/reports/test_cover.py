@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from apps.reports.rules.cover import (
     DAY,
+    EIGHT_DAYS,
+    FOUR_HOURS,
     HOUR,
     LEVELS,
     MINUTE,
@@ -16,9 +18,10 @@ from apps.reports.rules.cover import (
     snapped,
     spans,
     take,
+    wanted,
 )
 
-START = 20_000 * DAY
+START = 20_000 * DAY  # and of eight days
 
 
 def every(level: int, start: int = START, days: int = 3) -> set[int]:
@@ -43,10 +46,29 @@ def test_day_is_one_stretch() -> None:
 
 
 def test_edges_take_ever_finer_stretches() -> None:
-    period = (START - 0 + 10 * HOUR + 50 * MINUTE, START + 2 * DAY + HOUR + 16 * MINUTE)
+    period = (START + 10 * HOUR + 50 * MINUTE, START + 2 * DAY + HOUR + 16 * MINUTE)
     runs, left = cover([period], ALL)
     assert left == []
-    assert [run.level for run in runs] == [MINUTE, HOUR, DAY, HOUR, QUARTER, MINUTE]
+    levels = [MINUTE, HOUR, FOUR_HOURS, DAY, HOUR, QUARTER, MINUTE]
+    assert [run.level for run in runs] == levels
+
+
+def test_quarter_of_a_year_is_few_stretches() -> None:
+    stored = {level: every(level, days=96) for level in LEVELS}
+    runs, left = cover([(START + DAY + 7 * HOUR, START + 91 * DAY + 7 * HOUR)], stored)
+    assert left == []
+    assert {run.level: (run.end - run.start) // run.level for run in runs} == {
+        HOUR: 3,
+        FOUR_HOURS: 1,
+        DAY: 3,
+        EIGHT_DAYS: 10,
+    }
+
+
+def test_days_of_a_zone_eight_hours_off_are_six_stretches_each() -> None:
+    midnight = START + 2 * DAY - 8 * HOUR
+    runs, left = cover([(midnight - DAY, midnight), (midnight, midnight + DAY)], ALL)
+    assert (runs, left) == ([Run(FOUR_HOURS, midnight - DAY, midnight + DAY)], [])
 
 
 def test_local_days_of_a_zone_three_quarters_off_meet_at_quarters() -> None:
@@ -100,6 +122,22 @@ def test_spans_hold_whole_stretches_only_and_touch_nowhere() -> None:
     apart = [(START + HOUR, START + 4 * HOUR), (START + 6 * HOUR, START + 7 * HOUR)]
     assert spans(ranges, HOUR, most=2) == apart
     assert spans(ranges[:1], HOUR, most=2) == []
+
+
+def test_wanted_of_each_level_is_what_coarser_ones_leave() -> None:
+    period = (START - 9 * HOUR - MINUTE, START + 9 * DAY + 31 * MINUTE)
+    found = wanted([period], most=6)
+    assert found == {
+        EIGHT_DAYS: [(START, START + 8 * DAY)],
+        DAY: [(START + 8 * DAY, START + 9 * DAY)],
+        FOUR_HOURS: [(START - 8 * HOUR, START)],
+        HOUR: [(START - 9 * HOUR, START - 8 * HOUR)],
+        QUARTER: [(START + 9 * DAY, START + 9 * DAY + 2 * QUARTER)],
+        MINUTE: [
+            (START - 9 * HOUR - MINUTE, START - 9 * HOUR),
+            (START + 9 * DAY + 2 * QUARTER, START + 9 * DAY + 31 * MINUTE),
+        ],
+    }
 
 
 def test_many_spans_are_one_from_the_first_to_the_last() -> None:
