@@ -339,15 +339,17 @@ def _ranked(sums: Mapping[str, Sequence[int]], first: First) -> list[str]:
     """The values in the order in which `first` takes them; `sums` are of what is judged."""
     is_known = first.by.lstrip("-") in (*COUNTS, RATE)
     sign = 1 if is_known and not first.by.startswith("-") else -1
-    places: list[tuple[bool, float, str]] = []
-    if _judged(first) == _RATED:
-        for value, counts in sums.items():
-            rate = success_rate(**dict(zip(_RATED, counts, strict=True)))
-            places.append((rate is None, sign * (rate or 0), value))
-    else:
-        # There may be very many tasks.
-        places = [(False, sign * counts[0], value) for value, counts in sums.items()]
-    return [value for _is_last, _count, value in sorted(places)]
+    # There may be very many tasks: numbers are sorted faster than pairs with names.
+    names = sorted(sums)
+    if _judged(first) != _RATED:
+        return sorted(names, key={value: sign * sums[value][0] for value in names}.__getitem__)
+    rates = {
+        value: success_rate(**dict(zip(_RATED, counts, strict=True)))
+        for value, counts in sums.items()
+    }
+    rated = [value for value in names if rates[value] is not None]
+    rated.sort(key=lambda value: sign * (rates[value] or 0))
+    return [*rated, *(value for value in names if rates[value] is None)]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[str, list[Counted]]:
