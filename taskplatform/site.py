@@ -65,6 +65,7 @@ class PlatformAdminSite(AdminSite):
     """The boxes of the platform as menu and home page; whatever a person may not see is absent."""
 
     index_title = _("Home")
+    empty_value_display = "–"
 
     def boxes(self, request: HttpRequest) -> list[dict[str, Any]]:
         """The boxes with the models that this person may see; apps of others follow as they are."""

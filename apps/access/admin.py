@@ -134,6 +134,7 @@ class ApiClientAdmin(VersionedModelAdmin):
     """
 
     form = ApiClientForm
+    when_empty = _("A client is a program or device with a key of its own.")
     list_display = (
         "shown_name",
         "client_id",

@@ -97,6 +97,9 @@ class PlatformModelAdmin(ModelAdmin):
         }
 
     # --- the list -------------------------------------------------------------------------------
+    # What a list without rows says: where they come from.
+    when_empty: ClassVar[str | Promise] = ""
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return PlatformChangeList
 

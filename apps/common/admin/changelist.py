@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ORDER_VAR, SEARCH_VAR
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
@@ -13,6 +13,7 @@ from apps.common.admin.theme import ChangeList
 
 MOST_SEARCH = 100
 MOST_PARAMETER = 500
+_LEAVES_ALL = {ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
 def tidy_search(term: str) -> str:
@@ -50,6 +51,7 @@ class PlatformChangeList(ChangeList):
     model_admin: Any
 
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self._named = request.GET.keys()
         try:
             super().__init__(request, *args, **kwargs)
             # Dates far off fail as late as here; left alone they would fail inside the template.
@@ -58,6 +60,11 @@ class PlatformChangeList(ChangeList):
             if not request.GET:
                 raise
             raise IncorrectLookupParameters(error) from error
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether what stands in the address leaves rows out."""
+        return not self._named <= _LEAVES_ALL
 
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         rows = super().get_queryset(*args, **kwargs)

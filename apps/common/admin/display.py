@@ -36,15 +36,13 @@ _UNSEEN = re.compile(
 
 
 def column(
-    description: str | Promise, *, ordering: str | None = None, empty: str | None = None
+    description: str | Promise, *, ordering: str | None = None
 ) -> Callable[[Method], Method]:
     """Django's `admin.display` for methods of any shape: the heading of a column or field."""
 
     def decorate(method: Method) -> Method:
         method.short_description = description  # type: ignore[attr-defined]
         method.admin_order_field = ordering  # type: ignore[attr-defined]
-        if empty is not None:
-            method.empty_value_display = empty  # type: ignore[attr-defined]
         return method
 
     return decorate
@@ -205,6 +203,6 @@ def json_field(field: str, description: str | Promise) -> Shown:
     @column(description)
     def shown(_admin: Any, row: Any) -> SafeString:
         value = getattr(row, field)
-        return SafeString("-") if value is None else pretty_json(value)
+        return SafeString("–") if value is None else pretty_json(value)
 
     return shown

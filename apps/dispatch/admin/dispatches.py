@@ -17,6 +17,7 @@ from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.display import (
     column,
     json_field,
+    shown_text,
     state_label,
     text_column,
     time_column,
@@ -61,12 +62,12 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
     group and those of tasks of either kind by one while they are few.
     """
 
+    when_empty = _("One is written whenever an executor pulls a task.")
     list_display = (
         "id",
         "shown_state",
         "executor_link",
-        "shown_title",
-        "task_link",
+        "title_and_task",
         "shown_dispatched_at",
         "shown_deadline_at",
         "shown_finished_at",
@@ -138,7 +139,15 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         url = reverse(f"admin:dispatch_{dispatch.source}task_change", args=[dispatch.task])
         return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.task_label)
 
-    @column(_("template"), empty="–")
+    @column(_("task"))
+    def title_and_task(self, dispatch: Dispatch) -> SafeString:
+        return format_html(
+            '{} <span class="unbroken">{}</span>',
+            shown_text(dispatch.title, most=80),
+            self.task_link(dispatch),
+        )
+
+    @column(_("template"))
     def template_label(self, dispatch: Dispatch) -> str | None:
         if not dispatch.template_name:
             return None

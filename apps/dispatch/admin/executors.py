@@ -99,6 +99,7 @@ class EnabledFilter(ChoiceFilter):
 class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorExchange, VersionedModelAdmin):
     form = ExecutorForm
     is_removable = True
+    when_empty = _("Tasks are addressed to executors: users (uid_…), and groups of them (gid_…).")
     list_display = (
         "name",
         "shown_kind",

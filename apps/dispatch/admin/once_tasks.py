@@ -26,6 +26,7 @@ class OnceTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     form = OnceTaskForm
     resource_class = OnceTaskResource
     import_title = _("Import once tasks")
+    when_empty = _("No task starts in these days. Choose others above, or plan one.")
     list_display = (
         "shown_title",
         "executor_link",

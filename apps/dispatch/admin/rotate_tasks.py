@@ -59,7 +59,7 @@ class RotateTaskForm(TaskForm):
         widget=IntegerWidget,
     )
     at = forms.CharField(
-        label=_("at"), required=False, widget=TextWidget, help_text=_("Local time, like 09:30.")
+        label=_("At"), required=False, widget=TextWidget, help_text=_("Local time, like 09:30.")
     )
     cron = forms.CharField(
         label=_("Cron"),
@@ -119,6 +119,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     import_title = _("Import rotations")
     when = (*RULE_PARTS, *OTHER_WHEN)
     when_read_only = ("shown_rule", *OTHER_WHEN)
+    when_empty = _("No rotation runs in these days. Choose others above, or plan one.")
     list_display = (
         "shown_title",
         "executor_and_room",
@@ -149,7 +150,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     def next_due(self, task: RotateTask) -> SafeString | str:
         coming = next(task.recurrence.after(clock.now()), None)
         return (
-            "-" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
+            "–" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
         )
 
     @column(_("executor"))

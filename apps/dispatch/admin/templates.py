@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
-from apps.dispatch.models import OnceTask, Template
+from apps.dispatch.models import OnceTask, RotateTask, Template
 from apps.dispatch.services import templates
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -87,6 +88,7 @@ class TemplateAdmin(VersionedModelAdmin):
 
     form = TemplateForm
     is_removable = True
+    when_empty = _("A template says which params its tasks must carry.")
     list_display = ("name", "shown_version", "shown_status", "used_by", "first_used_at", "created")
     list_display_links = ("name", "shown_version")
     list_filter = (VersionFilter, StatusFilter)
@@ -103,14 +105,12 @@ class TemplateAdmin(VersionedModelAdmin):
         return rows.annotate(is_newest=~Exists(newer))
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        counts = dict(
-            OnceTask.objects.filter(template__in=[row.pk for row in rows])
-            .order_by()
-            .values_list("template")
-            .annotate(Count("pk"))
-        )
+        counts: Counter[int] = Counter()
+        for model in (OnceTask, RotateTask):
+            using: QuerySet[Any] = model._default_manager.filter(template__in=[r.pk for r in rows])
+            counts.update(dict(using.order_by().values_list("template").annotate(Count("pk"))))
         for row in rows:
-            row.task_count = counts.get(row.pk, 0)
+            row.task_count = counts[row.pk]
 
     @column(_("version"), ordering="version")
     def shown_version(self, template: Any) -> SafeString:

@@ -31,6 +31,7 @@ from apps.jobs.admin.why_not import why_not
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import order, transitions
 from apps.journal.admin import latest_moments
+from apps.journal.admin.words import reason_of
 from apps.journal.models import JournalEntry, Source
 
 MOST_ENTRIES = 200
@@ -69,7 +70,6 @@ class JobPage(PlatformModelAdmin):
     shown_checkpoint = json_field("checkpoint", _("checkpoint"))
     shown_result = json_field("result", _("result"))
     shown_submitted_by = text_column("submitted_by", _("submitted by"), most=160)
-    shown_memo = text_column("memo", _("memo"), most=4000)
     shown_expected_at = time_column("expected_at", _("expected"))
     shown_created_at = time_column("created_at", _("created"))
     shown_started_at = time_column("started_at", _("started"))
@@ -92,7 +92,7 @@ class JobPage(PlatformModelAdmin):
     def _is_told(self, name: str, job: Job) -> bool:
         """Whether the job has such a fact; a page of what is not would hide what is."""
         field = getattr(self, name, None)
-        return (field(job) if field else getattr(job, name)) not in (None, "", "-")
+        return (field(job) if field else getattr(job, name)) not in (None, "", "–")
 
     # --- facts ------------------------------------------------------------------------------------
     @column(_("type"))
@@ -103,7 +103,7 @@ class JobPage(PlatformModelAdmin):
         url = reverse("admin:jobs_jobtype_change", args=[pk])
         return format_html('<a class="text-link" href="{}">{}</a>', url, job.type)
 
-    @column(_("key"), empty="–")
+    @column(_("key"))
     def plain_key(self, job: Job) -> SafeString | None:
         if not job.key:
             return None
@@ -111,11 +111,15 @@ class JobPage(PlatformModelAdmin):
         unique = f" · {gettext('one open at a time')}" if job.is_unique else ""
         return format_html('<a class="text-link" href="{}">{}</a>{}', url, job.key, unique)
 
-    @column(_("user"), empty="–")
+    @column(_("user"))
     def plain_user(self, job: Job) -> str | None:
         return job.user_id or None
 
-    @column(_("stage"), empty="–")
+    @column(_("memo"))
+    def shown_memo(self, job: Job) -> str:
+        return shown_text(reason_of(job.memo))
+
+    @column(_("stage"))
     def shown_stage(self, job: Job) -> str | None:
         return job.stage or None
 
@@ -128,17 +132,17 @@ class JobPage(PlatformModelAdmin):
         )
         return told % {"attempts": job.attempts, "most": job.max_attempts, "holds": job.holds}
 
-    @column(_("last end"), empty="–")
+    @column(_("last end"))
     def last_end_told(self, job: Any) -> str | None:
         return str(job.get_last_end_display()) if job.last_end else None
 
-    @column(_("next run"), empty="–")
+    @column(_("next run"))
     def told_run_at(self, job: Job) -> SafeString | None:
         if job.status not in transitions.WAITING:
             return None
         return labels.time_from_now(job.run_at, clock.now())
 
-    @column(_("only on host"), empty="–")
+    @column(_("only on host"))
     def only_host(self, job: Job) -> SafeString | None:
         if not job.affinity_host:
             return None
@@ -147,23 +151,23 @@ class JobPage(PlatformModelAdmin):
         until = labels.time_from_now(job.affinity_until, clock.now())
         return format_html("{} · {} {}", job.affinity_host, gettext("until"), until)
 
-    @column(_("held"), empty="–")
+    @column(_("held"))
     def told_held_at(self, job: Job) -> SafeString | None:
         return None if job.held_at is None else labels.time_from_now(job.held_at, clock.now())
 
-    @column(_("lease until"), empty="–")
+    @column(_("lease until"))
     def told_lease(self, job: Job) -> SafeString | None:
         if job.lease_until is None or job.status != transitions.RUNNING:
             return None
         return labels.time_from_now(job.lease_until, clock.now())
 
-    @column(_("hard end"), empty="–")
+    @column(_("hard end"))
     def told_hard_end(self, job: Job) -> SafeString | None:
         if job.hard_end_at is None or job.status != transitions.RUNNING:
             return None
         return labels.time_from_now(job.hard_end_at, clock.now())
 
-    @column(_("checkpoint number"), empty="–")
+    @column(_("checkpoint number"))
     def checkpoint_told(self, job: Job) -> int | None:
         return job.sequence or None
 

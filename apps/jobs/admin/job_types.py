@@ -64,6 +64,9 @@ class PausedFilter(ChoiceFilter):
 class JobTypeAdmin(VersionedModelAdmin):
     form = JobTypeForm
     is_removable = True
+    when_empty = _(
+        "A type says how its jobs are run. Those of handlers are made when workers start."
+    )
     list_display = (
         "name",
         "shown_title",
@@ -133,7 +136,7 @@ class JobTypeAdmin(VersionedModelAdmin):
     def attempts(self, job_type: JobType) -> int:
         return job_type.max_attempts
 
-    @column(_("limits"), empty="–")
+    @column(_("limits"))
     def limits(self, job_type: JobType) -> str:
         told = []
         if job_type.rate_per_minute is not None:

@@ -54,6 +54,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
     filter and the search in texts looks through a stretch of the newest rows at a time.
     """
 
+    when_empty = _("Programs submit jobs, and so can you.")
     list_display = (
         "number",
         "type_link",
@@ -151,14 +152,14 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         url = labels.jobs_url(type=job.type)
         return format_html('<a class="text-link" href="{}">{}</a>', url, job.type)
 
-    @column(_("key"), empty="–")
+    @column(_("key"))
     def shown_key(self, job: Job) -> SafeString | None:
         if not job.key and not job.user_id:
             return None
         user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
         return format_html("{}{}", shown_text(job.key), user if job.user_id else "")
 
-    @column(_("progress"), empty="–")
+    @column(_("progress"))
     def shown_progress(self, job: Job) -> SafeString | None:
         return None if job.percent is None else progress_bar(job.percent / 100)
 
@@ -166,7 +167,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
     def shown_attempts(self, job: Job) -> SafeString:
         return format_html('<span class="unbroken">{} / {}</span>', job.attempts, job.max_attempts)
 
-    @column(_("next run"), empty="–")
+    @column(_("next run"))
     def shown_run_at(self, job: Any) -> SafeString | None:
         if job.status in transitions.WAITING:
             return labels.from_now(job.run_at, job.now)
@@ -175,7 +176,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
             return format_html('<span class="unbroken">{}</span>', running)
         return None
 
-    @column(_("order"), empty="–")
+    @column(_("order"))
     def shown_order(self, job: Any) -> SafeString | None:
         if job.status not in transitions.WAITING:
             return None
@@ -185,7 +186,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
             labels.lead_words(job, job.weight_ms),
         )
 
-    @column(_("host"), empty="–")
+    @column(_("host"))
     def shown_host(self, job: Job) -> SafeString | None:
         if job.affinity_host and job.status in transitions.WAITING:
             return format_html(

@@ -41,6 +41,7 @@ class HostFilter(KeyFilter):
 
 
 class WorkerAdmin(MachineRowAdmin):
+    when_empty = _("A worker is listed as soon as it starts.")
     list_display = (
         "name",
         "shown_state",
@@ -104,12 +105,12 @@ class WorkerAdmin(MachineRowAdmin):
             '<span class="unbroken">{}</span>', labels.relative(worker.last_heartbeat_at, now)
         )
 
-    @column(_("lanes"), empty="–")
+    @column(_("lanes"))
     def shown_lanes(self, worker: Worker) -> str:
         words = dict(JobType.Lane.choices)
         return ", ".join(str(words.get(lane, lane)) for lane in worker.lanes)
 
-    @column(_("types"), empty="–")
+    @column(_("types"))
     def shown_types(self, worker: Worker) -> SafeString:
         names = sorted(worker.types)
         more = len(names) - MOST_TYPES
@@ -120,7 +121,7 @@ class WorkerAdmin(MachineRowAdmin):
             f" +{more}" if more > 0 else "",
         )
 
-    @column(_("types"), empty="–")
+    @column(_("types"))
     def all_types(self, worker: Worker) -> str:
         return shown_text(", ".join(sorted(worker.types)), most=4000)
 
@@ -136,7 +137,7 @@ class WorkerAdmin(MachineRowAdmin):
             },
         )
 
-    @column(_("drains"), empty="–")
+    @column(_("drains"))
     def shown_drains(self, worker: Worker) -> SafeString:
         words = dict(JobType.Lane.choices)
         return format_html_join(

@@ -34,6 +34,7 @@ from apps.journal.models import JournalEntry, Source
 
 MOST_MOMENTS = 200
 MOST_VALUE = 120
+MOST_REASON = 200
 MOST_DETAILS = 16_000
 MOST_OF_SUBJECT = 1_000
 
@@ -139,10 +140,10 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     subject of an entry has an index, because every other one would slow each change of state.
     """
 
+    when_empty = _("Every change of state is told here.")
     list_display = (
         "shown_at",
-        "shown_source",
-        "shown_event",
+        "source_and_event",
         "subject",
         "type_or_task",
         "executor",
@@ -180,14 +181,13 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     shown_at = time_column("at", _("at"))
     shown_data = json_field("data", _("data"))
-    shown_reason = text_column("reason", _("reason"), most=200)
     shown_error = text_column("error", _("error"), most=4000)
 
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:
         return label(entry.get_source_display(), _SOURCE_COLOURS.get(Source(entry.source), ""))
 
-    @column(_("subject"), empty="–")
+    @column(_("subject"))
     def subject(self, entry: JournalEntry) -> str | SafeString | None:
         """The number, leading to the job, dispatch or task that it is of."""
         if entry.subject_id is None:
@@ -205,17 +205,25 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     def shown_event(self, entry: JournalEntry) -> str:
         return str(words.event_of(entry.event).words)
 
-    @column(_("state"), empty="–")
+    @column(_("event"))
+    def source_and_event(self, entry: JournalEntry) -> SafeString:
+        return format_html("{} {}", self.shown_source(entry), self.shown_event(entry))
+
+    @column(_("reason"))
+    def shown_reason(self, entry: JournalEntry) -> str:
+        return shown_text(words.reason_of(entry.reason), most=MOST_REASON)
+
+    @column(_("state"))
     def arrow(self, entry: JournalEntry) -> str | None:
         if not entry.to_state:
             return None
         return f"{words.state_of(entry.from_state) or '·'} → {words.state_of(entry.to_state)}"
 
-    @column(_("waited"), empty="–")
+    @column(_("waited"))
     def waited(self, entry: JournalEntry) -> str | None:
         return None if entry.wait_ms is None else words.duration_of(entry.wait_ms)
 
-    @column(_("took"), empty="–")
+    @column(_("took"))
     def took(self, entry: JournalEntry) -> str | None:
         return None if entry.run_ms is None else words.duration_of(entry.run_ms)
 

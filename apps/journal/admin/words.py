@@ -207,6 +207,7 @@ REASONS = {
     r"reported (?P<end>\w+) after its lease was lost": _(
         "reported %(end)s after its lease was lost"
     ),
+    r"over since (?P<since_at>\S+ \S+)": _("over since %(since_at)s"),
     r"there is no job type (?P<type>\S+) any more": _("there is no job type %(type)s any more"),
     r"(?P<used>\d+) of (?P<most>\d+) attempts are used": _(
         "%(used)s of %(most)s attempts are used"

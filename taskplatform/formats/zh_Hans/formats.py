@@ -1,10 +1,8 @@
-"""Simplified Chinese: Django's own formats drop the seconds, and due times have them."""
+"""Simplified Chinese: ISO dates as in forms, and seconds, because due times have them."""
 
-DATE_FORMAT = "Y年n月j日"
-SHORT_DATE_FORMAT = "Y-m-d"
+DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
 TIME_FORMAT = "H:i:s"
-DATETIME_FORMAT = "Y年n月j日 H:i:s"
-SHORT_DATETIME_FORMAT = "Y-m-d H:i:s"
+DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "Y-m-d H:i:s"
 FIRST_DAY_OF_WEEK = 1
 
 # Forms show a value in the first format: without seconds there, saving a form would drop them.

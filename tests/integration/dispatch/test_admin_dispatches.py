@@ -271,3 +271,25 @@ def test_deadline_passed_is_still_open_until_the_sweep_and_may_be_released(
     act(admin_client, "release", [dispatch])
     assert states() == ["released"]
     assert Executor.objects.get(name="uid_000").dispatches.count() == 1
+
+
+def test_empty_list_says_where_rows_come_from_and_a_narrowed_one_how_to_get_back(
+    admin_client: Client,
+) -> None:
+    empty = admin_client.get(LIST)
+    narrowed = [admin_client.get(LIST, query) for query in ({"state": "open"}, {"q": "uid_x"})]
+
+    shown = text_of(empty)
+    assert "Nothing here yet One is written whenever an executor pulls a task." in shown
+    assert "Reset filters" not in shown
+    for page in narrowed:
+        shown = text_of(page)
+        assert "Nothing found No row fits what is searched and filtered for." in shown
+        assert "Reset filters" in shown
+
+
+def test_list_leads_to_executor_and_task_in_columns_that_fit(admin_client: Client) -> None:
+    task = factories.once_task(factories.user(), title="Count")
+    pull.take_next(Executor.objects.get())
+    shown = text_of(admin_client.get(LIST))
+    assert f"Count once:{task.pk}" in shown

@@ -152,6 +152,17 @@ def test_bad_name_and_broken_schema_are_told_at_once(admin_client: Client) -> No
     assert set(page.context["adminform"].form.errors) == {"name", "schema"}
 
 
+def test_list_counts_both_kinds_of_tasks_that_use_a_version(admin_client: Client) -> None:
+    template, executor = factories.template(), factories.user()
+    factories.template("idle")
+    factories.once_task(executor, template=template, params={"shop": "A"})
+    for _ in range(2):
+        factories.rotation(executor, template=template, params={"shop": "A"})
+    shown = text_of(admin_client.get(LIST))
+    assert "3 tasks" in shown
+    assert "idle v1 newest Active –" in shown
+
+
 def test_used_version_is_not_deleted_and_the_page_says_why(admin_client: Client) -> None:
     template = factories.template()
     task = used(template)

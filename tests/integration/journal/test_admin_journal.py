@@ -8,8 +8,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from apps.common import clock
 from apps.dispatch.models import OperatorScope
 from apps.dispatch.services import executors, pull
+from apps.journal import services as journal
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -42,6 +44,18 @@ def test_entries_are_listed_newest_first_without_a_count(
         if connection.ops.quote_name("data") in query["sql"]
     ]
     assert len(events(admin_client, before=str(rows[-1].pk))) == 2
+
+
+def test_reason_of_the_platform_is_told_in_the_language_of_the_page(admin_client: Client) -> None:
+    lost = journal.Entry(
+        at=clock.now(), source="job", event="lost", reason="its worker fell silent", subject_id=1
+    )
+    journal.write([lost])
+    entry = JournalEntry.objects.get()
+    for address in (LIST, f"{LIST}{entry.pk}/change/"):
+        shown = text_of(admin_client.get(address, headers={"Accept-Language": "zh-hans"}))
+        assert "其工作进程失联" in shown
+        assert "fell silent" not in shown
 
 
 @pytest.mark.parametrize(
