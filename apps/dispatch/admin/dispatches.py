@@ -67,7 +67,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         "id",
         "shown_state",
         "executor_link",
-        "title_and_task",
+        "task_by_title",
         "shown_dispatched_at",
         "shown_deadline_at",
         "shown_finished_at",
@@ -136,15 +136,19 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("task"))
     def task_link(self, dispatch: Dispatch) -> SafeString:
-        url = reverse(f"admin:dispatch_{dispatch.source}task_change", args=[dispatch.task])
+        url = self._task_url(dispatch)
         return format_html('<a class="text-link" href="{}">{}</a>', url, dispatch.task_label)
 
+    def _task_url(self, dispatch: Dispatch) -> str:
+        return reverse(f"admin:dispatch_{dispatch.source}task_change", args=[dispatch.task])
+
     @column(_("task"))
-    def title_and_task(self, dispatch: Dispatch) -> SafeString:
+    def task_by_title(self, dispatch: Dispatch) -> SafeString:
         return format_html(
-            '{} <span class="unbroken">{}</span>',
+            '<a class="text-link" href="{}" title="{}">{}</a>',
+            self._task_url(dispatch),
+            dispatch.task_label,
             shown_text(dispatch.title, most=80),
-            self.task_link(dispatch),
         )
 
     @column(_("template"))

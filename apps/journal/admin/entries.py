@@ -207,7 +207,11 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("event"))
     def source_and_event(self, entry: JournalEntry) -> SafeString:
-        return format_html("{} {}", self.shown_source(entry), self.shown_event(entry))
+        return format_html(
+            '<span class="unbroken">{}<br>{}</span>',
+            self.shown_source(entry),
+            self.shown_event(entry),
+        )
 
     @column(_("reason"))
     def shown_reason(self, entry: JournalEntry) -> str:
