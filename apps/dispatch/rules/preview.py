@@ -162,15 +162,22 @@ def steps_of_user(
 def steps_of_group(
     queue: Queue, past: Past, *, now: datetime, until: datetime, windows: Windows
 ) -> Iterator[Step]:
-    """The occurrences that the members of a group could get from `now` to before `until`."""
+    """The occurrences that the members of a group could get from `now` to before `until`.
+
+    Each once: a missed one that is made up for is due again beside the next one.
+    """
     at: datetime | None = now
+    told: set[Identity] = set()
     while at is not None and at < until:
         seen: set[Identity] = set()
         for candidate in queue.due(at, windows(at, None)):
+            if candidate.identity in told:
+                continue
             seen.add(candidate.identity)
             left = past.left(candidate.identity, candidate.policy)
             if left != 0:
                 yield _step(candidate, left, at)
+        told |= seen
         queue.drop(seen)
         at = _next(queue, at, [])
 
