@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access import services
 from apps.access.models import ApiClient, State
-from apps.access.rules.terms import Scope
+from apps.access.rules.terms import Scope, Terms, checked
 from apps.common import clock
 from apps.common.admin import VersionedForm, VersionedModelAdmin, actor_of, reason_action
 from apps.common.admin.actions import Button, ReasonForm
@@ -29,7 +29,7 @@ from apps.common.admin.display import column, said, shown_text
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import CheckboxesWidget, SelectWidget, TextareaWidget, label
 from apps.common.admin.timeline import Moment
-from apps.common.errors import PlatformError
+from apps.common.errors import FieldError, PlatformError
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
@@ -47,6 +47,7 @@ KEEP_OLD = [
     ("168", _("It works for another 7 days")),
     ("0", _("It ends now")),
 ]
+TERMS = ("name", "scopes", "executors", "job_types", "expires_at", "rate")
 # Where a list cannot be edited it is read as words.
 SHOWN_FOR = {
     "scopes": "shown_scopes",
@@ -95,8 +96,17 @@ class ApiClientForm(VersionedForm):
 
     def terms(self) -> dict[str, Any]:
         """The terms as the services take them."""
-        names = ("name", "scopes", "executors", "job_types", "expires_at", "rate")
-        return {name: self.cleaned_data[name] for name in names}
+        return {name: self.cleaned_data[name] for name in TERMS}
+
+    def judged(self) -> Sequence[FieldError]:
+        agreed = None if self.instance.pk is None else self.instance.terms()
+        given = {name: self.cleaned_data[name] for name in TERMS if name in self.cleaned_data}
+        terms = Terms(**{**vars(self.instance.terms()), **given})
+        try:
+            checked(terms, now=clock.now(), agreed=agreed)
+        except PlatformError as refusal:
+            return refusal.errors
+        return ()
 
 
 class RotateForm(ReasonForm):

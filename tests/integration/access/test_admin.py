@@ -136,6 +136,19 @@ def test_bad_input_is_refused_by_the_form(
     assert not ApiClient.objects.exists()
 
 
+def test_all_mistakes_are_told_at_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
+    """Of what cannot be read, and of terms that make no sense."""
+    changes = {"name": "", "rate": "often", "executors": "ann", "expires_at_0": "2026-01-01"}
+    response = admin_client.post(ADD, form_of(**changes, expires_at_1="00:00"))
+
+    assert set(response.context["adminform"].form.errors) == {
+        "name",
+        "rate",
+        "executors",
+        "expires_at",
+    }
+
+
 def test_form_saved_unchanged_writes_nothing(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
