@@ -22,15 +22,15 @@ GROWTH = 1.02
 _SCALE = 1 / math.log(GROWTH)
 # 285 years.
 _MOST_MS = 2**53
-# Histograms are added up in pages of so many buckets; those of fewer than _FEW buckets, or with
-# counts of more than _MOST_BYTES, bucket by bucket.
-_PAGE = 256
-_FEW, _MOST_BYTES = 64, 4
-# So many counts of two bytes fit into four together.
-_MOST_IN_FOUR = 1 << 16
-_EVERY, _NONE = bytes(range(_PAGE)), bytes(_PAGE)
 _WIDTHS = ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
 _CODES = dict(_WIDTHS)
+# Of the first byte of packed ones, the rest of which is the width of a count: they count every
+# bucket from their first to their last, not only those with anything in them.
+_DENSE = 0x80
+# No count of dense ones takes more, so that many of them fit into eight bytes together; those of
+# two bytes, if there are not too many, into four.
+_MOST_BYTES = 4
+_MOST_IN_FOUR = 1 << 16
 
 
 @lru_cache(maxsize=1 << 17)
@@ -63,18 +63,11 @@ def percentiles(packed: Sequence[bytes], shares: Sequence[float]) -> tuple[int |
 
 
 def _of_one(packed: bytes, shares: Sequence[float]) -> tuple[int | None, ...]:
-    """Most hours of a report are one row, which is in order already: of its buckets only those are
-    read that are asked for."""
+    """Most hours of a report are one row, which is in order already."""
     if not packed:
         return (None,) * len(shares)
-    width = packed[0]
-    size = (len(packed) - 1) // (2 + width)
-    first = 1 + 2 * size
-    counts: Sequence[int] = packed[first:]
-    if width > 1:
-        counts = struct.unpack_from(f"<{size}{_CODES[width]}", packed, first)
-    places = _places(list(accumulate(counts)), shares)
-    return tuple([value_of(packed[1 + 2 * place] | packed[2 + 2 * place] << 8) for place in places])
+    buckets, counts = _unpacked(packed)
+    return tuple([value_of(buckets[at]) for at in _places(list(accumulate(counts)), shares)])
 
 
 def _places(sums: Sequence[int], shares: Sequence[float]) -> list[int]:
@@ -86,39 +79,28 @@ def _places(sums: Sequence[int], shares: Sequence[float]) -> list[int]:
 def _together(filled: Sequence[bytes]) -> list[int]:
     """The sums of all counts, from bucket 0 on.
 
-    A loop over the buckets would take most of the time of a report. Instead, the counts of a page
-    of buckets are the digits of one long number, so that one addition adds them all; a table of
-    `bytes.translate` takes each count to its place.
+    A loop over the buckets would take most of the time of a report. Instead, the counts of a dense
+    histogram are the digits of one long number, so that one addition adds them all.
     """
-    pages: dict[int, int] = {}
-    is_short = len(filled) <= _MOST_IN_FOUR and max(each[0] for each in filled) <= 2
+    is_short = len(filled) <= _MOST_IN_FOUR and not any(each[0] == _DENSE | 4 for each in filled)
     digit = 4 if is_short else 8
-    one_by_one: list[bytes] = []
+    total = size = 0
+    sparse: list[bytes] = []
     for packed in filled:
-        width = packed[0]
-        size = (len(packed) - 1) // (2 + width)
-        if size < _FEW or width > _MOST_BYTES:
-            one_by_one.append(packed)
+        width = packed[0] ^ _DENSE
+        if width > _MOST_BYTES:
+            sparse.append(packed)
             continue
-        first = 1 + 2 * size
-        high = packed[2:first:2]
-        begin = 0
-        while begin < size:
-            # Buckets are in order, and so are their pages.
-            end = high.rindex(high[begin]) + 1
-            places = _EVERY + packed[1 + 2 * begin : 1 + 2 * end : 2]
-            digits = bytearray(_PAGE * digit)
-            for each in range(width):
-                part = packed[first + begin * width + each : first + end * width : width]
-                digits[each::digit] = bytes.maketrans(places, _NONE + part)
-            page = high[begin]
-            pages[page] = pages.get(page, 0) + int.from_bytes(digits, "little")
-            begin = end
-    sums: list[int] = []
-    for page in range(max(pages, default=-1) + 1):
-        digits_of = pages.get(page, 0).to_bytes(_PAGE * digit, "little")
-        sums += struct.unpack(f"<{_PAGE}{_CODES[digit]}", digits_of)
-    for packed in one_by_one:
+        first = packed[1] | packed[2] << 8
+        end = first + (len(packed) - 3) // width
+        digits = bytearray(end * digit)
+        for each in range(width):
+            digits[first * digit + each :: digit] = packed[3 + each :: width]
+        total += int.from_bytes(digits, "little")
+        size = max(size, end)
+    digits_of = total.to_bytes(size * digit, "little")
+    sums = list(struct.unpack(f"<{size}{_CODES[digit]}", digits_of))
+    for packed in sparse:
         buckets, counts = _unpacked(packed)
         sums += [0] * (buckets[-1] + 1 - len(sums))
         for bucket, count in zip(buckets, counts, strict=True):
@@ -128,13 +110,17 @@ def _together(filled: Sequence[bytes]) -> list[int]:
 
 def unpack(packed: bytes) -> Histogram:
     """The histogram that `pack` made the bytes of."""
-    return dict(zip(*_unpacked(packed), strict=True)) if packed else {}
+    if not packed:
+        return {}
+    return {bucket: count for bucket, count in zip(*_unpacked(packed), strict=True) if count}
 
 
 def pack(histogram: Mapping[int, int]) -> bytes:
     """The same histogram always gives the same bytes; none at all for an empty one.
 
-    One byte tells the width of the counts; then the buckets, two bytes each, then the counts.
+    One byte tells the width of the counts and how they follow, which is the shorter way of two: all
+    buckets, two bytes each, then their counts; or the first bucket, then the counts of every one up
+    to the last. What was packed by an older version may be the longer one.
     """
     if not histogram:
         return b""
@@ -142,13 +128,26 @@ def pack(histogram: Mapping[int, int]) -> bytes:
     counts = [histogram[bucket] for bucket in buckets]
     most = max(counts)
     width, code = next(each for each in _WIDTHS if most < 1 << 8 * each[0])
-    size = len(buckets)
-    return struct.pack(f"<B{size}H{size}{code}", width, *buckets, *counts)
+    size, first = len(buckets), buckets[0]
+    span = buckets[-1] + 1 - first
+    if width > _MOST_BYTES or 2 + width * span > (2 + width) * size:
+        return struct.pack(f"<B{size}H{size}{code}", width, *buckets, *counts)
+    every = [0] * span
+    for bucket, count in histogram.items():
+        every[bucket - first] = count
+    return struct.pack(f"<BH{span}{code}", _DENSE | width, first, *every)
 
 
 def _unpacked(packed: bytes) -> tuple[Sequence[int], Sequence[int]]:
-    """The buckets and their counts."""
-    width = packed[0]
+    """The buckets and their counts, of which some may be 0."""
+    width = packed[0] & ~_DENSE
+    if packed[0] & _DENSE:
+        size = (len(packed) - 3) // width
+        first = packed[1] | packed[2] << 8
+        counts = (
+            packed[3:] if width == 1 else struct.unpack_from(f"<{size}{_CODES[width]}", packed, 3)
+        )
+        return range(first, first + size), counts
     size = (len(packed) - 1) // (2 + width)
     numbers = struct.unpack_from(f"<{size}H{size}{_CODES[width]}", packed, 1)
     return numbers[:size], numbers[size:]

@@ -175,11 +175,15 @@ def rows_of(level: int, start: int, tallies: Tallies) -> Iterator[tuple[Any, ...
 
 
 def stored_rows(level: int, start: int) -> list[tuple[Any, ...]]:
-    """The rows that are stored of a stretch."""
-    return fetch(
+    """The rows that are stored of a stretch, with histograms packed as they would be now."""
+    rows = fetch(
         f"SELECT {', '.join(_COLUMNS)} FROM {table(Rollup)} WHERE {_PLACE}",  # noqa: S608
         _place(level, start, start + level),
     )
+    return [
+        (*row, histogram.pack(histogram.unpack(wait)), histogram.pack(histogram.unpack(run)))
+        for *row, wait, run in rows
+    ]
 
 
 _PLACE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import timedelta
 from io import StringIO
 
@@ -14,6 +15,7 @@ from apps.common.invariants import audit
 from apps.common.leases import save_position
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER
+from apps.reports.rules.histogram import unpack
 from apps.reports.services import rollup
 from apps.reports.services.invariants import CHECKS
 from tests.frozen import FrozenClock
@@ -74,6 +76,26 @@ def test_wrong_total_is_told(change: dict[str, object]) -> None:
     assert told == (
         "I54 minute 2026-03-30T10:07Z: 1 of its totals are not what the journal adds up to"
     )
+
+
+def test_histograms_as_an_older_version_packed_them_are_no_breach() -> None:
+    """It named every bucket, also where they follow one another."""
+    write(*(entry(BUSY, type_or_task="old", run_ms=ms) for ms in range(100, 200)))
+    list(rollup.rebuild(BUSY, BUSY + timedelta(minutes=1)))
+    for row in Rollup.objects.filter(value="old").order_by("-level"):
+        buckets = sorted(unpack(bytes(row.run)).items())
+        assert row.run[0] == 0x81
+        row.run = struct.pack(
+            f"<B{len(buckets)}H{len(buckets)}B",
+            1,
+            *(b for b, _ in buckets),
+            *(c for _, c in buckets),
+        )
+        row.save()
+    assert breaches() == []
+    row.run = struct.pack("<BHB", 1, 300, 100)
+    row.save()
+    assert len(breaches()) == 1
 
 
 def test_wrong_totals_of_longer_stretches_are_told() -> None:

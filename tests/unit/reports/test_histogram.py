@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter
 
 import pytest
@@ -92,6 +93,36 @@ def test_packing_is_the_same_in_whatever_order_it_was_counted() -> None:
     assert pack({3: 1, 1: 2}) == pack({1: 2, 3: 1})
 
 
-def test_packing_takes_three_bytes_a_bucket_for_small_counts() -> None:
-    assert len(pack(dict.fromkeys(range(100), 200))) == 301
+def test_packing_takes_as_few_bytes_as_it_can() -> None:
+    assert len(pack(dict.fromkeys(range(100, 200), 200))) == 103
+    assert len(pack(dict.fromkeys(range(100, 400, 3), 200))) == 301
+    assert len(pack(dict.fromkeys(range(100, 400, 3), 300))) == 401
+    assert len(pack({7: 1, 900: 1})) == 7
     assert pack({}) == b""
+
+
+def packed_before(histogram: dict[int, int]) -> bytes:
+    """As the first version did, and as is still the shorter way where many buckets are empty."""
+    width, code = next(
+        each for each in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
+        if max(histogram.values()) < 1 << 8 * each[0]
+    )  # fmt: skip
+    size = len(histogram)
+    return struct.pack(
+        f"<B{size}H{size}{code}",
+        width,
+        *sorted(histogram),
+        *(histogram[bucket] for bucket in sorted(histogram)),
+    )
+
+
+@given(st.lists(many.filter(bool), min_size=1, max_size=4), st.integers(0, 4))
+def test_what_an_older_version_packed_is_read_as_before(
+    parts: list[dict[int, int]], old: int
+) -> None:
+    packed = [*map(packed_before, parts[:old]), *map(pack, parts[old:])]
+    assert [unpack(each) for each in packed] == parts
+    asked = (0.01, 0.5, 0.99)
+    assert percentiles(packed, asked) == percentiles([pack(part) for part in parts], asked)
+    one = [percentiles([each], asked) for each in packed]
+    assert one == [percentiles([pack(part), b""], asked) for part in parts]
