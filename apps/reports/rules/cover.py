@@ -8,7 +8,7 @@ year, are few rows by them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 MINUTE, QUARTER, HOUR, FOUR_HOURS, DAY, EIGHT_DAYS = 60, 900, 3600, 14_400, 86_400, 691_200
@@ -48,11 +48,17 @@ def spans(ranges: Iterable[Range], level: int, *, most: int) -> list[Range]:
     return found if len(found) <= most else [(found[0][0], found[-1][1])]
 
 
+def within_reach(ranges: Sequence[Range]) -> list[int]:
+    """The levels of which whole stretches may lie in the ranges, the longest first."""
+    longest = max((end - start for start, end in ranges), default=0)
+    return [level for level in reversed(LEVELS) if level <= longest]
+
+
 def wanted(ranges: Iterable[Range], *, most: int) -> dict[int, list[Range]]:
     """The spans of each level, if all stretches of the coarser ones were stored."""
     left = list(ranges)
     found: dict[int, list[Range]] = {}
-    for level in reversed(LEVELS):
+    for level in within_reach(left):
         found[level] = spans(left, level, most=most)
         left = [part for each in left for part in _around(each, level)]
     return found

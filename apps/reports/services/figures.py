@@ -81,22 +81,18 @@ class Summary:
     timed: int | None = None
 
 
-_NOTHING = (0,) * len(COUNTS)
+_NOTHING: Counted = (*(0,) * len(COUNTS), b"", b"")
 
 
 def figures_of(group: str, counted: Sequence[Counted], start: datetime | None = None) -> Figures:
     """What is counted of a group, added up."""
-    counts: Sequence[int] = _NOTHING
-    if len(counted) == 1:
-        counts = counted[0].counts
-    elif counted:
-        counts = [sum(each) for each in zip(*(each.counts for each in counted), strict=True)]
+    *counts, waits, runs = zip(*counted or [_NOTHING], strict=True)
     return Figures(
         group,
         start,
-        **dict(zip(COUNTS, counts, strict=True)),
-        wait=_percentiles([each.wait for each in counted]),
-        run=_percentiles([each.run for each in counted]),
+        **dict(zip(COUNTS, map(sum, counts), strict=True)),
+        wait=_percentiles(waits),
+        run=_percentiles(runs),
     )
 
 

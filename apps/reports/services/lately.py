@@ -32,7 +32,7 @@ from apps.reports.rules.outcomes import (
     success_rate,
 )
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
-from apps.reports.services.stored import Chosen, Counted, rows_in
+from apps.reports.services.stored import RUN, WAIT, Chosen, Counted, rows_in
 from apps.reports.services.stretches import cover_by_stored, instant_of, second_of, stored_to
 
 MINUTES = HOUR // MINUTE
@@ -127,8 +127,8 @@ def last_hours(
         chosen = Chosen(source, ALL)
         if source == DISPATCH and executors is not None:
             chosen = Chosen(source, EXECUTOR, tuple(executors))
-        for row in rows_in(chosen, runs):
-            rows[source][row.start >= middle].append(row.counted)
+        for start, _value, counted in rows_in(chosen, runs):
+            rows[source][start >= middle].append(counted)
     return {
         source: (_went(source, last), _went(source, before))
         for source, (before, last) in rows.items()
@@ -136,9 +136,9 @@ def last_hours(
 
 
 def _went(source: str, rows: Sequence[Counted]) -> Went:
-    counts = {name: sum(row.counts[place] for row in rows) for place, name in enumerate(COUNTS)}
-    [wait_p95] = percentiles([row.wait for row in rows], (0.95,))
-    [run_p95] = percentiles([row.run for row in rows], (0.95,))
+    counts = {name: sum(row[place] for row in rows) for place, name in enumerate(COUNTS)}
+    [wait_p95] = percentiles([row[WAIT] for row in rows], (0.95,))
+    [run_p95] = percentiles([row[RUN] for row in rows], (0.95,))
     return Went(
         ended=sum(counts[each] for each in _ENDS[source]),
         success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_UNLUCKY)}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from apps.common.db import fetch_each, forced, marks, table
 from apps.reports.models import Rollup
@@ -17,20 +17,10 @@ MOST_NAMED = 200
 _RANGES_AT_ONCE = 400
 
 
-class Counted(NamedTuple):
-    """What a row of totals has counted, and its histograms, packed."""
-
-    counts: Sequence[int]
-    wait: bytes
-    run: bytes
-
-
-class Row(NamedTuple):
-    """A row of totals of one dimension."""
-
-    start: int
-    value: str
-    counted: Counted
+# What a row of totals has counted, in the order of COUNTS; and its packed histograms of waiting and
+# running. A plain tuple, as there are thousands.
+Counted: TypeAlias = tuple[Any, ...]
+WAIT, RUN = len(COUNTS), len(COUNTS) + 1
 
 
 def within(runs: Sequence[Run]) -> Iterator[tuple[str, list[int]]]:
@@ -81,8 +71,8 @@ class Chosen(NamedTuple):
                 yield f"{chosen} AND {condition}", [*edges, *parameters]
 
 
-def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[Row]:
-    """The chosen rows in the runs.
+def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[tuple[int, str, Counted]]:
+    """The chosen rows in the runs: start, value, and what is counted.
 
     No entry of the journal is in two of them, whatever is added up anew meanwhile.
     """
@@ -91,8 +81,8 @@ def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[Row]:
         (f"{select} WHERE {condition}", parameters)
         for condition, parameters in chosen.conditions(runs)
     )
-    for start, value, *counts, wait, run in fetch_each(parts):
-        yield Row(start, value, Counted(counts, wait, run))
+    for row in fetch_each(parts):
+        yield row[0], row[1], row[2:]
 
 
 def count_in(chosen: Chosen, runs: Sequence[Run]) -> int:

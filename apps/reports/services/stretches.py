@@ -11,7 +11,7 @@ from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
 from apps.reports.models import Stretch
 from apps.reports.rules import cover
-from apps.reports.rules.cover import DAY, LEVELS, MINUTE, Range, Run, floor
+from apps.reports.rules.cover import DAY, MINUTE, Range, Run, floor
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = 1 << 36
@@ -97,7 +97,7 @@ def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
     # All levels at once, as most of what is wanted is stored.
     wanted = cover.wanted(left, most=_MOST_SPANS)
     stored = _stored_in(wanted)
-    for level in reversed(LEVELS):
+    for level in cover.within_reach(left):
         spans = cover.spans(left, level, most=_MOST_SPANS)
         more = [span for span in spans if not cover.lies_in(span, wanted[level])]
         if more:

@@ -37,7 +37,6 @@ from apps.reports.services.stored import (
     MOST_NAMED,
     Chosen,
     Counted,
-    Row,
     count_in,
     rows_in,
     sums_in,
@@ -269,10 +268,10 @@ def _by_start(
 ) -> Iterator[tuple[int, Counted]]:
     """What is counted in stretches, by their starts."""
     if is_timed:
-        yield from ((row.start, row.counted) for row in rows_in(chosen, runs))
+        yield from ((start, counted) for start, _value, counted in rows_in(chosen, runs))
     else:
         for start, counts in sums_in(chosen, runs, by="start").items():
-            yield start, Counted(counts, b"", b"")
+            yield start, (*counts, b"", b"")
 
 
 def _through_time(chosen: Chosen, reach: _Reach, *, is_timed: bool) -> list[list[Counted]]:
@@ -322,7 +321,7 @@ def _by_value(chosen: Chosen, runs: Sequence[Run], first: First | None) -> _Grou
     each = sum((run.end - run.start) // run.level for run in runs)
     timed = min(MOST_NAMED, max(1, MOST_READ // each))
     some = chosen._replace(values=tuple(_ranked(sums, First(timed))[:timed]))
-    found = {value: [Counted(counts, b"", b"")] for value, counts in sums.items()}
+    found = {value: [(*counts, b"", b"")] for value, counts in sums.items()}
     found |= _grouped(rows_in(some, runs))
     return _Groups(total, found, [], timed)
 
@@ -352,8 +351,8 @@ def _ranked(sums: Mapping[str, Sequence[int]], first: First) -> list[str]:
     return [*rated, *(value for value in names if rates[value] is None)]
 
 
-def _grouped(rows: Iterable[Row]) -> dict[str, list[Counted]]:
+def _grouped(rows: Iterable[tuple[int, str, Counted]]) -> dict[str, list[Counted]]:
     groups: dict[str, list[Counted]] = {}
-    for row in rows:
-        groups.setdefault(row.value, []).append(row.counted)
+    for _start, value, counted in rows:
+        groups.setdefault(value, []).append(counted)
     return groups
