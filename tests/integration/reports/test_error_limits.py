@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.common.conf import conf
+from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup, Stretch
 from apps.reports.rules import tally
 from apps.reports.rules.cover import DAY, EIGHT_DAYS, LEVELS
@@ -90,6 +91,24 @@ def test_most_frequent_error_is_told_and_the_rest_is_counted(admin_client: Clien
     html = page.content.decode()
     assert "/admin/jobs/job/?type=mail&amp;status=failed" in html
     assert "error_key=other" not in html
+
+
+def test_the_rest_is_seen_within_days_however_long_the_period() -> None:
+    # Before the eight days in which the others begin.
+    early = entry(NOW - timedelta(days=28), kind=FAILED, type_or_task="push", error="E")
+    write(early)
+    fail(20, 600)
+    roll_up()
+    assert Stretch.objects.filter(level=EIGHT_DAYS, entries__gt=0).exists()
+    found = failures(NOW - timedelta(days=30), NOW, steps=30, most=100)
+    assert sum(each.total for each in found.groups) == found.total == 600
+    entries = JournalEntry.objects.order_by("at")
+    for rest in (each for each in found.groups if each.error_key == tally.OTHER):
+        own = list(entries.filter(type_or_task=rest.type_or_task).values_list("at", flat=True))
+        assert rest.first_seen >= own[0].replace(hour=0, minute=0, second=0, microsecond=0)
+        assert rest.first_seen < own[0] + timedelta(days=2)
+        assert own[-1] - timedelta(days=2) < rest.last_seen <= own[-1]
+        assert sum(rest.trend) == rest.total
 
 
 def test_errors_that_are_never_told_apart_are_no_groups(now: FrozenClock) -> None:

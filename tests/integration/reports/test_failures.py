@@ -154,7 +154,9 @@ def test_steps_of_days_are_read_as_days(django_assert_max_num_queries: Any) -> N
         for edges in re.findall(r"level = 86400 AND \(([^)]*)\)", query["sql"])
     ]
     assert days
-    assert not [edges for edges in days if " OR " in edges]
+    # The total is read eight days at a time, and so are days before and after those.
+    assert max(edges.count(" OR ") for edges in days) <= 1
+    assert sum(" OR " in edges for edges in days) <= 1
 
 
 def test_adding_up_again_widens_and_never_counts_twice() -> None:
