@@ -164,6 +164,9 @@ def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
         "cron": ["cron"],
     }
     named = [kind for kind in kinds if isinstance(wire, Mapping) and kind in wire]
+    if wire == {}:
+        told = _("A rule is needed: every_minutes, every_days with at, or cron.")
+        raise Invalid.field(field, told)
     if len(named) != 1:
         raise Invalid.field(
             field,

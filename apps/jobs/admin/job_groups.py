@@ -42,11 +42,11 @@ class JobGroups(JobActions):
             text = gettext("No job of this group can be taken up like that now.")
             self.message_user(request, text, messages.WARNING)
             return HttpResponseRedirect(back)
-        note = gettext("They are all that this error left so, whenever it came.")
+        note = gettext("These are all jobs that this error has left so, in any period.")
         if not is_all:
             note = gettext(
-                "These are the newest that this error left so; there may be more. Repeat it for "
-                "the rest."
+                "These are the newest jobs that this error has left so; there may be more. Repeat "
+                "it for the rest."
             )
         return actions.confirm_view(self, request, name, found, back=back, note=note)
 

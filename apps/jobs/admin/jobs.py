@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.db import connection
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
 from django.http import HttpRequest
 from django.utils.formats import localize
 from django.utils.html import format_html
@@ -41,9 +42,11 @@ from apps.jobs.admin.job_writing import JobWriting
 from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
+from apps.journal.admin.words import reason_of
 
 # What the list leaves in the database; contexts and results may be large.
 HEAVY = ("context", "checkpoint", "result", "memo")
+MOST_ERROR = 100
 
 
 class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
@@ -59,7 +62,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         "number",
         "type_link",
         "shown_key",
-        "shown_status",
+        "status_and_error",
         "shown_progress",
         "shown_attempts",
         "shown_run_at",
@@ -139,8 +142,12 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now, weight = clock.now(), conf.JOB_PRIORITY_WEIGHT_MS
+        failed = [row.pk for row in rows if row.status == transitions.FAILED]
+        cut = Job.objects.filter(pk__in=failed).values_list("pk", Left("memo", 2 * MOST_ERROR))
+        memos = dict(cut) if failed else {}
         for row in rows:
             row.now, row.weight_ms = now, weight
+            row.error = memos.get(row.pk, "")
 
     # --- columns ----------------------------------------------------------------------------------
     @column(_("number"))
@@ -158,6 +165,14 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
             return None
         user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
         return format_html("{}{}", shown_text(job.key), user if job.user_id else "")
+
+    @column(_("status"))
+    def status_and_error(self, job: Any) -> SafeString:
+        status = labels.shown_status(self, job)
+        if not job.error:
+            return status
+        error = shown_text(reason_of(job.error), most=MOST_ERROR)
+        return format_html('{}<bdi class="cell-error faint">{}</bdi>', status, error)
 
     @column(_("progress"))
     def shown_progress(self, job: Job) -> SafeString | None:

@@ -91,7 +91,7 @@ def test_wrong_values_of_a_once_task(client: Client, typed: dict[str, str], told
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ({}, "所含的规则：无；必须且只能写一种："),
+        ({}, "需要一条规则：every_minutes"),
         ({"cron": "61 * * * *"}, "所指的日子永远不会到来：分钟有误。"),
         ({"cron": "0 9 * *"}, "'0 9 * *' 有 4 个字段；"),
         ({"cron": "0 0 30 2 *"}, "永远不会到来"),

@@ -77,7 +77,7 @@ def test_every_wrong_row_is_told_with_its_reason_and_none_is_imported(
 @pytest.mark.parametrize(
     ("parts", "told"),
     [
-        ({}, "names no kind of rule"),
+        ({}, "A rule is needed: every_minutes, every_days with at, or cron."),
         ({"every_minutes": "5", "cron": "* * * * *"}, "name exactly one"),
         ({"every_minutes": "x"}, "'x' is not a whole number."),
         ({"every_minutes": "0"}, "0 is not a whole number from 1"),

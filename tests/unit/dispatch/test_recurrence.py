@@ -73,7 +73,7 @@ def test_seconds_of_zero_are_not_written() -> None:
 @pytest.mark.parametrize(
     ("wire", "field", "said"),
     [
-        ({}, "rule", "names no kind of rule"),
+        ({}, "rule", "A rule is needed: every_minutes"),
         (None, "rule", "None names no kind of rule"),
         ("0 9 * * *", "rule", "names no kind of rule"),
         ([{"every_minutes": 5}], "rule", "names no kind of rule"),

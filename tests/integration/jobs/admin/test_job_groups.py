@@ -67,7 +67,7 @@ def test_group_is_retried_with_a_reason_and_nothing_else_is(role_client: Any) ->
     client = role_client("operator")
     page = group(client, "retry", back="/admin/jobs/job/?status=failed")
     assert "This concerns 3 jobs" in text_of(page)
-    assert "They are all" in text_of(page)
+    assert "These are all jobs" in text_of(page)
     answer = send(client, page)
     assert (answer.status_code, answer["Location"]) == (302, "/admin/jobs/job/?status=failed")
     assert statuses(mails) == [t.READY] * 3

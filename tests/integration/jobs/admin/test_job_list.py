@@ -275,6 +275,20 @@ def test_wrong_filter_is_told_and_finds_nothing(admin_client: Client) -> None:
     assert shown(page) == []
 
 
+def test_failed_job_tells_its_error_in_the_list(admin_client: Client) -> None:
+    """Others do not, and what the platform says is in the language of the page."""
+    job_type(max_attempts=1)
+    jobs(3)
+    end(take(1)[0], "failed", memo="Mailbox <busy>")
+    end(take(1)[0], "succeeded", memo="still good")
+    Job.objects.filter(status="ready").update(status="failed", memo="its worker fell silent")
+    shown_there = text_of(admin_client.get(LIST, headers={"Accept-Language": "zh-hans"}))
+
+    assert "Mailbox <busy>" in shown_there
+    assert "其工作进程失联" in shown_there
+    assert "still good" not in shown_there
+
+
 @pytest.mark.parametrize("evil", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'])
 def test_foreign_text_is_shown_as_text(admin_client: Client, evil: str) -> None:
     job_type(title=evil, pause_reason=evil, paused=True)
