@@ -27,7 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import said, shown_text
 from apps.common.admin.theme import TextareaWidget
-from apps.common.errors import PlatformError
+from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
 
 MOST_ROWS = 1000
@@ -188,7 +188,8 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
     try:
         outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
     except PlatformError as error:
-        form.add_error(None, said(error.detail))
+        for each in error.errors or [FieldError("", error.code, error.detail)]:
+            form.add_error(each.field if each.field in form.fields else None, said(each.message))
         return _confirm(admin, request, spec, pks, back=back, form=form)
     return _report(admin, request, spec, outcome, back)
 
@@ -302,6 +303,10 @@ def _carry_out(
         try:
             acted = spec.act(admin, row, actor=actor_of(request), **asked)
         except PlatformError as error:
+            is_first = outcome == Outcome()
+            if is_first and any(each.field in asked for each in error.errors):
+                # What was typed is wrong, so no row could do with it.
+                raise
             outcome.skipped.append((admin.row_label(row), said(error.detail)))
             continue
         if acted is False:
