@@ -166,27 +166,10 @@ def execute_each(*statements: Statement) -> list[int]:
 def run_each(*statements: Statement) -> list[Answer]:
     """Run statements in their order; the first that fails is the last that is run.
 
-    MariaDB/MySQL is sent all of them at once.
-    """
-    return send(*[(sql, _driven(parameters)) for sql, parameters in statements])
-
-
-def execute_then_fetch(
-    changes: Sequence[Statement], sql: str, parameters: Sequence[Any]
-) -> list[tuple[Any, ...]]:
-    """Run statements that change rows, then a SELECT; returns the rows of that.
-
     MariaDB/MySQL is sent all of them at once. Each is as if it had been run by itself, so without a
     transaction around them each is committed before the next.
     """
-    if connection.vendor != "mysql":
-        for change, given in changes:
-            execute(change, given)
-        return fetch(sql, parameters)
-    together = "; ".join([change for change, _ in changes] + [sql])
-    values = [value for _, given in changes for value in given]
-    *_, (rows, _) = send((together, _driven([*values, *parameters])))
-    return list(rows)
+    return send(*[(sql, _driven(parameters)) for sql, parameters in statements])
 
 
 def _driven(parameters: Sequence[Any]) -> list[Any]:

@@ -50,9 +50,16 @@ class Driver(Connection):  # type: ignore[misc]
         return known
 
 
+def _answer(driver: Driver) -> Answer:
+    """What the statement gave that the server has answered last."""
+    rows = driver.store_result().fetch_row(0) if driver.field_count() else ()
+    return rows, driver.affected_rows()
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """As Django's; only what it does beside our statements is less."""
 
+    health_check_done: bool
     _used_at = float("-inf")
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Driver:
@@ -76,9 +83,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
             # Somebody looks on.
             return [self._ask_by_cursor(*each) for each in statements]
         self.close_if_health_check_failed()
-        self.ensure_connection()
+        if self.connection is None:
+            self.ensure_connection()
         self.validate_no_broken_transaction()
-        self._used_at = monotonic()
         with self.wrap_database_errors:
             try:
                 return self._ask_driver(statements)
@@ -92,28 +99,27 @@ class DatabaseWrapper(base.DatabaseWrapper):
         literal = driver.literal
         texts = [sql.encode() % tuple(map(literal, given)) for sql, given in statements]
         driver.query(b"; ".join(texts))
-        answers: list[Answer] = []
-        while True:
-            result = driver.store_result()
-            rows = () if result is None else result.fetch_row(0)
-            answers.append((rows, driver.affected_rows()))
-            if driver.next_result() < 0:
-                return answers
+        # Each question to the driver lets other threads go first, so none is asked in vain.
+        answers = [_answer(driver)]
+        for _ in statements[1:]:
+            driver.next_result()
+            answers.append(_answer(driver))
+        return answers
 
     def _ask_by_cursor(self, sql: str, parameters: Sequence[Any]) -> Answer:
         with self.cursor() as cursor:
             cursor.execute(sql, parameters)
-            answer = cursor.fetchall(), cursor.rowcount
-            # Several statements in one.
-            while cursor.nextset():
-                answer = cursor.fetchall(), cursor.rowcount
-            return answer
+            return cursor.fetchall(), cursor.rowcount
 
     def close_if_health_check_failed(self) -> None:
         """Before the first statement of a request: a ping, unless the connection was just used.
 
         If that use failed, Django has tried the connection between the requests.
         """
-        if monotonic() - self._used_at < PROVEN_SECONDS:
+        if self.health_check_done:
+            return
+        now = monotonic()
+        if now - self._used_at < PROVEN_SECONDS:
             self.health_check_done = True
+        self._used_at = now
         super().close_if_health_check_failed()

@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,10 +15,10 @@ from django.db import DatabaseError
 from apps.common import clock
 from apps.common.db import (
     Instants,
-    execute_then_fetch,
     fetch,
     is_retryable,
     marks,
+    run_each,
     table,
     transactional,
 )
@@ -267,7 +267,8 @@ class _Claim:
         for candidate in candidates:
             ids.setdefault(candidate.type, []).append(candidate.id)
         changes = [self._update(self.policies[name], ids[name], guard) for name in sorted(ids)]
-        return self._read(execute_then_fetch(changes, *self._select()))
+        *_, (rows, _) = run_each(*changes, self._select())
+        return self._read(rows)
 
     def held(self) -> list[HeldJob]:
         """Those of the candidates that are held under the token, in their order."""
@@ -284,7 +285,7 @@ class _Claim:
             [*ids, self.token],
         )
 
-    def _read(self, rows: list[tuple[Any, ...]]) -> list[HeldJob]:
+    def _read(self, rows: Sequence[tuple[Any, ...]]) -> list[HeldJob]:
         known = {row[0]: row for row in rows}
         alone = len(self.candidates) == 1 and self.candidates[0].is_suspect
         at = Instants()

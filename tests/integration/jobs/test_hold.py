@@ -111,16 +111,16 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each type is held by a statement of its own."""
-    run, calls = hold_service.execute_then_fetch, count(1)
+    run, calls = hold_service.run_each, count(1)
     lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
 
-    def locked(changes: list[Any], sql: str, parameters: list[object]) -> Any:
+    def locked(*statements: Any) -> Any:
         if next(calls) == 1:
-            run(changes[:1], sql, parameters)
+            run(statements[0])
             raise OperationalError(*lost)
-        return run(changes, sql, parameters)
+        return run(*statements)
 
-    monkeypatch.setattr(hold_service, "execute_then_fetch", locked)
+    monkeypatch.setattr(hold_service, "run_each", locked)
     job_type("mail")
     job_type("web")
     mails, pages = jobs(2), jobs(2, "web")
