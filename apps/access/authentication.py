@@ -32,10 +32,13 @@ REFUSED = "This API key is not valid; ask an operator for one that is."
 TOO_MANY = "Too many API keys from this address were refused; wait before trying the next."
 
 
-@dataclass
-class _Believed:
-    read_at: float
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A key that opened: its row, the client that it stands for, and when it was read."""
+
     row: ApiClient
+    client: Client
+    read_at: float
 
 
 class KeyLookup:
@@ -47,10 +50,10 @@ class KeyLookup:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._believed: dict[str, _Believed] = {}
+        self._believed: dict[str, Opened] = {}
 
-    def find(self, credentials: keys.Credentials, now: datetime) -> ApiClient | None:
-        """The client whose secret has that digest and opens now; None for every other case."""
+    def find(self, credentials: keys.Credentials, now: datetime) -> Opened | None:
+        """The key whose secret has that digest and opens now; None for every other case."""
         asked_at = self._monotonic()
         known = self._believed.get(credentials.client_id)
         if (
@@ -58,7 +61,7 @@ class KeyLookup:
             and asked_at - known.read_at < BELIEVED_SECONDS
             and known.row.opens_with(credentials.digest, now)
         ):
-            return known.row
+            return known
         row = ApiClient.objects.filter(client_id=credentials.client_id).first()
         # Nobody's hash is compared too, so that the time tells nothing about an id.
         opens = (row or _nobody()).opens_with(credentials.digest, now)
@@ -66,8 +69,8 @@ class KeyLookup:
             return None
         if len(self._believed) >= MOST_BELIEVED:
             self._believed.clear()
-        self._believed[row.client_id] = _Believed(asked_at, row)
-        return row
+        opened = self._believed[row.client_id] = Opened(row, row.as_client(), asked_at)
+        return opened
 
 
 def _nobody() -> ApiClient:
@@ -96,12 +99,11 @@ class ApiKeyAuthentication(BaseAuthentication):
             credentials = keys.read_header(header)
         except ValueError as error:
             self._refuse(request, str(error))
-        row = self.lookup.find(credentials, now)
-        if row is None:
+        opened = self.lookup.find(credentials, now)
+        if opened is None:
             self._refuse(request, REFUSED)
-        _note_use(row, now)
-        client = row.as_client()
-        return client, client
+        _note_use(opened.row, now)
+        return opened.client, opened.client
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"

@@ -185,12 +185,12 @@ def test_last_use_noted_by_another_process_is_not_written_over(
     frozen_clock: FrozenClock, processes: list[Process]
 ) -> None:
     _, key = make()
-    row = processes[0].lookup.find(keys.read_header(bearer(key)), START)
-    assert row is not None
+    opened = processes[0].lookup.find(keys.read_header(bearer(key)), START)
+    assert opened is not None
     ApiClient.objects.update(last_used_at=START + timedelta(seconds=30))
     frozen_clock.advance(seconds=31)
 
-    authentication._note_use(row, frozen_clock())
+    authentication._note_use(opened.row, frozen_clock())
 
     assert ApiClient.objects.get().last_used_at == START + timedelta(seconds=30)
 
