@@ -72,16 +72,18 @@ MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.ContentSecurityPolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
     "apps.common.middleware.ProblemMiddleware",
-    "apps.common.page_middleware.PageSessionMiddleware",
-    "apps.common.page_middleware.PageLocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "apps.common.middleware.PagesOnlyFrom",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "apps.common.page_middleware.PageAuthenticationMiddleware",
-    "apps.common.page_middleware.PageMessageMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "apps.common.middleware.PagesOnlyUntil",
 ]
 ROOT_URLCONF = "taskplatform.urls"
 WSGI_APPLICATION = "taskplatform.wsgi.application"

@@ -1,10 +1,11 @@
-"""What wraps every request: its id, the browser's rules, and failures outside of views."""
+"""What wraps requests: their id, the browser's rules, failures outside of views; and what wraps
+those of people only."""
 
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterable
+from random import getrandbits
 from typing import Any, TypeAlias
 
 from django.http import HttpRequest, HttpResponseBase
@@ -44,6 +45,9 @@ _POLICY = "; ".join(
 # The admin theme's Alpine builds functions from attributes.
 _ADMIN_POLICY = _POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-eval'")
 _PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+# What programs call; the pages about them stand beside it.
+_PROGRAMS = "/api/v1/"
+_NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 
 
 class ReadableHeaders:
@@ -90,7 +94,7 @@ class RequestIdMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         given = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        request_id = given if _REQUEST_ID.fullmatch(given) else f"{getrandbits(64):016x}"
         request.META[logs.REQUEST_ID] = request_id
         fields = {"request_id": request_id}
         if trace := _TRACE_PARENT.fullmatch(request.META.get("HTTP_TRACEPARENT", "")[:200]):
@@ -102,7 +106,10 @@ class RequestIdMiddleware:
 
 
 class ContentSecurityPolicyMiddleware:
-    """Says what a page of ours may load and do; a view may set a stricter policy itself."""
+    """Says what a page of ours may load and do, and that an answer to a program is none.
+
+    A view may set a stricter policy itself.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -110,11 +117,14 @@ class ContentSecurityPolicyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
         path = request.path_info
+        if path.startswith("/api/"):
+            response.setdefault("Cache-Control", "no-store")
+        if path.startswith(_PROGRAMS):
+            response.setdefault("Content-Security-Policy", _NO_PAGE)
+            return response
         policy = _ADMIN_POLICY if path.startswith("/admin/") else _POLICY
         response.setdefault("Content-Security-Policy", policy)
         response.setdefault("Permissions-Policy", _PERMISSIONS)
-        if path.startswith("/api/"):
-            response.setdefault("Cache-Control", "no-store")
         return response
 
 
@@ -151,3 +161,31 @@ class ProblemMiddleware:
         """The answer to what a view outside the API raised; None leaves a bug to Django."""
         error = from_exception(exception)
         return error_response(request, error) if error else None
+
+
+class PagesOnlyUntil:
+    """Ends what `PagesOnlyFrom` begins."""
+
+    # Django builds the chain from its end, so this one is made just before its counterpart.
+    latest: GetResponse
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = PagesOnlyUntil.latest = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+
+class PagesOnlyFrom:
+    """The middleware from here to `PagesOnlyUntil` serves people: sessions, languages, forms.
+
+    Calls of programs go around it, which saves a tenth of an empty answer.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.for_people = get_response
+        self.for_programs = PagesOnlyUntil.latest
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        is_program = request.path_info.startswith(_PROGRAMS)
+        return (self.for_programs if is_program else self.for_people)(request)

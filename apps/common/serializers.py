@@ -321,6 +321,11 @@ class StrictSerializer(serializers.Serializer[Any]):
             ready = StrictSerializer._ready[cls, partial] = cls(partial=partial)
         return ready  # type: ignore[return-value]
 
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        # Without the rest of DRF's: none of these has validators beside its fields.
+        is_empty, data = self.validate_empty_values(data)
+        return data if is_empty else self.to_internal_value(data)
+
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, Mapping):
             raise ValidationError(f"{shown(data)} is not a JSON object; write {{…}}.")

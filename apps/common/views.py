@@ -96,6 +96,11 @@ class ApiView(APIView):
         view: Any = type(self)
         return _methods_of(view)
 
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        # DRF has every answer name the allowed methods; here that one does which is about them.
+        return {}
+
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         # Sentences of Django and DRF find their way into answers, and programs read English.
         translation.activate("en")
@@ -114,6 +119,7 @@ class ApiView(APIView):
         self.check_throttles(request)
         method = str(request.method)
         if method not in self.allowed_methods:
+            self.headers["Allow"] = ", ".join(self.allowed_methods)
             self.http_method_not_allowed(request)
         taken = self.queries.get("get" if method == "HEAD" else method.lower())
         if taken is not None or request.META.get("QUERY_STRING"):

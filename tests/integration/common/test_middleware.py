@@ -26,6 +26,10 @@ def strict_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse("x", headers=headers)
 
 
+def session_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(hasattr(request, "session")))
+
+
 @csrf_exempt
 def reading_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"{dict(request.GET)} {len(request.POST)}")
@@ -35,6 +39,9 @@ urlpatterns = [
     path("page/", page),
     path("admin/page/", page),
     path("api/page/", page),
+    path("api/v1/page/", page),
+    path("api/v1/session/", session_page),
+    path("session/", session_page),
     path("api/strict/", strict_page),
     path("read/", reading_page),
     path("health/live", page),
@@ -106,6 +113,32 @@ def test_api_answers_are_not_stored(client: Client) -> None:
     for address in ("/api/page/", "/api/page", "/api/nope/"):
         assert client.get(address)["Cache-Control"] == "no-store"
     assert "Cache-Control" not in client.get("/page/")
+
+
+def test_answer_to_a_program_is_no_page(client: Client) -> None:
+    answer = client.get("/api/v1/page/")
+
+    assert directives(answer) == {"default-src": "'none'", "frame-ancestors": "'none'"}
+    assert answer["Cache-Control"] == "no-store"
+    assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_programs_go_around_what_serves_people(client: Client) -> None:
+    """A cookie or a language of theirs means nothing there."""
+    headers = {"accept-language": "zh-Hans"}
+    person = client.get("/session/", headers=headers)
+    program = client.get("/api/v1/session/", headers=headers)
+
+    assert (person.content, person["Content-Language"]) == (b"True", "zh-hans")
+    assert person["X-Frame-Options"] == "DENY"
+    assert program.content == b"False"
+    assert "Content-Language" not in program
+    assert "X-Request-Id" in program
+
+
+def test_address_like_that_of_programs_is_a_page(client: Client) -> None:
+    for address in ("/api/page/", "/session/api/v1/", "/API/v1/page/"):
+        assert "Content-Language" in client.get(address)
 
 
 def test_policy_that_a_view_sets_itself_stands(client: Client) -> None:
