@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.timezone import localdate
 from django.utils.translation import gettext
@@ -19,12 +21,14 @@ PERIOD = timedelta(days=7)
 
 
 class PeriodFilter(DayFilter):
-    """From a week ago to a week ahead, unless days are given; one day alone leaves the other side
-    open."""
+    """From a week ago to a week ahead, unless days are given or a title is searched for; one day
+    alone leaves the other side open."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not any(self.used_parameters.get(name) for name in self.parameters):
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        is_searched = bool(request.GET.get(SEARCH_VAR, "").strip())
+        given = any(self.used_parameters.get(name) for name in self.parameters)
+        if not given and not is_searched:
             for name, day in zip(self.parameters, _usual(), strict=True):
                 self.used_parameters[name] = day.isoformat()
 

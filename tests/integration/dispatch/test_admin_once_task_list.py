@@ -61,6 +61,18 @@ def test_list_shows_seven_days_back_and_ahead(
     assert titles(admin_client, to_day="2026-02-01") == ["long ago"]
 
 
+def test_search_for_a_title_looks_at_all_times_unless_days_are_given(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    group, long_ago = factories.group(), frozen_clock.instant - timedelta(days=30)
+    factories.once_task(group, title="Old count", start_at=long_ago)
+    factories.once_task(group, title="New count")
+    assert titles(admin_client) == ["New count"]
+    assert titles(admin_client, q=" ") == ["New count"]
+    assert titles(admin_client, q="count") == ["New count", "Old count"]
+    assert titles(admin_client, q="count", from_day="2026-03-01") == ["New count"]
+
+
 def titles(client: Client, **query: str) -> list[str]:
     return [task.title for task in client.get(LIST, query).context["cl"].result_list]
 
