@@ -208,7 +208,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     @column(_("event"))
     def source_and_event(self, entry: JournalEntry) -> SafeString:
         return format_html(
-            '<span class="unbroken">{}<br>{}</span>',
+            '<span class="stacked">{} <span>{}</span></span>',
             self.shown_source(entry),
             self.shown_event(entry),
         )
