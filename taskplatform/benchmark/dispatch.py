@@ -95,7 +95,7 @@ def embedded_pairs(*, quick: bool) -> Figure:
 def over_http(folder: Path, *, quick: bool) -> Iterator[Figure]:
     """Ours and the baselines in turn, on servers of the same kind, over 8 connections."""
     rounds, crew_size = (4, 100) if quick else (12, 300)
-    ours = _users(crew_size, tasks_each=4 * (rounds + 1))
+    ours = _users(crew_size, tasks_each=7 * (rounds + 1))
     bare = _users(crew_size, tasks_each=rounds + 1)
     idle = _users(crew_size, tasks_each=0)
     _, key = access.create_client(name="Benchmark", scopes=["pull"], actor="benchmark")
@@ -121,7 +121,7 @@ def over_http(folder: Path, *, quick: bool) -> Iterator[Figure]:
         def backs(answers: list[Any], path: str = CALLBACK) -> list[bytes]:
             return [
                 post(path, {"uid": u.name, "number": a["number"], "outcome": "succeeded"}, key=key)
-                for u, a in zip(ours, answers, strict=True)
+                for u, a in zip(ours, answers, strict=False)
             ]
 
         for turn in range(rounds + 1):
@@ -134,34 +134,41 @@ def over_http(folder: Path, *, quick: bool) -> Iterator[Figure]:
                 {"pk": u.pk, "name": u.name, "base": u.base, "task": u.base + turn} for u in bare
             ]
             replayed = note("bare pull", fire(baseline, [post("/pull/", v) for v in values]), 200)
-            ended = [
+            numbered = [
                 {**v, "number": int(a.json["number"])}
                 for v, a in zip(values, replayed.answers, strict=True)
             ]
-            note("bare callback", fire(baseline, [post("/callback/", v) for v in ended]), 200)
+            note("bare callback", fire(baseline, [post("/callback/", v) for v in numbered]), 200)
+            # Two calls for a pair, and one; of many workers, and of one that awaits each answer.
+            for workers, asked in ((8, pulls), (1, pulls[: crew_size // 5])):
+                taken = note("", fire(web, asked, connections=workers), 200)
+                ending = backs([a.json for a in taken.answers])
+                ended = note("", fire(web, ending, connections=workers), 200)
+                both = Volley(ended.answers, taken.seconds + ended.seconds)
+                note(f"two calls, {workers}", both, 200)
+                taken = note("", fire(web, asked), 200)
+                chained = backs([a.json for a in taken.answers], f"{CALLBACK}?next=1")
+                taken = note(f"one call, {workers}", fire(web, chained, connections=workers), 200)
+                note("", fire(web, backs([a.json["next"] for a in taken.answers])), 200)
+        # The database does not write any more what the others have changed.
+        settle()
+        for _ in range(2 * rounds):
             note("empty", fire(web, asking), 204)
             note("trivial", fire(baseline, [post("/trivial/", {"uid": "x"})] * crew_size), 200)
-            # Two calls for a pair, and one.
-            taken = note("two calls", fire(web, pulls), 200)
-            following = backs([a.json for a in taken.answers])
-            note("two calls", fire(web, following), 200)
-            taken = fire(web, pulls)
-            chained = backs([a.json for a in taken.answers], f"{CALLBACK}?next=1")
-            taken = note("one call", fire(web, chained), 200)
-            fire(web, backs([a.json["next"] for a in taken.answers]))
     rate = {name: 1 / median(seconds) for name, seconds in spent.items()}
     yield figure("pull over HTTP", rate["pull"], "/s", baseline=rate["bare pull"], at_least=0.85)
     yield figure(
         "callback over HTTP", rate["callback"], "/s", baseline=rate["bare callback"], at_least=0.8
     )
     yield figure("empty answer", rate["empty"], "/s", baseline=rate["trivial"], at_least=0.5)
-    yield figure(
-        "pairs by callback?next=1",
-        rate["one call"],
-        "/s",
-        baseline=rate["two calls"] / 2,
-        at_least=1.6,
-    )
+    for workers, name in ((8, "8 workers"), (1, "one worker")):
+        yield figure(
+            f"pairs by callback?next=1, {name}",
+            rate[f"one call, {workers}"],
+            "/s",
+            baseline=rate[f"two calls, {workers}"],
+            at_least=1.6,
+        )
     yield exactness(web_folder=folder, key=key, quick=quick)
 
 
