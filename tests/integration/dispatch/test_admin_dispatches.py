@@ -294,3 +294,14 @@ def test_list_leads_from_titles_to_tasks(admin_client: Client) -> None:
     page = admin_client.get(LIST).content.decode()
     url = reverse("admin:dispatch_oncetask_change", args=[task.pk])
     assert f'href="{url}" title="once:{task.pk}">Count &lt;b&gt;</a>' in page
+
+
+def test_what_a_dispatch_has_not_is_a_dash_on_its_page_and_in_the_list(
+    admin_client: Client,
+) -> None:
+    factories.once_task(factories.user())
+    taken = pull.take_next(Executor.objects.get())
+    assert isinstance(taken, Dispatch)
+    page = text_of(admin_client.get(f"{LIST}{taken.pk}/change/"))
+    assert "Result – Message –" in page
+    assert "Finished –" in page
