@@ -141,7 +141,7 @@ def failures() -> Iterator[Page]:
     yield Page("retry of a group", f"{reverse('admin:jobs_job_group', args=['retry'])}?{query}")
     yield _rows(Job, "of a group", type=group.type_or_task, error_key=group.error_key)
     yield Page("search for an error", f"{reverse('admin:search')}?term=Error")
-    yield Page("search for a user", f"{reverse('admin:search')}?term=uid_7")
+    yield Page("search for a user", f"{reverse('admin:search')}?term=uid_10")
 
 
 def _failed_group() -> ErrorGroup:
