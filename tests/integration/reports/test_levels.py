@@ -12,7 +12,7 @@ from apps.common import clock, invariants
 from apps.common.invariants import audit
 from apps.common.leases import load_position, save_position
 from apps.reports.models import Rollup, Stretch
-from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS
+from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR
 from apps.reports.services import rollup, totals
 from apps.reports.services.figures import Period
 from apps.reports.services.invariants import CHECKS
@@ -122,6 +122,7 @@ def test_killed_on_the_way_it_goes_on(whole: list[Any], monkeypatch: pytest.Monk
 def test_rebuilding_before_it_is_done_leaves_nothing_out(whole: list[Any]) -> None:
     newest = Stretch.objects.filter(level=DAY).order_by("-start")[0].start
     totals.sum_up(FOUR_HOURS, newest)
+    Rollup.objects.filter(level=HOUR).update(total=99)
     list(rollup.rebuild(NOW - timedelta(days=40), NOW))
     roll_up()
     assert stored() == whole

@@ -71,7 +71,7 @@ def test_parts_of_many_buckets_and_any_counts_add_up(parts: list[dict[int, int]]
 
 
 @pytest.mark.parametrize("size", [1, 63, 64, 255, 256, 257, 600])
-@pytest.mark.parametrize("count", [1, 255, 256, 65_536, 2**33])
+@pytest.mark.parametrize("count", [1, 255, 256, 65_536, 2**32 - 1000, 2**33])
 def test_each_bucket_of_a_sum_counts_what_its_parts_do(size: int, count: int) -> None:
     part = {bucket: count + bucket for bucket in range(size)}
     whole = {bucket: 3 * each for bucket, each in part.items()}
