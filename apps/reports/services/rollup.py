@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from apps.common import clock
+from apps.common import clock, ids
 from apps.common.conf import conf
+from apps.common.db import fetch, table
 from apps.common.leases import load_position, save_position, sweep_lease
+from apps.journal.models import JournalEntry
+from apps.reports.models import Stretch
 from apps.reports.rules import keeping
 from apps.reports.rules.cover import DAY, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER, Range, floor
 from apps.reports.services import error_groups, totals
@@ -30,7 +33,7 @@ from apps.reports.services.stretches import (
 )
 from apps.reports.services.totals import SWEEP, sizes_between
 
-__all__ = ["MOST_TIME", "SWEEP", "Part", "rebuild", "roll_up"]
+__all__ = ["MOST_TIME", "SWEEP", "Part", "rebuild", "rebuilt_from", "roll_up"]
 
 # Of one turn at the sweep.
 MOST_TIME = timedelta(minutes=1)
@@ -80,6 +83,20 @@ def roll_up(*, until: datetime) -> int:
     if not (gaps or totals.has_all_levels(position)):
         _fill_levels(position, until)
     return done
+
+
+def rebuilt_from() -> datetime | None:
+    """Since when the journal still has what was added up, a full day (UTC); None for ever since.
+
+    What is older would be added up to nothing.
+    """
+    [(oldest,)] = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")  # noqa: S608
+    begins = second_of(clock.now() if oldest is None else ids.made_at(oldest))
+    gone = fetch(
+        f"SELECT 1 FROM {table(Stretch)} WHERE entries > 0 AND start + level <= %s LIMIT 1",  # noqa: S608
+        [begins],
+    )
+    return instant_of(-(-begins // DAY) * DAY) if gone else None
 
 
 def rebuild(start: datetime, end: datetime) -> Iterator[Part]:

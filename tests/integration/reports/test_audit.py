@@ -13,6 +13,7 @@ from django.db.models import F
 from apps.common import clock, invariants
 from apps.common.invariants import audit
 from apps.common.leases import save_position
+from apps.journal.models import JournalEntry
 from apps.reports.models import Rollup, Stretch
 from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER
 from apps.reports.rules.histogram import unpack
@@ -155,4 +156,20 @@ def test_rebuild_of_what_was_never_added_up_says_so() -> None:
     before, out = stored(), StringIO()
     call_command("rebuild_reports", "--from", "2026-04-30", "--to", "2026-05-30", stdout=out)
     assert "the sweep will do it" in out.getvalue()
+    assert stored() == before
+
+
+def test_rebuild_never_goes_back_before_the_oldest_entry_that_is_left() -> None:
+    """It would add up to nothing what the journal told before entries were removed."""
+    call_command("rebuild_reports", "--from", "2026-03-27", stdout=StringIO())
+    JournalEntry.objects.filter(at__lt=NOW - timedelta(days=1)).delete()
+    before = stored()
+    for start in ("2026-03-27", "2026-03-29", "2026-03-29T20:00"):
+        with pytest.raises(CommandError, match="take --from 2026-03-30 or later"):
+            call_command("rebuild_reports", "--from", start)
+    assert stored() == before
+
+    out = StringIO()
+    call_command("rebuild_reports", "--from", "2026-03-30", stdout=out)
+    assert out.getvalue().startswith("2026-03-30 00:00 to 2026-03-30 12:34 UTC")
     assert stored() == before

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
-from apps.reports.services.rollup import rebuild
+from apps.reports.services.rollup import rebuild, rebuilt_from
 
 
 def _instant(text: str) -> datetime:
@@ -46,6 +46,12 @@ class Command(BaseCommand):
         start, end = options["start"], options["end"] or clock.now()
         if start >= end:
             raise CommandError("--to must be later than --from.")
+        since = rebuilt_from()
+        if since is not None and start < since:
+            raise CommandError(
+                "Older entries have been removed from the journal, so their figures cannot be "
+                f"added up anew; take --from {since:%Y-%m-%d} or later."
+            )
         stretches = 0
         for part in rebuild(start, end):
             stretches += 1
