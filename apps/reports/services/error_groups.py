@@ -14,6 +14,8 @@ from apps.reports.models import ErrorGroup
 from apps.reports.rules.tally import Cells, Error, widen
 
 MOST_SAMPLE = 500
+# Errors that differ each time would be endless.
+MOST_KEPT = 200_000
 _AT_ONCE = 500
 _TOLD = ("first_entry", "last_entry", "subject_id", "sample")
 
@@ -33,10 +35,18 @@ def note(cells: Iterable[Cells]) -> None:
 
 
 def purge(before: datetime, goes_on: Callable[[], bool]) -> int:
-    """Remove those last seen before an instant, some hundred at a time; returns how many."""
+    """Remove those last seen before an instant, and all but the MOST_KEPT that were seen last, some
+    hundred at a time; returns how many."""
+    first = ids.lowest_id_at(before)
+    beyond = fetch(
+        f"SELECT last_entry FROM {table(ErrorGroup)} ORDER BY last_entry DESC LIMIT 1 OFFSET %s",  # noqa: S608
+        [MOST_KEPT],
+    )
+    if beyond:
+        first = max(first, beyond[0][0] + 1)
     gone = 0
     while goes_on():
-        old = ErrorGroup.objects.filter(last_entry__lt=ids.lowest_id_at(before))
+        old = ErrorGroup.objects.filter(last_entry__lt=first)
         numbers = list(old.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
         gone += ErrorGroup.objects.filter(pk__in=numbers).delete()[0]
         if len(numbers) < _AT_ONCE:

@@ -15,7 +15,7 @@ from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup, Stretch
 from apps.reports.rules import tally
 from apps.reports.rules.cover import DAY, EIGHT_DAYS, LEVELS
-from apps.reports.services import rollup
+from apps.reports.services import error_groups, rollup
 from apps.reports.services.entries import read_one
 from apps.reports.services.failures import failures
 from apps.reports.services.totals import rows_of, stored_rows
@@ -122,6 +122,23 @@ def test_errors_that_are_never_told_apart_are_no_groups(now: FrozenClock) -> Non
     roll_up()
     keys = set(ErrorGroup.objects.values_list("error_key", flat=True))
     assert keys == {f"{number:032x}" for number in (7, 8, 0)}
+
+
+def test_errors_seen_longest_ago_are_forgotten_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(error_groups, "MOST_KEPT", 5)
+    write(
+        *(
+            entry(NOW - timedelta(hours=9 - n), kind=FAILED, error=f"E{n}", error_key=f"{n:032x}")
+            for n in range(9)
+        )
+    )
+    roll_up()
+    keys = set(ErrorGroup.objects.values_list("error_key", flat=True))
+    assert keys == {f"{n:032x}" for n in range(4, 9)}
+    found = failures(NOW - timedelta(days=1), NOW, steps=24, most=100)
+    assert (len(found.groups), found.count, found.total) == (5, 9, 9)
 
 
 def test_errors_that_were_long_not_seen_are_forgotten(now: FrozenClock) -> None:
