@@ -49,15 +49,15 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
 ) -> None:
     """F6, I9: what was committed although the connection broke costs no attempt, even the only
     one."""
-    run, left = hold_service.execute_then_fetch, iter(range(failures))
+    run, left = hold_service.run_each, iter(range(failures))
 
     def broken(*arguments: Any) -> Any:
-        rows = run(*arguments)
+        answers = run(*arguments)
         for _ in left:
             raise OperationalError(2013, "Lost connection to server during query")
-        return rows
+        return answers
 
-    monkeypatch.setattr(hold_service, "execute_then_fetch", broken)
+    monkeypatch.setattr(hold_service, "run_each", broken)
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     handle("mail", lambda context: None, max_attempts=1)
     [number] = jobs(1)
