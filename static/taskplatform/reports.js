@@ -81,7 +81,7 @@
   // Many points are a line alone, but for those that no line leads to.
   function dots(values) {
     const isAlone = (n) => (values[n - 1] ?? null) === null && (values[n + 1] ?? null) === null;
-    return { showSymbol: true, symbolSize: (_value, { dataIndex: n }) => (values.length < LEAST_ZOOMED || isAlone(n) ? 5 : 0) };
+    return { showSymbol: true, showAllSymbol: true, symbolSize: (_value, { dataIndex: n }) => (values.length < LEAST_ZOOMED || isAlone(n) ? 5 : 0) };
   }
 
   function ends(ink, figures, { isSideways = false } = {}) {
