@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from apps.common import clock
 from apps.reports.services import rollup
 from tests.frozen import FrozenClock
-from tests.integration.reports.history import drawn, utc, write
+from tests.integration.reports.history import drawn, entry, utc, write
 
 NOW = utc("2026-03-03T13:52:10")
 CHARTS = ("report-ends", "report-groups", "report-wait", "report-run")
@@ -107,3 +107,18 @@ def test_charts_follow_the_theme(page_as: Callable[[str | None], Page], history:
     page.emulate_media(color_scheme="dark")
     page.reload()
     assert charted(page, "report-ends", "legend[0].textStyle.color") == "#9ca3af"
+
+
+def test_minutes_alone_are_drawn_as_points(
+    page_as: Callable[[str | None], Page], transactional_db: None, frozen_clock: FrozenClock
+) -> None:
+    """No line leads to them, and the axis names few of them."""
+    frozen_clock.move_to(NOW)
+    alone = (3, 5, 7, 9)
+    write(*(entry(NOW - timedelta(minutes=ago)) for ago in alone))
+    rollup.roll_up(until=clock.now() + timedelta(minutes=1))
+    page = page_as("viewer")
+    page.goto(reverse("report") + "?period=1h")
+    # Circles of the last percentile: those of the others lie below them. One is in the legend.
+    circles = page.locator("#report-wait svg path[stroke='#d4479c'][fill='#fff']")
+    expect(circles).to_have_count(len(alone) + 1)
