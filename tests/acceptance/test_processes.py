@@ -31,8 +31,9 @@ def test_environment_of_a_process_has_nothing_of_the_tests_own(
 
 
 def test_process_left_running_is_stopped_with_its_children(tmp_path: Path) -> None:
+    # KILL, since a child still on its way to `sleep` holds the shell's trap and would lose a TERM.
     process = RunningProcess(
-        ["sh", "-c", "trap 'kill $child; exit' TERM; sleep 60 & child=$!; echo ready; wait"],
+        ["sh", "-c", "trap 'kill -KILL $child; exit' TERM; sleep 60 & child=$!; echo ready; wait"],
         dict(os.environ),
         tmp_path / "log",
     )
