@@ -220,8 +220,7 @@ def test_stop_lets_the_running_command_tidy_up(tmp_path: Path, number: signal.Si
     """pytest and the private servers of the tests must not be left behind by a stopped make."""
     child = (
         "import sys, time, pathlib\n"
-        "print('here', flush=True)\n"
-        "try:\n    time.sleep(60)\n"
+        "try:\n    print('here', flush=True)\n    time.sleep(60)\n"
         f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'tidy')!r}).touch()\n"
     )
     program = (
