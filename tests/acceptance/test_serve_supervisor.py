@@ -180,10 +180,12 @@ def test_part_that_cannot_be_kept_running_stops_everything(run: Run) -> None:
 
 def test_what_a_dead_part_left_running_ends_before_it_starts_again(run: Run) -> None:
     orphaning = (
-        "import os, signal, time\n"
-        "if os.fork():\n    time.sleep(0.2)\n    os._exit(1)\n"
+        "import os, signal\n"
+        "left, ready = os.pipe()\n"
+        "if os.fork():\n    os.read(left, 1)\n    os._exit(1)\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "with open('pids', 'a') as file:\n    file.write(f'{os.getpid()}\\n')\n"
+        "os.write(ready, b'.')\n"
         "while True:\n    signal.pause()\n"
     )
     run.start(part("web", orphaning, leads=True), FIRST_DELAY=0.05)
