@@ -13,20 +13,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
+from environ import Env
 
 from apps.common.errors import Invalid
 from apps.dispatch.rules.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 if (BASE_DIR / ".env").is_file():
-    environ.Env.read_env(BASE_DIR / ".env")
+    Env.read_env(BASE_DIR / ".env")
 
 _LEAST_SECRET = 50
 # As Django compares them: a name, one with all below it, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
+_DATABASES = (
+    "for example mysql://user:password@127.0.0.1:3306/taskplatform or "
+    "sqlite:////srv/tasks/taskplatform.sqlite3"
+)
+_OWNER = "start as its owner, or give it to this user with all in it (chown -R)"
 
 
 def text(name: str, default: str = "") -> str:
@@ -112,12 +118,42 @@ def folder(name: str, default: str) -> Path:
         raise ImproperlyConfigured(
             f"{name}={path} cannot be made: {error.strerror}; name a folder that can be written"
         ) from error
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise ImproperlyConfigured(f"{name}={path} cannot be written; {_OWNER}, or name another")
     return path
+
+
+def database(name: str, kept_in: Path) -> dict[str, Any]:
+    """What Django is told of the database; without the variable it is the SQLite file `kept_in`.
+
+    A relative path of SQLite is one below the folder of the platform, wherever a command runs.
+    """
+    url = text(name)
+    if not url:
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(kept_in)}
+    if not url.startswith(("mysql://", "sqlite:///")):
+        raise ImproperlyConfigured(f"{name} must start with mysql:// or sqlite:///; {_DATABASES}")
+    try:
+        found: dict[str, Any] = Env.db_url_config(url)
+    except ValueError:
+        # Without the cause, which may quote a part of the password.
+        raise ImproperlyConfigured(
+            f"{name} cannot be read; write / ? # % and @ of a password as %2F %3F %23 %25 and %40; "
+            f"{_DATABASES}"
+        ) from None
+    if found["NAME"] in {"", ":memory:"}:
+        raise ImproperlyConfigured(f"{name} names no database at its end; {_DATABASES}")
+    if url.startswith("sqlite"):
+        found["NAME"] = str(BASE_DIR / found["NAME"])
+    return found
 
 
 def secret(name: str, kept_in: Path) -> str:
     """The secret key; without one that of this machine, which is kept in the file."""
-    value = text(name) or _kept_secret(kept_in)
+    try:
+        value = text(name) or _kept_secret(kept_in)
+    except PermissionError as error:
+        raise ImproperlyConfigured(f"{error.filename} cannot be read; {_OWNER}") from error
     if len(value) < _LEAST_SECRET:
         raise ImproperlyConfigured(
             f"{name} is shorter than {_LEAST_SECRET} characters; make one with "

@@ -10,7 +10,6 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
-from environ import Env
 
 from apps.common.conf import Conf
 from taskplatform import environment
@@ -104,12 +103,11 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Database: SQLite here, MariaDB/MySQL by DATABASE_URL --------------------------------------
-DATABASE_URL = environment.text("DATABASE_URL", f"sqlite:///{VAR_DIR / 'taskplatform.sqlite3'}")
-DATABASES: dict[str, dict[str, Any]] = {"default": Env.db_url_config(DATABASE_URL)}
+DATABASES = {"default": environment.database("DATABASE_URL", VAR_DIR / "taskplatform.sqlite3")}
 _database = DATABASES["default"]
 _database["CONN_MAX_AGE"] = None
 _database["CONN_HEALTH_CHECKS"] = True
-_engine: str = _database.get("ENGINE", "")
+_engine: str = _database["ENGINE"]
 if _engine.endswith("sqlite3"):
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
@@ -117,7 +115,7 @@ if _engine.endswith("sqlite3"):
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
-elif _engine.endswith("mysql"):
+else:
     _database["ENGINE"] = "taskplatform.mysql"
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
@@ -129,11 +127,6 @@ elif _engine.endswith("mysql"):
             "SET time_zone='+00:00', sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
         ),
     }
-else:
-    raise ImproperlyConfigured(
-        "DATABASE_URL must start with mysql:// or sqlite:///; "
-        "for example mysql://user:password@127.0.0.1:3306/taskplatform"
-    )
 
 # A platform for the one person at this machine: nobody else reaches its port.
 EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", "::1"} and not HTTPS

@@ -57,7 +57,7 @@ def await_database(tell: Callable[[str], None]) -> None:
                 reason = str(error.args[-1])
                 raise CannotStart(
                     f"The database {database_address()} cannot be used: {reason}. Check "
-                    "DATABASE_URL; the database and its user must exist."
+                    "DATABASE_URL; the database and its user or the folder of its file must exist."
                 ) from error
         if not told:
             told = True

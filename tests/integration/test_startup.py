@@ -64,7 +64,7 @@ def test_database_that_refuses_is_told_at_once(
 
     assert str(stop.value) == (
         f"The database {startup.database_address()} cannot be used: {error[1]}. Check "
-        "DATABASE_URL; the database and its user must exist."
+        "DATABASE_URL; the database and its user or the folder of its file must exist."
     )
     assert server.now == 0
 

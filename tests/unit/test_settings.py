@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import runpy
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,13 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
         ("SECRET_KEY", "short", "SECRET_KEY is shorter than 50 characters"),
         ("EXTRA_APPS", "json,nowhere.to.be", "names nowhere.to.be, which Python does not find"),
         ("DATABASE_URL", "postgres://u@h/n", "DATABASE_URL must start with mysql://"),
+        ("DATABASE_URL", "nonsense", "DATABASE_URL must start with mysql://"),
+        ("DATABASE_URL", "sqlite://data.sqlite3", "must start with .* sqlite:///; for example"),
+        ("DATABASE_URL", "sqlite://:memory:", "DATABASE_URL must start with mysql://"),
+        ("DATABASE_URL", "sqlite:///", "DATABASE_URL names no database at its end"),
+        ("DATABASE_URL", "sqlite:///:memory:", "DATABASE_URL names no database at its end"),
+        ("DATABASE_URL", "mysql://u:p@h:3306/", "DATABASE_URL names no database at its end"),
+        ("DATABASE_URL", "mysql://u:p@h:70000/n", "DATABASE_URL cannot be read; write / "),
         ("REDIS_URL", "amqp://h", "REDIS_URL must start with redis://"),
         ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is none of en and zh-hans"),
         ("TIME_ZONE", "Mars/Base", "TIME_ZONE=Mars/Base: "),
@@ -98,6 +107,52 @@ def test_folder_that_cannot_be_made_stops_the_start(started: Any, tmp_path: Path
 
     with pytest.raises(ImproperlyConfigured, match="cannot be made: Not a directory; name a fol"):
         started(VAR_DIR=str(tmp_path / "file" / "below"))
+
+
+def test_folder_and_key_of_another_user_stop_the_start(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Root may do everything, so it is the answers of the system that are changed.
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+        with pytest.raises(ImproperlyConfigured, match=r"cannot be written; .* \(chown -R\)"):
+            started()
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    (tmp_path / "secret_key").write_text("k" * 60)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(ImproperlyConfigured, match=r"/secret_key cannot be read; start as its"):
+        started(SECRET_KEY="")
+
+
+def test_part_of_a_password_is_not_told(started: Any) -> None:
+    with pytest.raises(ImproperlyConfigured) as stop:
+        started(DATABASE_URL="mysql://u:geheim/nis@127.0.0.1:3306/n")
+
+    assert "%2F" in str(stop.value)
+    assert "geheim" not in str(stop.value)
+    assert stop.value.__suppress_context__
+
+
+def test_file_of_sqlite_is_found_wherever_the_platform_lies(started: Any, tmp_path: Path) -> None:
+    odd = tmp_path / "c++ #1 100%41?"
+
+    database = started(VAR_DIR=str(odd))["DATABASES"]["default"]
+
+    assert database["NAME"] == f"{odd}/taskplatform.sqlite3"
+
+
+def test_path_of_sqlite_does_not_hang_on_where_a_command_runs(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    below = started(DATABASE_URL="sqlite:///data/tasks.sqlite3")["DATABASES"]["default"]["NAME"]
+    absolute = started(DATABASE_URL="sqlite:////srv/t.sqlite3")["DATABASES"]["default"]["NAME"]
+
+    assert (below, absolute) == (f"{settings.BASE_DIR}/data/tasks.sqlite3", "/srv/t.sqlite3")
 
 
 def test_words_are_read_however_their_letters_are_written(started: Any) -> None:
