@@ -12,6 +12,7 @@ app = Celery("taskplatform")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # "Task" is the business word here, so the entry points live in sweeps.py.
 app.autodiscover_tasks(related_name="sweeps")
+app.steps["worker"].add("taskplatform.clockwork:EndWithBeat")
 
 
 @app.on_after_configure.connect

@@ -190,7 +190,7 @@ CELERY_TASK_DEFAULT_QUEUE = "sweeps"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "beat")
+CELERY_BEAT_SCHEDULER = "taskplatform.clockwork:Scheduler"
 CELERY_TIMEZONE = "UTC"
 
 # --- People: admin login ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def beside_celery(folder: Path, *, quick: bool) -> Iterator[Figure]:
         plain = [_plain_rate(count // 10) for _ in range(rounds)]
         plain_waits = _plain_waits(200)
     with (
-        worker(OURS, folder, *SWEEPS, "--schedule", str(folder / "beat")),
+        worker(OURS, folder, *SWEEPS),
         worker(OURS, folder, *prefork(LANES, 2)),
     ):
         _await_drains()
@@ -134,7 +134,7 @@ def _pause() -> None:
 def embedded_pick_up(folder: Path, *, quick: bool) -> Figure:
     """Idle workers of `make run`: files as broker, SQLite as wake-up."""
     with (
-        worker(OURS, folder, *SWEEPS, "--schedule", str(folder / "beat")),
+        worker(OURS, folder, *SWEEPS),
         worker(OURS, folder, "--pool", "threads", "-c", "4", "--queues", ",".join(LANES)),
     ):
         _await_drains()

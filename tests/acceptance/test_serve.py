@@ -17,6 +17,7 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -250,6 +251,21 @@ def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
     eventually(lambda: running.part(mark) not in {0, killed}, seconds=WAIT_SECONDS)
     eventually(lambda: running.status("/health/ready") == 200, seconds=WAIT_SECONDS)
     assert any("was killed by SIGKILL and starts again in" in t for t in running.shown[shown:])
+
+
+def test_beat_that_dies_starts_again(running: Platform) -> None:
+    """It is a process below that of the sweeps, which alone the supervisor knows."""
+    sweeps = running.part("sweeps-")
+    below = Path(f"/proc/{sweeps}/task/{sweeps}/children")
+    beat = int(eventually(lambda: below.read_text().split())[0])
+    began = "SELECT MAX(started_at) FROM common_sweeplease"
+
+    os.kill(beat, signal.SIGKILL)
+
+    eventually(lambda: running.part("sweeps-") not in {0, sweeps}, seconds=WAIT_SECONDS)
+    before = running.rows(began)
+    eventually(lambda: running.rows(began) != before, seconds=WAIT_SECONDS)
+    assert any("sweeps ended with code 1 and starts again in" in line for line in running.shown)
 
 
 def test_taken_port_is_told_with_the_way_out(platform: Platform) -> None:

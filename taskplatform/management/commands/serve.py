@@ -104,7 +104,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:
-        """Hold VAR_DIR: two supervisors would share one beat file and one queue folder."""
+        """Hold VAR_DIR: two supervisors would share one queue folder and its logs."""
         with (self.var / "serve.lock").open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

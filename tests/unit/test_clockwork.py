@@ -1,0 +1,77 @@
+"""The beat's own sense of time, which no wall clock leads astray."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import Celery
+from django.conf import settings
+from kombu.utils.imports import symbol_by_name
+
+from taskplatform import beat
+
+
+class Passing:
+    """Seconds that pass when a test says so, and a wall clock that somebody sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, app: Celery) -> None:
+        self.elapsed = 1000.0
+        self.wall = app.now()
+        monkeypatch.setattr(time, "monotonic", lambda: self.elapsed)
+        monkeypatch.setattr(app, "now", lambda: self.wall)
+
+    def sleep(self, seconds: float) -> None:
+        self.elapsed += seconds
+        self.wall += timedelta(seconds=seconds)
+
+
+def turns_of(scheduler: Any, passing: Passing, *, seconds: float) -> list[str]:
+    """The sweeps that are started within the seconds, in their order."""
+    sent: list[str] = []
+    scheduler.apply_entry = lambda entry, producer: sent.append(entry.name)
+    end = passing.elapsed + seconds
+    while (wait := scheduler.tick()) + passing.elapsed < end:
+        passing.sleep(wait)
+    passing.sleep(end - passing.elapsed)
+    return sent
+
+
+@pytest.fixture
+def app() -> Celery:
+    app = Celery("test", broker="memory://", set_as_current=False)
+    app.conf.timezone = "UTC"
+    app.conf.beat_schedule = {
+        "often": {"task": "often", "schedule": 1},
+        "rarely": {"task": "rarely", "schedule": 10},
+    }
+    return app
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=-1), timedelta(0), timedelta(hours=1)])
+def test_sweeps_come_in_their_periods_however_the_wall_clock_is_set(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, step: timedelta
+) -> None:
+    passing = Passing(monkeypatch, app)
+    scheduler = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)
+    turns_of(scheduler, passing, seconds=25)
+    passing.wall += step
+
+    sent = turns_of(scheduler, passing, seconds=60)
+
+    assert 59 <= sent.count("often") <= 61
+    assert 5 <= sent.count("rarely") <= 7
+
+
+def test_first_turn_of_a_sweep_comes_at_once(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = Passing(monkeypatch, app)
+    scheduler = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)
+
+    assert turns_of(scheduler, passing, seconds=0.5) == ["often", "rarely"]
+
+
+def test_message_of_a_machine_whose_clock_is_some_seconds_behind_still_counts() -> None:
+    """Celery compares the wall clocks of two machines: that of beat and that of the worker."""
+    assert all(each["options"]["expires"] > 60 for each in beat.schedule().values())
