@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import threading
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
@@ -43,19 +44,48 @@ def _order(candidate: Candidate) -> tuple[int, datetime, str, int]:
     return candidate.order
 
 
+# Several threads of a process may serve one user from one queue.
+_moving = threading.Lock()
+
+
+class _Place(NamedTuple):
+    """Where a rotation has come to: what is due, and when the next will be. Nobody is to find the
+    one without the other, so they are put as one."""
+
+    due: list[Candidate]
+    next_at: datetime | None
+
+
 class _Series:
     """A rotation with its occurrences that are due, worked out again when the next one is."""
 
-    __slots__ = ("due", "next_at", "planned")
+    __slots__ = ("place", "planned")
 
     def __init__(self, planned: Planned, now: datetime) -> None:
         self.planned = planned
-        self.move_to(now)
+        self.place = self._place_at(now)
+
+    def is_behind(self, now: datetime) -> bool:
+        """Whether another occurrence has become due."""
+        next_at = self.place.next_at
+        return next_at is not None and next_at <= now
 
     def move_to(self, now: datetime) -> None:
+        with _moving:
+            # Another thread may have gone on, even further than this one would.
+            if self.is_behind(now):
+                self.place = self._place_at(now)
+
+    def drop(self, closed: Collection[Identity]) -> None:
+        """Forget what is closed of what is due; the caller keeps others from moving it on."""
+        due, next_at = self.place
+        self.place = _Place([each for each in due if each.identity not in closed], next_at)
+
+    def _place_at(self, now: datetime) -> _Place:
         planned = self.planned
-        instants, self.next_at = planned.due(now)
-        self.due = [_candidate(planned, instant, occurrence_of(instant)) for instant in instants]
+        instants, next_at = planned.due(now)
+        due = [_candidate(planned, instant, occurrence_of(instant)) for instant in instants]
+        return _Place(due, next_at)
 
 
 class Queue:
@@ -81,13 +111,13 @@ class Queue:
         self.size = len(self._once) + len(self._series)
 
     def __len__(self) -> int:
-        return len(self._once) + sum(len(series.due) for series in self._series)
+        return len(self._once) + sum(len(series.place.due) for series in self._series)
 
     def __iter__(self) -> Iterator[Candidate]:
         """What is in here, due or not, in no order."""
         yield from self._once
         for series in self._series:
-            yield from series.due
+            yield from series.place.due
 
     def covers(self, window: Window, now: datetime) -> bool:
         """Whether all that the window lets through at `now` is in here."""
@@ -96,10 +126,11 @@ class Queue:
     def due(self, now: datetime, window: Window) -> Iterator[Candidate]:
         """What may be handed out at `now`, in hand-out order."""
         for series in self._series:
-            if series.next_at is not None and series.next_at <= now:
+            if series.is_behind(now):
                 series.move_to(now)
                 self.unsaved += 1
-        rotating = sorted((each for series in self._series for each in series.due), key=_order)
+        rotating = [each for series in self._series for each in series.place.due]
+        rotating.sort(key=_order)
         both = heapq.merge(self._once, rotating, key=_order) if rotating else self._once
         for candidate in both:
             at, end = candidate.occurrence_at, candidate.end_at
@@ -113,17 +144,19 @@ class Queue:
             for each in self._once
             if each.occurrence_at > now and (each.end_at is None or each.end_at > now)
         ]
-        coming += [series.next_at for series in self._series if series.next_at is not None]
-        return min((at for at in coming if at > now), default=None)
+        ahead = (series.place.next_at for series in self._series)
+        coming += [at for at in ahead if at is not None and at > now]
+        return min(coming, default=None)
 
     def drop(self, closed: Collection[Identity]) -> None:
         """Forget occurrences that this executor can never have again under this plan."""
         if not closed:
             return
         self.unsaved += len(closed)
-        self._once = [each for each in self._once if each.identity not in closed]
-        for series in self._series:
-            series.due = [each for each in series.due if each.identity not in closed]
+        with _moving:
+            self._once = [each for each in self._once if each.identity not in closed]
+            for series in self._series:
+                series.drop(closed)
 
 
 def _candidate(planned: Planned, instant: datetime, occurrence: int) -> Candidate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
@@ -123,3 +124,27 @@ def test_a_queue_is_the_same_after_a_stay_in_the_cache() -> None:
     kept = pickle.loads(pickle.dumps(made))  # noqa: S301
     assert list(kept.due(after(40), FRAME)) == list(made.due(after(40), FRAME))
     assert len(kept) == 2
+
+
+class Closed(set[Any]):
+    """Identities; while they are looked through for the first time, another thread pulls."""
+
+    def __init__(self, identities: set[Any], pull: Any) -> None:
+        super().__init__(identities)
+        self.other = threading.Thread(target=pull)
+
+    def __contains__(self, identity: object) -> bool:
+        if self.other.ident is None:
+            self.other.start()
+            # It is either through by then, or waits for what is going on here.
+            self.other.join(timeout=0.3)
+        return super().__contains__(identity)
+
+
+def test_what_becomes_due_while_another_thread_drops_is_kept() -> None:
+    """S0.19: the threads of a process serve one user from one queue."""
+    made = queue(rotation(2, every=30))
+    closed = Closed({("rotate", 2, int(NOW.timestamp()))}, lambda: due(made, after(30)))
+    made.drop(closed)
+    closed.other.join()
+    assert due(made, after(30)) == [2]
