@@ -129,14 +129,17 @@ def _end_and_take(
     )
     ahead = Ahead(after, now=now, ending=(dispatch.identity, ended))
     opening = next(ahead.openings(), None)
+    following: Dispatch | Nothing = nothing(ahead, now)
     try:
         if opening is not None:
-            return _end_and_give(after, dispatch, report, opening, now)
+            following = _end_and_give(after, dispatch, report, opening, now)
+        elif not _end(standing, dispatch, report, now):
+            return None
     except (Lost, IntegrityError):
         return None
-    finally:
-        ahead.save_lessons()
-    return nothing(ahead, now) if _end(standing, dispatch, report, now) else None
+    # Only now is it true that the user has had what has ended.
+    ahead.save_lessons()
+    return following
 
 
 @transactional

@@ -115,6 +115,25 @@ def test_a_cancelled_dispatch_refuses_both() -> None:
     assert not Dispatch.objects.filter(state="open").exists()
 
 
+@pytest.mark.parametrize("others", [0, 1], ids=["nothing next", "another next"])
+def test_what_is_refused_teaches_the_queue_nothing(others: int, frozen_clock: Any) -> None:
+    """I8, S0.28: a task given back while its end is on its way can be had again in time."""
+    alice = factories.user()
+    factories.once_task(alice, "first", lease_seconds=60, priority=1)
+    for _ in range(others):
+        factories.once_task(alice, "second")
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    standing = standing_of(alice.pk)
+    ending.release(dispatch=taken, actor=factories.OPERATOR)
+    with pytest.raises(Closed):
+        callback.call_back_and_pull(standing=standing, number=taken.pk, outcome="succeeded")
+    frozen_clock.advance(seconds=61)
+    again = take_next(alice)
+    assert isinstance(again, Dispatch)
+    assert again.title == "first"
+
+
 @pytest.mark.mariadb
 @pytest.mark.django_db(transaction=True)
 def test_twenty_at_once_end_it_once_and_take_one(racers: Any) -> None:
