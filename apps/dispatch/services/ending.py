@@ -23,13 +23,14 @@ _MS = timedelta(milliseconds=1)
 
 class Ending(NamedTuple):
     """How a dispatch ends: its last state, and whether it goes on counting against its task's
-    dispatch_times."""
+    dispatch_times. `is_overdue`: only while its deadline has passed, which may be moved."""
 
     state: str
     at: datetime
     keeps_stock: bool
     result: dict[str, Any] | None
     message: str
+    is_overdue: bool = False
 
     def statements(self, dispatch: Dispatch) -> list[Statement]:
         """What ends it; the first changes a row if it was open, and only then may the others be
@@ -40,7 +41,11 @@ class Ending(NamedTuple):
             f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "  # noqa: S608
             "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s"
         )
-        changes: list[Statement] = [(sql, [*values, dispatch.pk, State.OPEN.value])]
+        parameters = [*values, dispatch.pk, State.OPEN.value]
+        if self.is_overdue:
+            sql += " AND deadline_at <= %s"
+            parameters.append(self.at)
+        changes: list[Statement] = [(sql, parameters)]
         if not self.keeps_stock:
             changes.append(Stock.objects.giving_back(*dispatch.identity))
         return changes
@@ -99,15 +104,18 @@ def end(
     message: str = "",
     actor: str = "",
     reason: str = "",
+    is_overdue: bool = False,
 ) -> bool:
     """Close the dispatch; False when it was no longer open, and then nothing is changed.
 
-    On True the object carries its new state. The executor's name is read unless it is given.
+    With `is_overdue` also when its deadline lies beyond `now`, to where it may have been moved. On
+    True the object carries its new state. The executor's name is read unless it is given.
     """
 
     @transactional
     def close() -> Ending:
         ending = ending_of(dispatch, to_state, now=now, result=result, message=message)
+        ending = ending._replace(is_overdue=is_overdue)
         name = executor or dispatch.executor.name
         entry = ending.entry(dispatch, executor=name, actor=actor, reason=reason)
         closed, *_ = execute_each(*ending.statements(dispatch), journal.insertion([entry]))

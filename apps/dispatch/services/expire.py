@@ -13,10 +13,11 @@ SILENT = "silent past the deadline"
 
 
 def expire_if_due(dispatch: Dispatch, *, now: datetime) -> bool:
-    """End the open dispatch as expired when its deadline has passed; False otherwise."""
-    if dispatch.deadline_at > now:
-        return False
-    return end(dispatch, State.EXPIRED, now=now, reason=SILENT)
+    """End the open dispatch as expired when its deadline has passed; False otherwise.
+
+    The row decides: since it was read, its executor may have been given more time.
+    """
+    return end(dispatch, State.EXPIRED, now=now, reason=SILENT, is_overdue=True)
 
 
 def expire_due(*, until: datetime) -> int:

@@ -228,6 +228,21 @@ class TestExpiry:
         assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
         assert Dispatch.objects.get(pk=number).state == "expired"
 
+    def test_one_that_is_given_more_time_just_then_goes_on(
+        self, alice: Executor, number: int, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S0.28: an answered extension is not undone by a sweep that had read before it."""
+        end = expire.end
+
+        def overtaken(*args: Any, **words: Any) -> bool:
+            callback.extend(executor=alice, number=number, seconds=60)
+            return end(*args, **words)
+
+        monkeypatch.setattr(expire, "end", overtaken)
+        frozen_clock.advance(seconds=61)
+        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
+        assert Dispatch.objects.get(pk=number).state == "open"
+
     @pytest.mark.parametrize(("on_expiry", "handed"), [("give_back", 0), ("keep", 1)])
     def test_stock_by_policy(self, frozen_clock: Any, on_expiry: str, handed: int) -> None:
         bob = factories.user("uid_bob")
