@@ -195,7 +195,11 @@ def referring(executor: Executor) -> dict[str, QuerySet[Any]]:
 
 @transactional
 def remove_executor(*, executor: Executor, actor: str) -> None:
-    """Delete an executor that nothing refers to; Conflict says what does."""
+    """Delete an executor that nothing refers to; Conflict says what does.
+
+    Waits for hand-outs in flight, because they hold its row, and no later one finds it.
+    """
+    executor = take_version(Executor, executor.pk, None)
     reasons = {
         "once": _("tasks are addressed to it"),
         "rotate": _("rotations are addressed to it"),

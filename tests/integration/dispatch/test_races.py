@@ -131,6 +131,32 @@ def test_edit_waits_for_the_hand_out_that_has_begun(edit: str) -> None:
     audit()
 
 
+def test_nobody_is_deleted_who_is_handed_a_task_just_then() -> None:
+    """I3: a dispatch without its executor could neither end nor let the sweep end others."""
+    group = factories.group("gid_all", ["uid_a"])
+    assert isinstance(take_next(factories.member("uid_a")), Nothing)
+    alice = factories.member("uid_a")
+    factories.once_task(group)
+    refused: list[str] = []
+
+    def remove() -> None:
+        try:
+            executors.remove_executor(executor=alice, actor="admin:olga")
+        except PlatformError as error:
+            refused.append(error.code)
+        finally:
+            connections.close_all()
+
+    remover = threading.Thread(target=remove)
+    with transaction.atomic():
+        assert isinstance(take_next(alice), Dispatch)
+        remover.start()
+        assert _somebody_waits()
+    remover.join(timeout=30)
+    assert refused == ["conflict"]
+    assert Executor.objects.filter(pk=alice.pk).exists()
+
+
 def _somebody_waits() -> bool:
     """Whether a transaction waits for a row lock; gives it ten seconds to come to that."""
     with connection.cursor() as cursor:
