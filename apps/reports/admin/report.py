@@ -19,6 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.reports.admin import counted, links
 from apps.reports.admin.choice import Choice
+from apps.reports.rules.histogram import least_of
 from apps.reports.rules.outcomes import (
     CANCELLED,
     DISPATCH,
@@ -37,6 +38,8 @@ from apps.reports.services.summary import DAY, HOUR, MINUTE
 
 NOTHING = "–"
 UP, DOWN = "better", "worse"
+# What is so many times as much as before is told by that, and not in hundreds of per cent.
+MANY_TIMES = 10
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Column:
     def narrowed(self, entries: str, value: Any) -> str:
         """The address of those of the entries that it tells of."""
         if self.least:
-            return links.at_least(entries, self.least, value)
+            # A percentile is told by the middle of its bucket: what it is of may be a bit faster.
+            return links.at_least(entries, self.least, least_of(value))
         return links.counted_as(entries, self.counted)
 
 
@@ -239,7 +243,7 @@ def tiles(choice: Choice, summary: Summary, before: Figures) -> Iterator[Tile]:
 
 
 def _change(column: Column, value: Any, old: Any) -> tuple[str, str]:
-    """`+12 %`, or for a rate its points, and whether that is better or worse."""
+    """`+12 %`, `25 times as much`, or of a rate its points; and whether it is better or worse."""
     if value is None or old is None:
         return "", ""
     difference = value - old
@@ -251,6 +255,8 @@ def _change(column: Column, value: Any, old: Any) -> tuple[str, str]:
         text = gettext("unchanged")
     elif old == 0:
         text = ""
+    elif value >= old * MANY_TIMES:
+        text = gettext("%s times as much") % f"{value / old:,.0f}"
     else:
         text = f"{100 * difference / old:+,.0f} %"
     merit = column.merit * difference

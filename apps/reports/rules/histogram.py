@@ -47,6 +47,13 @@ def value_of(bucket: int) -> int:
     return round(2 * GROWTH ** (bucket - 1) / (1 + GROWTH))
 
 
+@cache
+def least_of(value: int) -> int:
+    """The fewest milliseconds that are told as this value, which is one of `value_of`."""
+    bucket = bucket_of(value)
+    return value if bucket < 2 else math.floor(GROWTH ** (bucket - 2)) + 1
+
+
 def percentiles(packed: Sequence[bytes], shares: Sequence[float]) -> tuple[int | None, ...]:
     """Of all these packed histograms together, for each share (0 < share ≤ 1) the least value that
     so much of all values does not exceed; None of none.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.reports.rules.histogram import bucket_of, pack, percentiles, unpack, value_of
+from apps.reports.rules.histogram import bucket_of, least_of, pack, percentiles, unpack, value_of
 
 durations = st.one_of(st.integers(0, 200), st.integers(0, 10**7), st.integers(0, 2**45))
 
@@ -24,6 +24,12 @@ def test_bucket_stands_for_its_values_within_two_percent(ms: int) -> None:
 
 def test_short_times_are_exact() -> None:
     assert [value_of(bucket_of(ms)) for ms in range(50)] == list(range(50))
+
+
+@given(durations)
+def test_what_is_told_as_a_value_begins_within_two_percent_below_it(ms: int) -> None:
+    value = value_of(bucket_of(ms))
+    assert 0.98 * value <= least_of(value) <= min(ms, value)
 
 
 @pytest.mark.parametrize("ms", [-1, -86_400_000])
