@@ -108,7 +108,8 @@ def end_all(
     `states` are the locked ones of types with a breaker. `forget_token` makes every later report
     of the attempts a stale one.
     """
-    groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    # Those of a group name the same columns.
+    groups: dict[tuple[str, str, bool], dict[int, dict[str, Any]]] = {}
     entries, statuses = [], dict[int, str]()
     # Most of a batch end alike: what they share is made once.
     finals = dict[tuple[str, ...], dict[str, Any]]()
@@ -134,7 +135,8 @@ def end_all(
                 finals[alike] = changes
         if after.status == t.SUCCEEDED and end.result is not changes["result"]:
             changes = {**changes, "result": end.result}
-        groups.setdefault((end.ending.end, after.status), {})[row.id] = changes
+        kind = (end.ending.end, after.status, "context" in changes)
+        groups.setdefault(kind, {})[row.id] = changes
         told = (row.held_at, row.holds, row.stage, None if after.is_final else after.run_at)
         if told not in facts:
             facts[told] = _facts(row, after)

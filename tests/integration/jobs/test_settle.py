@@ -233,6 +233,22 @@ def test_stage_after_stage_with_attempts_of_its_own() -> None:
     assert end(held).ok
 
 
+@pytest.mark.parametrize("with_context", [0, 1])
+def test_stages_that_end_together_each_keep_their_own_context(with_context: int) -> None:
+    job_type(stages=["fetch", "parse"])
+    numbers = jobs(2, stage="fetch")
+    outcomes = [
+        Outcome(id=held.id, token=held.token, end="stage_done", stage="parse") for held in take()
+    ]
+    outcomes[with_context].context = {"page": 1}
+
+    assert all(answer.ok for answer in settle(outcomes=outcomes))
+
+    expected: list[dict[str, int]] = [{"position": 0}, {"position": 1}]
+    expected[with_context] = {"page": 1}
+    assert [row(number).context for number in numbers] == expected
+
+
 def test_renewing_tells_of_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
     job_type()
     [number] = jobs(1)
