@@ -4,6 +4,7 @@ for the next job as long as it is needed."""
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import deque
@@ -36,7 +37,9 @@ LINGER_SECONDS = 5.0
 # Even unwoken it looks so often: a wake-up may get lost, and scheduled jobs fall due.
 LOOK_SECONDS = 1.0
 # Held jobs whose turn has not come by then are given back: a handler takes longer than it used to.
+# No attempt loses more than a quarter of its time so.
 OVERDUE_SECONDS = 1.5
+_WAITED_SHARE = 0.25
 # So long a type is left to others whose suspect could not be alone here.
 BARRED_SECONDS = 30.0
 _TYPES_SECONDS = 1.0
@@ -65,7 +68,7 @@ class Drain:
         self._summon = summon
         self._outbox = Outbox(self.holdings)
         self._queue: deque[Holding] = deque()
-        self._held_at = 0.0
+        self._overdue_at = 0.0
         # Of a hold that has not answered: what it took nobody knows of.
         self._unanswered = ""
         self._turn = random.randrange(1000)  # noqa: S311
@@ -178,9 +181,11 @@ class Drain:
             if not alone:
                 self._run_all(types)
         if alone:
-            with self._process.gate.alone(_GATE_SECONDS) as entered:
+            # Nobody else gives it back: when the others end, its turn has come.
+            self._overdue_at = math.inf
+            with self._process.gate.alone(min(_GATE_SECONDS, _patience(jobs))) as entered:
                 if entered:
-                    self._run_all(types)
+                    self._run_all(types, alone=True)
                 else:
                     # A long handler runs beside it: others may have the time, this process not.
                     barred[jobs[0].type] = time.monotonic() + BARRED_SECONDS
@@ -190,15 +195,15 @@ class Drain:
 
     def _take_up(self, jobs: Sequence[HeldJob]) -> None:
         now, ahead = clock.now(), time.monotonic()
-        self._held_at = ahead
+        self._overdue_at = ahead + min(OVERDUE_SECONDS, _patience(jobs))
         for job in jobs:
             holding = Holding(job, ahead + (job.hard_end_at - now).total_seconds())
             self.holdings[job.id] = holding
             self._queue.append(holding)
         self._process.note_held(min(job.lease_until for job in jobs) - now)
 
-    def _run_all(self, types: Mapping[str, _Type]) -> None:
-        """Run what is queued, one after the other."""
+    def _run_all(self, types: Mapping[str, _Type], *, alone: bool = False) -> None:
+        """Run what is queued, one after the other; beside others, until one wants to be alone."""
         counts: dict[str, int] = {}
         seconds: dict[str, float] = {}
         process, outbox = self._process, self._outbox
@@ -208,7 +213,7 @@ class Drain:
 
         began = time.monotonic()
         while self._queue:
-            if process.stopping or process.gate.wanted:
+            if process.stopping or (process.gate.wanted and not alone):
                 self._release_queue()
                 break
             try:
@@ -249,7 +254,7 @@ class Drain:
     def look_after(self) -> None:
         """While a handler runs: settle what waits, give back what waits too long for its turn."""
         now = time.monotonic()
-        if self._queue and now - self._held_at > OVERDUE_SECONDS:
+        if self._queue and now > self._overdue_at:
             self._release_queue()
         if self._outbox.is_due(now):
             self._outbox.flush()
@@ -318,6 +323,12 @@ class Drain:
         logger.warning("drain of %s: the database does not answer: %s", self.lane, error)
         refresh_connection()
         time.sleep(_AWAY_SECONDS)
+
+
+def _patience(jobs: Sequence[HeldJob]) -> float:
+    """How many seconds all of the jobs can wait and have time enough left to run."""
+    shortest = min(job.hard_end_at - job.held_at for job in jobs)
+    return shortest.total_seconds() * _WAITED_SHARE
 
 
 def refresh_connection() -> None:

@@ -182,6 +182,29 @@ def test_jobs_are_given_back_that_wait_too_long_behind_another(
     assert [row(number).attempts for number in numbers] == [1, 1, 1]
 
 
+def test_jobs_are_given_back_before_their_time_runs_out_in_the_queue(
+    handle: Make, process: Process
+) -> None:
+    """S1.15: the time to the hard end is for the handler; past it the whole process would end."""
+    left: list[float] = []
+
+    def slow(context: Any) -> None:
+        drain = process.drains[0]
+        assert drain.current is not None
+        left.append(drain.current.hard_end - time.monotonic())
+        if len(left) == 1:
+            time.sleep(0.3)
+            drain.look_after()
+
+    handle("mail", slow, max_processing_seconds=1)
+    numbers = jobs(2)
+
+    drained(process)
+
+    assert [row(number).holds for number in numbers] == [1, 2]
+    assert min(left) > 0.75
+
+
 def test_finished_results_do_not_wait_for_a_long_handler(handle: Make, process: Process) -> None:
     seen: list[Any] = []
 

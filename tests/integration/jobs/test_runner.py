@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -238,6 +239,53 @@ def test_suspect_that_cannot_be_alone_is_given_back(
     process.barred.clear()
     assert drain._round() == 1
     assert row(number).status == "succeeded"
+
+
+@pytest.mark.parametrize("meanwhile", ["looked after", "another waits"])
+def test_suspect_runs_as_soon_as_it_is_alone(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """S4.18: it is not given back while it waits for others to end, nor for another suspect."""
+    from apps.jobs.runner import drain as drain_module
+
+    monkeypatch.setattr(drain_module, "OVERDUE_SECONDS", 0.0)
+    handle("mail", lambda context: None, max_attempts=1)
+    [number] = jobs(1)
+    drain = Drain(process, "fast")
+    process.join(drain)
+    alone = process.gate.alone
+
+    @contextmanager
+    def after_a_while(seconds: float) -> Iterator[bool]:
+        drain.look_after()
+        with alone(seconds) as entered:
+            process.gate.wanted += meanwhile == "another waits"
+            yield entered
+
+    monkeypatch.setattr(process.gate, "alone", after_a_while)
+    assert drain._round() == 1
+
+    assert told(number) == ["succeeded"]
+
+
+def test_suspect_keeps_most_of_its_time_for_its_handler(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle("mail", lambda context: None, max_attempts=1, max_processing_seconds=2)
+    jobs(1)
+    drain = Drain(process, "fast")
+    process.join(drain)
+    waits: list[float] = []
+
+    @contextmanager
+    def never(seconds: float) -> Iterator[bool]:
+        waits.append(seconds)
+        yield False
+
+    monkeypatch.setattr(process.gate, "alone", never)
+    drain._round()
+
+    assert waits == [0.5]
 
 
 # --- The end of a process -----------------------------------------------------------------------
