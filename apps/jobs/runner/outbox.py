@@ -19,6 +19,7 @@ from apps.jobs.services.settle import INVALID, Outcome, Settled, settle
 logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = 0.05
+_MOST = 1000
 
 
 class Outbox:
@@ -32,6 +33,7 @@ class Outbox:
         self._holdings = holdings
         self._waiting: deque[Outcome] = deque()
         self._since = 0.0
+        self._most = _MOST
         self._lock = threading.Lock()
 
     def add(self, outcome: Outcome, now: float) -> None:
@@ -49,24 +51,31 @@ class Outbox:
         if not self._waiting:
             return
         with self._lock:
-            batch = []
             while self._waiting:
-                batch.append(self._waiting.popleft())
-            self._since = time.monotonic()
-            try:
-                answers = _settled(batch)
-            except (DatabaseError, InterfaceError):
-                self._waiting.extendleft(reversed(batch))
-                raise
-            for outcome in batch:
-                self._holdings.pop(outcome.id, None)
-            refused = [
-                _refused(outcome, answer)
-                for outcome, answer in zip(batch, answers, strict=True)
-                if answer.code == INVALID
-            ]
-            if refused:
-                _settled(refused)
+                self._settle_some()
+
+    def _settle_some(self) -> None:
+        batch = list[Outcome]()
+        while self._waiting and len(batch) < self._most:
+            batch.append(self._waiting.popleft())
+        self._since = time.monotonic()
+        try:
+            answers = _settled(batch)
+        except (DatabaseError, InterfaceError):
+            self._waiting.extendleft(reversed(batch))
+            # It may have been more than one statement can carry.
+            self._most = max(1, len(batch) // 2)
+            raise
+        self._most = min(_MOST, 2 * self._most)
+        for outcome in batch:
+            self._holdings.pop(outcome.id, None)
+        refused = [
+            _refused(outcome, answer)
+            for outcome, answer in zip(batch, answers, strict=True)
+            if answer.code == INVALID
+        ]
+        if refused:
+            _settled(refused)
 
 
 def _settled(batch: Sequence[Outcome]) -> Sequence[Settled]:

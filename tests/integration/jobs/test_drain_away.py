@@ -43,6 +43,30 @@ def test_database_that_is_away_for_a_moment_costs_only_time(
     assert [told(number) for number in numbers] == [["succeeded"]] * 3
 
 
+def test_more_results_than_the_database_takes_at_once_are_settled_in_parts(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MariaDB closes the connection of a statement that is longer than max_allowed_packet."""
+    monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
+    monkeypatch.setattr(outbox, "LONGEST_WAIT", 60.0)
+    settle, parts = outbox.settle, list[int]()
+
+    def narrow(*, outcomes: Any) -> Any:
+        parts.append(len(outcomes))
+        if len(outcomes) > 3:
+            raise OperationalError(2006, "Server has gone away")
+        return settle(outcomes=outcomes)
+
+    monkeypatch.setattr(outbox, "settle", narrow)
+    handle("mail", lambda context: None)
+    numbers = jobs(7)
+
+    drained(process)
+
+    assert [told(number) for number in numbers] == [["succeeded"]] * 7
+    assert parts == [7, 3, 4, 2, 2]
+
+
 @pytest.mark.parametrize("failures", [1, 3])
 def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, failures: int
