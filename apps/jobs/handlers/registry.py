@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from apps.common.errors import FieldError
 from apps.common.fields import KEY_PATTERN
 from apps.jobs.models import JobType
 from apps.jobs.models.job_type import MOST_NAME
+from apps.jobs.rules import type_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,4 +115,14 @@ def _problem(entry: Handler, arguments: int) -> str:
             f"{entry.place} names settings that a job type does not have: {', '.join(unknown)}. "
             f"It has {', '.join(sorted(settings))}."
         )
+    wrong = [fault.named for fault in _faults(entry.settings)]
+    if wrong:
+        return f"{entry.place} names settings that no job type can have. {' '.join(wrong[:3])}"
     return ""
+
+
+def _faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
+    """What is wrong with settings beside which all others are the usual ones."""
+    usual = JobType()
+    settings = {name: getattr(usual, name) for name in type_settings.SETTINGS}
+    return type_settings.faults({**settings, **given}, changed=frozenset(given))

@@ -122,6 +122,9 @@ def _set_up(instance: Any, **_: Any) -> None:
         verify()
     except DatabaseError as error:
         raise CannotStart(f"The database does not answer: {error}") from error
+    except Exception as error:
+        # Celery would log it and go on, with a worker that takes messages and runs nothing.
+        raise CannotStart(f"The job types cannot be looked after: {error!r}") from error
     finally:
         connections.close_all()
     # An alarm is to tell where it found the process.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,6 +64,9 @@ def test_form_of_a_handler_is_seen_by_its_arguments(
         (one, "x" * 65, {}, "a name has 1 to 64 letters"),
         (one, "mail", {"lanes": "slow"}, "settings that a job type does not have: lanes"),
         (one, "mail", {"version": 2}, "settings that a job type does not have: version"),
+        (one, "mail", {"lane": "quick"}, "can have. lane: 'quick' is no lane; choose one of fast"),
+        (one, "mail", {"max_attempts": 0}, "max_attempts: 0 does not do; write a whole number"),
+        (one, "mail", {"params_schema": {"type": 1}}, "params_schema: It must be a JSON Schema"),
     ],
 )
 def test_handler_that_cannot_be_called_is_told_of(
@@ -115,3 +119,24 @@ def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:
     assert (made.handler, made.lane, made.max_attempts, made.title) == ("mail", "slow", 9, "Mail")
     ready = {"echo", "sleep", "management_command", "http_request"}
     assert ready <= set(JobType.objects.values_list("name", flat=True))
+
+
+def test_worker_that_cannot_make_the_types_does_not_start_without_them(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Celery only logs errors of its signals; such a worker would take messages and run nothing."""
+
+    def fail() -> None:
+        raise RuntimeError("no room")
+
+    queues = SimpleNamespace(consume_from=["fast", "slow"])
+    instance = SimpleNamespace(
+        app=SimpleNamespace(amqp=SimpleNamespace(queues=queues)),
+        concurrency=2,
+        pool_cls=SimpleNamespace(__module__="celery.concurrency.thread"),
+    )
+    monkeypatch.setattr(worker, "verify", fail)
+    monkeypatch.setattr(worker, "connections", SimpleNamespace(close_all=lambda: None))
+    with pytest.raises(SystemExit):
+        worker._set_up(instance)
+    assert "no room" in capfd.readouterr().err
