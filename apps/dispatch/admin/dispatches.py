@@ -22,7 +22,7 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import ChoiceFilter, DayFilter, read_key, read_number
+from apps.common.admin.filters import ChoiceFilter, DayFilter, InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.filters import DispatchesOf, SourceFilter, TaskFilter, users_behind
@@ -73,7 +73,14 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         "shown_finished_at",
     )
     list_select_related = ("executor",)
-    list_filter = (DispatchesOf, StateFilter, SourceFilter, TaskFilter, HandedOutFilter)
+    list_filter = (
+        DispatchesOf,
+        StateFilter,
+        SourceFilter,
+        TaskFilter,
+        HandedOutFilter,
+        InstantFilter,
+    )
     list_defer = ("params", "result", "message")
     search_help_text = _("Number or executor")
     exact_search = (("pk", read_number), ("executor__name", read_key))

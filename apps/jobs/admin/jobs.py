@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, progress_bar, shown_text
-from apps.common.admin.filters import read_key, read_number
+from apps.common.admin.filters import InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.conf import conf
 from apps.jobs.admin import labels
@@ -80,6 +80,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         ErrorFilter,
         WorkerFilter,
         CreatedFilter,
+        InstantFilter,
     )
     list_defer = HEAVY
     list_before_template = "admin/includes/jobs_before.html"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.common import clock
 from apps.common.admin.display import said, shown_text
@@ -18,7 +19,7 @@ from apps.jobs.services.explain import explain
 
 WORDS = {
     rules.RUNNING: _("running"),
-    rules.FINISHED: _("finished"),
+    rules.FINISHED: pgettext_lazy("of jobs", "finished"),
     rules.NO_TYPE: _("no such type"),
     rules.ATTEMPTS_USED: _("attempts used up"),
     rules.EXPIRED: _("expired"),

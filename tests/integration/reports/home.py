@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 from django.test import Client
@@ -32,6 +33,12 @@ def tiles(html: str) -> dict[str, str]:
     """All figures by the keys of their tiles."""
     keys = re.findall(r'id="overview-tile-([^"]+)"', html)
     return {key: tile(html, key) for key in keys}
+
+
+def links(html: str, *keys: str) -> set[str]:
+    """Where the tiles with these keys lead."""
+    found = [re.findall(rf'id="overview-tile-{key}" href="([^"]*)"', html) for key in keys]
+    return {unescape(url) for (url,) in found}
 
 
 def notices(html: str) -> dict[str, str]:

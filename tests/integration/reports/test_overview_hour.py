@@ -15,14 +15,14 @@ from django.urls import reverse
 from apps.common import clock
 from apps.dispatch.models import Dispatch, Membership
 from apps.jobs.models import Job
-from apps.journal.admin.words import duration_of
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview import lately as lately_admin
+from apps.reports.admin.report import duration, percent
 from apps.reports.services import lately
 from apps.reports.services.lately import Minutes
 from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
-from tests.integration.reports.home import ended, home, tiles
+from tests.integration.reports.home import ended, home, links, tiles
 from tests.jobs import job_type
 
 pytestmark = pytest.mark.django_db
@@ -61,14 +61,43 @@ def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
     last, before = hours
     shown = tiles(html)
     assert shown[f"{source}-ended"] == f"{last.ended:,}"
-    assert shown[f"{source}-success"] == f"{math.floor(1000 * last.success_rate) / 10:.1f} %"  # type: ignore[operator]
-    assert shown[f"{source}-run"] == duration_of(last.run_p95 or 0)
-    assert shown[f"{source}-wait"] == duration_of(last.wait_p95 or 0)
-    assert f"hour before: {duration_of(before.run_p95 or 0)}" in html
+    assert shown[f"{source}-success"] == percent(last.success_rate)
+    assert shown[f"{source}-run"] == duration(last.run_p95)
+    assert shown[f"{source}-wait"] == duration(last.wait_p95)
+    assert f"hour before: {duration(before.run_p95)}" in html
+
+
+@pytest.mark.parametrize("source", ["job", "dispatch"])
+def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
+    admin_client: Client, scene: FrozenClock, source: str
+) -> None:
+    # The hour of the report that ends now is another one than that of the last full minute.
+    scene.advance(seconds=71)
+    html = home(admin_client)
+    shown = tiles(html)
     by = {"job": "type", "dispatch": "task"}[source]
-    report = f"/admin/reports/?source={source}&amp;by={by}&amp;period=1h"
-    assert f'id="overview-tile-{source}-ended" href="{report}"' in html
-    assert admin_client.get(report.replace("&amp;", "&")).status_code == 200
+    keys = [f"{source}-{name}" for name in ("ended", "success", "wait", "run")]
+    (url,) = links(html, *keys)
+    assert f"source={source}&by={by}&" in url
+    page = admin_client.get(url)
+    told = {str(tile.title): (tile.text, tile.before) for tile in page.context["tiles"]}
+    for key, title in (("success", "success rate"), ("wait", "wait p95"), ("run", "run p95")):
+        text, before = told[title]
+        assert shown[f"{source}-{key}"] == text
+        assert f"hour before: {before}" in html
+    total = page.context["summary"].total
+    final = (total.succeeded, total.failed, total.timed_out, total.expired, total.cancelled)
+    released = total.released if source == "dispatch" else 0
+    assert shown[f"{source}-ended"] == f"{sum(final) + released:,}"
+
+
+def test_what_came_in_leads_to_its_list(admin_client: Client, scene: FrozenClock) -> None:
+    html = home(admin_client)
+    shown = tiles(html)
+    for source in ("job", "dispatch"):
+        (url,) = links(html, f"{source}-in")
+        rows = admin_client.get(url).context["cl"].result_list
+        assert shown[f"{source}-in"] == f"{len(rows) / 5:.1f}/min"
 
 
 def test_flow_is_what_came_and_went_in_the_last_minutes(

@@ -11,12 +11,13 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import shown_text
 from apps.dispatch.models import Dispatch, Executor
 from apps.jobs.models import Job, JobType
+from apps.reports.admin.choice import stamp
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
@@ -24,10 +25,9 @@ from apps.reports.admin.overview.tiles import (
     Panel,
     Tile,
     listed,
-    percent,
     rate,
-    taking,
 )
+from apps.reports.admin.report import duration, percent
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
@@ -37,6 +37,8 @@ MOST_COUNTED = 5_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
 _MODELS = {JOB: Job, DISPATCH: Dispatch}
 _BY = {JOB: "type", DISPATCH: "task"}
+# Reports count each attempt at a job as an end.
+_ENDED = {JOB: pgettext_lazy("of jobs", "finished"), DISPATCH: _("ended")}
 _FLOW_MINUTES = lately.FLOW // timedelta(minutes=1)
 # So much lower than in the hour before, a success rate is worth a look.
 _NOTABLE = 0.05
@@ -49,6 +51,7 @@ class Table:
     key: str
     title: str | Promise
     heading: str | Promise
+    ended: str | Promise
     url: str
     rows: list[SafeString] | None
 
@@ -66,22 +69,22 @@ def panels(
         tiles, picture = list[Tile](), None
         if source in whole:
             course = minutes.course_of_all(source)
-            tiles += _flow(source, came[_MODELS[source]], course)
+            tiles += _flow(source, came[_MODELS[source]], course, until)
             picture = _picture(course)
-        tiles += _ends(sight, source, *went[source])
+        tiles += _ends(sight, source, *went[source], until)
         panel = Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
         found.append(panel)
     return found
 
 
-def _flow(source: str, came: int, course: Course) -> Iterator[Tile]:
+def _flow(source: str, came: int, course: Course, until: datetime) -> Iterator[Tile]:
     model = _MODELS[source]
     minutes = gettext("last %d minutes") % _FLOW_MINUTES
     yield Tile(
         key=f"{source}-in",
         title=_("in"),
         value=rate(came, _FLOW_MINUTES, MOST_COUNTED),
-        url=listed(model),
+        url=listed(model, since=stamp(until - lately.FLOW), until=stamp(until)),
         note=minutes,
     )
     yield Tile(
@@ -93,16 +96,17 @@ def _flow(source: str, came: int, course: Course) -> Iterator[Tile]:
     )
 
 
-def _report(source: str, **parameters: str) -> str:
-    """The address of the report of the last hour."""
-    return f"{reverse('report')}?{urlencode({'source': source, **parameters, 'period': '1h'})}"
+def _report(source: str, by: str, until: datetime) -> str:
+    """The address of the report of the hour before an instant."""
+    hour = {"from": stamp(until - timedelta(hours=1)), "to": stamp(until)}
+    return f"{reverse('report')}?{urlencode({'source': source, 'by': by, **hour})}"
 
 
-def _ends(sight: Sight, source: str, last: Went, before: Went) -> Iterator[Tile]:
-    report = _report(source, by="executor" if sight.is_limited(source) else _BY[source])
+def _ends(sight: Sight, source: str, last: Went, before: Went, until: datetime) -> Iterator[Tile]:
+    report = _report(source, "executor" if sight.is_limited(source) else _BY[source], until)
     yield Tile(
         key=f"{source}-ended",
-        title=_("ended"),
+        title=_ENDED[source],
         value=f"{last.ended:,}",
         url=report,
         note=_before(f"{before.ended:,}"),
@@ -118,16 +122,16 @@ def _ends(sight: Sight, source: str, last: Went, before: Went) -> Iterator[Tile]
     yield Tile(
         key=f"{source}-wait",
         title=_("wait, 95 % below"),
-        value=taking(last.wait_p95),
+        value=duration(last.wait_p95),
         url=report,
-        note=_before(taking(before.wait_p95)),
+        note=_before(duration(before.wait_p95)),
     )
     yield Tile(
         key=f"{source}-run",
         title=_("run, 95 % below"),
-        value=taking(last.run_p95),
+        value=duration(last.run_p95),
         url=report,
-        note=_before(taking(before.run_p95)),
+        note=_before(duration(before.run_p95)),
     )
 
 
@@ -157,12 +161,13 @@ def tables(
             key="types",
             title=_("Job types, last hour"),
             heading=_("Type"),
+            ended=_ENDED[JOB],
             url=listed(JobType),
             rows=_rows(
                 "type",
                 minutes.courses_of_types(types),
                 f"{listed(Job)}?type=",
-                f"{_report(JOB, by='minute')}&only=type%3A",
+                f"{_report(JOB, 'minute', until)}&only=type%3A",
             ),
         )
         found.append(table)
@@ -174,6 +179,7 @@ def tables(
             key="groups",
             title=_("Executor groups, last hour"),
             heading=_("Group"),
+            ended=_ENDED[DISPATCH],
             url=listed(Executor, kind=Executor.Kind.GROUP),
             rows=_rows(
                 "group",

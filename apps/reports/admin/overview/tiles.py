@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -14,8 +13,6 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
-
-from apps.journal.admin.words import duration_of
 
 WARNING, DANGER = "warning", "danger"
 
@@ -107,12 +104,3 @@ def rate(count: int, minutes: int, most: int | None = None) -> str:
     if each_minute < 600:
         return gettext("%s/min") % f"{each_minute:,.1f}{beyond}"
     return gettext("%s/s") % f"{each_minute / 60:,.1f}{beyond}"
-
-
-def percent(share: float | None) -> str:
-    """`99.9 %`; what is not all of it is never rounded up to 100."""
-    return "–" if share is None else f"{math.floor(share * 1000) / 10:.1f} %"
-
-
-def taking(milliseconds: int | None) -> str:
-    return "–" if milliseconds is None else duration_of(milliseconds)
