@@ -40,10 +40,12 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def flag(name: str) -> bool:
-    """An on/off variable, off without one."""
+def flag(name: str, *, default: bool = False) -> bool:
+    """An on/off variable."""
     value = text(name).lower()
-    if value in {"", "0", "no", "false", "off"}:
+    if not value:
+        return default
+    if value in {"0", "no", "false", "off"}:
         return False
     if value in {"1", "yes", "true", "on"}:
         return True

@@ -29,6 +29,8 @@ HOST = environment.text("HOST", "127.0.0.1")
 
 # One switch for everything that only makes sense behind TLS.
 HTTPS = environment.flag("HTTPS")
+# Invented people, tasks and a key that may do much are no guests of a real platform.
+DEMO = environment.flag("DEMO", default=not HTTPS)
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS

@@ -157,7 +157,9 @@ def ensure_admin(var: Path) -> str:
 
 def ensure_demo(var: Path) -> str:
     """Make demo data and a key for it at the first start on a database; the key, "" when it no
-    longer opens because somebody revoked or rotated it."""
+    longer opens because somebody revoked or rotated it, and where no demo is wanted."""
+    if not settings.DEMO:
+        return ""
     path = var / "demo_key"
     kept = path.read_text().strip() if path.exists() else ""
     client_id, _, secret = kept.partition(".")

@@ -336,6 +336,6 @@ class TestRefusals:
     ) -> None:
         (var_dir / "demo_key").write_text("a.b\n")
         settings.PORT = 1
-        with pytest.raises(CommandError, match=r"answers at http://127\.0\.0\.1:1\. .*make run"):
+        with pytest.raises(CommandError, match=r"answers at http://127\.0\.0\.1:1\. .*same PORT"):
             demo("--clients", "20")
         assert not OnceTask.objects.exists()

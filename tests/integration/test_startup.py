@@ -15,7 +15,7 @@ from django.db import OperationalError, connection, connections
 from apps.access import services
 from apps.access.models import ApiClient
 from apps.access.services import find
-from apps.dispatch.models import OnceTask
+from apps.dispatch.models import Executor, OnceTask
 from taskplatform import startup
 from taskplatform.startup import CannotStart
 
@@ -234,6 +234,16 @@ def test_demo_key_and_data_are_made_once(tmp_path: Path) -> None:
     assert client.scopes == list(startup.DEMO_SCOPES)
     assert key == again and tasks == OnceTask.objects.count() > 0
     assert ApiClient.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_platform_without_demo_begins_empty(tmp_path: Path, settings: Any) -> None:
+    settings.DEMO = False
+
+    assert startup.ensure_demo(tmp_path) == ""
+
+    assert not Executor.objects.exists() and not ApiClient.objects.exists()
+    assert not (tmp_path / "demo_key").exists()
 
 
 @pytest.mark.django_db

@@ -155,6 +155,15 @@ def test_path_of_sqlite_does_not_hang_on_where_a_command_runs(
     assert (below, absolute) == (f"{settings.BASE_DIR}/data/tasks.sqlite3", "/srv/t.sqlite3")
 
 
+def test_demo_comes_unless_it_is_refused_or_tls_tells_of_a_real_platform(started: Any) -> None:
+    found = [
+        started(**variables)["DEMO"]
+        for variables in ({}, {"DEMO": "0"}, {"HTTPS": "1"}, {"HTTPS": "1", "DEMO": "1"})
+    ]
+
+    assert found == [True, False, False, True]
+
+
 def test_words_are_read_however_their_letters_are_written(started: Any) -> None:
     found = started(LOG_LEVEL="debug", LOG_FORMAT="JSON")
 

@@ -255,7 +255,8 @@ def _demand_server(url: str, key: str, uid: str) -> None:
         check_server(url, key, uid)
     except sdk.Unavailable as error:
         raise CommandError(
-            f"No server answers at {url}. Start it in another terminal with: make run"
+            f"No server answers at {url}. Start it in another terminal with: make run; if it runs "
+            "on another port, give this command the same PORT."
         ) from error
     except ValueError as error:
         raise CommandError(str(error)) from error
