@@ -229,8 +229,9 @@ def default_time_zone() -> str:
 class RotateTask(Task):
     """A task that is due again and again by its rule; an occurrence is named by its UTC second.
 
-    `effective_from` is start_at at first, then the instant of the last edit of the rule or of the
-    last resume: occurrences before it do not exist, so an edit never makes a new past.
+    `effective_from` is start_at at first, then the instant of the last edit of the rule, of the
+    last resume, or of the last edit of an end that had passed: occurrences before it do not exist,
+    so an edit never makes a new past.
     """
 
     class Misfire(models.TextChoices):

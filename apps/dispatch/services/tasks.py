@@ -55,8 +55,9 @@ def update_task(
 ) -> TaskT:
     """Change the named fields and nothing else; open dispatches stay as they are.
 
-    A rotation whose rule, zone or start changed, or that was resumed, has no occurrences before
-    this moment. Conflict when `version` is given and no longer current, or the task is deleted.
+    A rotation whose rule, zone or start changed, or that was resumed or given another end after it
+    had ended, has no occurrences before this moment. Conflict when `version` is given and no longer
+    current, or the task is deleted.
     """
     current = take_version(type(task), task.pk, version)
     edit = change(current, changes, now=clock.now(), actor=actor, reason=reason)
@@ -190,6 +191,7 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
         raise Conflict(_("Task {number} is deleted; plan a new one.", number=current.pk))
     before = _shown(current)
     old_executor, old_template = current.executor_id, current.template_id
+    had_ended = current.end_at is not None and current.end_at <= now
     for name, value in changes.items():
         setattr(current, name, value)
     after = _shown(current)
@@ -199,7 +201,7 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     check(current, template_is_new=current.template_id != old_template)
     was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
     _demand_room(current, was_counted=was_counted)
-    if isinstance(current, RotateTask) and _is_another_series(current, changed):
+    if isinstance(current, RotateTask) and _is_another_series(current, changed, had_ended):
         current.effective_from = now
         changed.append("effective_from")
     current.version += 1
@@ -207,9 +209,11 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     return changed
 
 
-def _is_another_series(task: RotateTask, changed: list[str]) -> bool:
+def _is_another_series(task: RotateTask, changed: list[str], had_ended: bool) -> bool:
     resumed = "status" in changed and task.status == ACTIVE
-    return resumed or not set(changed).isdisjoint(RotateTask.rule_fields)
+    # What would have been due since its end was never planned.
+    goes_on = "end_at" in changed and had_ended
+    return resumed or goes_on or not set(changed).isdisjoint(RotateTask.rule_fields)
 
 
 def mark_deleted(current: TaskT, *, now: datetime, actor: str, **told: Any) -> Edit | None:

@@ -272,6 +272,7 @@ class Model:
             setattr(task, name, value)
         changed = {name for name in changes if before[name] != changes[name]}
         resumed = "status" in changed and task.status == "active"
-        if task.source == "rotate" and (resumed or changed & {"rule", "start_at"}):
+        goes_on = "end_at" in changed and before["end_at"] is not None and before["end_at"] <= now
+        if task.source == "rotate" and (resumed or goes_on or changed & {"rule", "start_at"}):
             task.effective_from = now
         return task.status

@@ -158,11 +158,28 @@ class TestEdits:
         frozen_clock.advance(minutes=20)
         assert finish(alice) == frozen_clock.instant
 
+    def test_what_had_ended_goes_on_without_what_it_missed(
+        self, alice: Executor, frozen_clock: Any
+    ) -> None:
+        """I23: what would have been due since its end was never planned."""
+        start = frozen_clock.instant
+        task = factories.rotation(alice, misfire="all", end_at=start + timedelta(minutes=40))
+        assert finish(alice) == start
+        frozen_clock.advance(hours=2, minutes=10)
+        tasks.update_task(task=task, changes={"end_at": None}, actor=OLGA)
+        assert is_idle(alice)
+        frozen_clock.advance(minutes=20)
+        assert finish(alice) == frozen_clock.instant
+
     def test_other_edits_keep_the_series(self, alice: Executor, frozen_clock: Any) -> None:
         task = factories.rotation(alice)
         frozen_clock.advance(minutes=10)
-        changed = tasks.update_task(task=task, changes={"priority": 5}, actor=OLGA)
-        assert changed.effective_from == task.start_at
+        changes = {"priority": 5, "end_at": frozen_clock.instant + timedelta(days=1)}
+        for end_at in (changes["end_at"], None):
+            changed = tasks.update_task(
+                task=task, changes={**changes, "end_at": end_at}, actor=OLGA
+            )
+            assert changed.effective_from == task.start_at
         assert finish(alice) == task.start_at
 
     def test_change_of_the_default_zone_refires_nothing(
