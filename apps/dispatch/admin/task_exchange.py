@@ -289,6 +289,9 @@ class TaskResource(ServiceResource):
             cells |= {name: instance.rule.get(name) for name in RULE_PARTS}
         cells["executor"] = instance.executor.name
         cells["template"] = None if instance.template is None else str(instance.template)
+        if instance.dispatch_times is None:
+            # A new task from a row without it would have a limit of one.
+            cells["dispatch_times"] = NONE
         if self.shows_params:
             cells["params"] = json.dumps(masked(instance.params), ensure_ascii=False)
         return cells
