@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -12,6 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actor_of
+from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.errors import FieldError, Invalid, Mistakes
 from apps.common.serializers import wire_time
@@ -66,6 +68,9 @@ class ExecutorResource(ServiceResource):
             return executors.create_executor(name=name, actor=self.actor, **given), True
         current = self._seen(name, "name")
         version = current.version
+        if given.get("title") == read_cell(plain_cell(current.title)):
+            # As it was exported, though a cell has no blanks around it.
+            del given["title"]
         executor = executors.update_executor(
             executor=current, changes=given, version=version, actor=self.actor
         )
@@ -114,14 +119,19 @@ class ExecutorResource(ServiceResource):
         return executor
 
     # --- out --------------------------------------------------------------------------------------
+    @cached_property
+    def _visible_groups(self) -> set[str]:
+        return set(self.visible.groups().values_list("name", flat=True))
+
     def cells(self, instance: Executor) -> dict[str, Any]:
         seen = instance.last_seen_at
+        groups = {membership.group.name for membership in instance.memberships.all()}
         return {
             "name": instance.name,
             "kind": instance.kind,
             "title": instance.title,
             "enabled": "yes" if instance.enabled else "no",
-            "groups": " ".join(sorted(m.group.name for m in instance.memberships.all())),
+            "groups": " ".join(sorted(groups & self._visible_groups)),
             "last_seen_at": "" if seen is None else wire_time(seen),
         }
 

@@ -110,7 +110,8 @@ def test_what_is_no_list_of_executors_is_refused(
 
 
 @pytest.mark.parametrize(
-    "title", ["=1+2", "+1", "-1", "@x", "\t=1", " =1", "'=1", '"=1', "＝1", "＋1", "－1", "＠x"]
+    "title",
+    ["=1+2", "+1", "-1", "@x", "\t=1", " =1", "'=1", '"=1', "＝1", "＋1", "－1", "＠x", "=1 "],
 )
 def test_export_holds_no_formula_and_can_be_imported_again(
     admin_client: Client, title: str
@@ -122,7 +123,7 @@ def test_export_holds_no_formula_and_can_be_imported_again(
     assert row["title"] == f"'{title}"
     assert cell_text(row["title"]) == title
     trial = admin_client.post(f"{LIST}import/", {"text": answer.content.decode()})
-    assert "0 new" in text_of(trial)
+    assert "0 new, 0 changed, 1 as they were" in text_of(trial)
 
 
 def test_export_opens_as_utf_8_in_excel_and_comes_in_again_with_and_without_its_mark(
@@ -140,6 +141,14 @@ def test_export_opens_as_utf_8_in_excel_and_comes_in_again_with_and_without_its_
     ):
         page = admin_client.post(f"{LIST}import/", sent)
         assert "0 new, 0 changed, 1 as they were" in text_of(page)
+
+
+@pytest.mark.parametrize("title", [" Ann ", "a\r\nb", "a\n"])
+def test_blanks_and_line_ends_of_a_title_stay(admin_client: Client, title: str) -> None:
+    factories.user("uid_a", title=title)
+    exported = admin_client.get(f"{LIST}export/").content.decode()
+    trial = admin_client.post(f"{LIST}import/", {"text": exported})
+    assert "0 new, 0 changed, 1 as they were" in text_of(trial)
 
 
 @pytest.mark.parametrize("text", ["Ann", "a=b", "5", "", "O'Neil"])

@@ -282,6 +282,23 @@ def test_operator_with_limits_sees_only_those_executors(role_client: Any, role_u
     assert page_of(operator, factories.member("uid_other")).status_code == 302
 
 
+def test_export_of_an_operator_with_limits_can_be_imported_again(
+    role_client: Any, role_user: Any
+) -> None:
+    """It names no group that the operator does not see, as the page of the user does not."""
+    for name in ("gid_mine", "gid_other"):
+        factories.group(name, members=["uid_mine"])
+    for name in ("gid_mine", "uid_mine"):
+        OperatorScope.objects.create(
+            operator=role_user("operator"), executor=Executor.objects.get(name=name)
+        )
+    operator = role_client("operator")
+    exported = operator.get(f"{LIST}export/").content.decode("utf-8-sig")
+    assert "gid_other" not in exported
+    trial = operator.post(f"{LIST}import/", {"text": exported})
+    assert "0 new, 0 changed, 2 as they were" in text_of(trial)
+
+
 def test_operator_with_limits_cannot_bring_strangers_into_view(
     role_client: Any, role_user: Any
 ) -> None:
