@@ -43,6 +43,15 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def is_valid(self) -> bool:
         return not self.is_draft and super().is_valid()
 
+    def _clean_fields(self) -> None:
+        super()._clean_fields()  # type: ignore[misc]
+        # Of an hour that the clocks show twice the text does not tell which; the row does.
+        for name, errors in [*self._errors.items()]:
+            is_unclear = any(error.code == "ambiguous_timezone" for error in errors.as_data())
+            if is_unclear and name not in self.changed_data:
+                del self._errors[name]
+                self.cleaned_data[name] = self.initial[name]
+
     def _get_validation_exclusions(self) -> set[str]:
         """Every column: the service judges the row, in words and beside the field.
 

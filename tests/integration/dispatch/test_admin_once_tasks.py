@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Template
 from apps.dispatch.services import pull, tasks, templates
@@ -215,6 +216,21 @@ def test_form_sent_untouched_writes_nothing(admin_client: Client) -> None:
     task.refresh_from_db()
     assert task.version == 1
     assert JournalEntry.objects.count() == entries
+
+
+def test_task_of_an_hour_that_comes_twice_can_be_edited(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """What was not touched is not read: the text would not tell which of the two it is."""
+    frozen_clock.move_to(datetime(2026, 10, 25, tzinfo=UTC))
+    second_pass = datetime(2026, 10, 25, 1, 30, 15, 123_456, tzinfo=UTC)
+    task = factories.once_task(factories.user(), start_at=second_pass)
+    with timezone.override("Europe/Berlin"):
+        assert save(admin_client, task, title="Other").status_code == 302
+        task.refresh_from_db()
+        assert (task.title, task.start_at) == ("Other", second_pass)
+        told = errors_of(save(admin_client, task, start_at_1="02:45:00"))
+    assert "ambiguous" in str(told["start_at"])
 
 
 def test_moving_a_task_to_another_executor_is_seen_at_the_next_pull_of_both(
