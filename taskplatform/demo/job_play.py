@@ -95,8 +95,8 @@ class JobPlay:
                 raise CannotPlay(
                     f"A job that calls {own_url()} failed: {memo or status} The workers need "
                     f"JOB_HTTP_HOSTS={_host()} and JOB_HTTP_NETWORKS=127.0.0.1/32, and the web "
-                    "must answer there; `make run` on SQLite sees to both, for the PORT that it and "
-                    "this command have."
+                    "must answer there; `make run` on SQLite sees to both, if this command has the "
+                    "same PORT."
                 )
             time.sleep(0.1)
         raise CannotPlay(
