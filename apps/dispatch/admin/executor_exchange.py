@@ -18,6 +18,7 @@ from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.errors import FieldError, Invalid, Mistakes
 from apps.common.serializers import wire_time
 from apps.dispatch.models import Executor
+from apps.dispatch.models.executor import ExecutorQuerySet
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
 
@@ -37,7 +38,7 @@ class ExecutorResource(ServiceResource):
         fields = ("name",)
         import_id_fields = ("name",)
 
-    def __init__(self, *, actor: str, visible: QuerySet[Executor]) -> None:
+    def __init__(self, *, actor: str, visible: ExecutorQuerySet) -> None:
         super().__init__()
         self.actor = actor
         self.visible = visible
