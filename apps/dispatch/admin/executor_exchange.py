@@ -122,7 +122,8 @@ class ExecutorResource(ServiceResource):
     # --- out --------------------------------------------------------------------------------------
     @cached_property
     def _visible_groups(self) -> set[str]:
-        return set(self.visible.groups().values_list("name", flat=True))
+        groups = self.visible.filter(kind=Executor.Kind.GROUP)
+        return set(groups.values_list("name", flat=True))
 
     def cells(self, instance: Executor) -> dict[str, Any]:
         seen = instance.last_seen_at
