@@ -131,6 +131,7 @@ class PlatformAdminSite(AdminSite):
             "term": term.text,
             "groups": groups,
             "most_jobs": f"{search.MOST_JOBS:,}",
+            "most_tasks": f"{search.MOST_TASKS:,}",
             "most_entries": f"{search.MOST_ENTRIES:,}",
             **(extra_context or {}),
         }

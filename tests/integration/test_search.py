@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.access import services as access
-from apps.dispatch.models import Dispatch, OperatorScope
+from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
 from apps.dispatch.services import pull
 from apps.jobs.models import Job
 from apps.jobs.services import look_up, register
@@ -151,6 +151,37 @@ def test_text_of_an_error_is_found_whatever_its_case(admin_client: Client) -> No
     assert ask(admin_client, "9").context["groups"] == [], "two characters stand in any text"
 
 
+def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: Client) -> None:
+    alice = factories.user("uid_alice")
+    once = factories.once_task(alice, title="Pallet count, Harbour Street")
+    rotation = factories.rotation(alice, "Shelf count", rule={"every_minutes": 10})
+    chinese = factories.once_task(alice, title="夜间巡检")
+
+    for term, task in (("harbour PALLET", once), ("shel", rotation), ("巡检", chinese)):
+        assert leads_to(admin_client, term, task), term
+    both = found(admin_client, "count")
+    assert both == {"once tasks": [once.title], "rotate tasks": [rotation.title]}
+    for term in ("pallet shelf", "co", "检"):
+        assert ask(admin_client, term).context["groups"] == [], term
+
+
+def test_titles_are_looked_for_among_the_newest_tasks(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many tasks there are, and where the list finds more."""
+    monkeypatch.setattr(search, "MOST_TASKS", 12)
+    alice = factories.user("uid_alice")
+    factories.once_task(alice, title="Old round")
+    for n in range(12):
+        factories.once_task(alice, title=f"New round {n}")
+    page = ask(admin_client, "round")
+    [group] = page.context["groups"]
+    assert group.has_more
+    assert ask(admin_client, "old round").context["groups"] == []
+    assert "12 tasks of each kind" in text_of(ask(admin_client, ""))
+    assert "Old round" in text_of(admin_client.get(group.more_url))
+
+
 def test_wildcards_in_a_text_mean_themselves(admin_client: Client) -> None:
     job_type()
     failed_job("disk 100% full")
@@ -199,9 +230,10 @@ def test_nobody_finds_what_the_lists_do_not_show(
     bounded = Client()
     bounded.force_login(viewer, backend="django.contrib.auth.backends.ModelBackend")
     assert leads_to(bounded, str(dispatch.pk), dispatch)
+    assert leads_to(bounded, "Of Bob", OnceTask.objects.get(title="Of Bob"))
 
     OperatorScope.objects.create(operator=viewer, executor=factories.member("uid_alice"))
-    for term in (str(dispatch.pk), "uid_bob"):
+    for term in (str(dispatch.pk), "uid_bob", "Of Bob"):
         assert ask(bounded, term).context["groups"] == [], term
 
     nobody = User.objects.create_user("nora", is_staff=True)
@@ -225,7 +257,7 @@ def test_hostile_terms_are_shown_as_text_and_find_nothing(admin_client: Client) 
 def test_search_is_on_every_page_and_says_what_it_takes(admin_client: Client) -> None:
     for url in (reverse("admin:index"), reverse("admin:jobs_job_changelist")):
         page = admin_client.get(url).content.decode()
-        assert 'name="term"' in page and "Number, key, uid, error…" in page, url
+        assert 'name="term"' in page and "Number, uid, title…" in page, url
     assert "What can be searched for" in text_of(ask(admin_client, ""))
     assert "Nothing was found for" in text_of(ask(admin_client, "no such thing"))
 
@@ -244,7 +276,7 @@ def test_search_takes_a_handful_of_statements_however_many_types_there_are(
         job_type(f"type-{n}")
         jobs(1, f"type-{n}", key=f"k-{n}")
 
-    assert statements() == few <= 20
+    assert statements() == few <= 24
 
 
 def test_keys_are_looked_up_by_index_in_every_type() -> None:
