@@ -6,6 +6,7 @@ says what is allowed.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import secrets
@@ -86,6 +87,20 @@ def hosts(name: str, default: Sequence[str]) -> list[str]:
                 "tasks.example.org, .example.org for all below it, 192.0.2.7 or [2001:db8::7], "
                 "separated by commas, without https:// and without a port"
             )
+    return found
+
+
+def networks(name: str) -> list[str]:
+    """Addresses and networks."""
+    found = names(name)
+    for each in found:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name}: {error}; write addresses such as 10.0.0.4 or networks such as "
+                "10.0.0.0/24, separated by commas"
+            ) from error
     return found
 
 

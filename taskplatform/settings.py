@@ -27,11 +27,17 @@ CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
 PORT = environment.number("PORT", 8000, least=1, most=65_535)
 HOST = environment.text("HOST", "127.0.0.1")
 
+# Whose X-Forwarded-For is believed; else all people behind a proxy have one address, and any of
+# them can close a name for all by wrong passwords.
+TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
+
 # One switch for everything that only makes sense behind TLS.
 HTTPS = environment.flag("HTTPS")
 # Invented people, tasks and a key that may do much are no guests of a real platform.
 DEMO = environment.flag("DEMO", default=not HTTPS)
 SECURE_SSL_REDIRECT = HTTPS
+# Load balancers ask each process itself, where there is no TLS.
+SECURE_REDIRECT_EXEMPT = [r"^health/"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS

@@ -8,6 +8,7 @@ from django.core.cache import close_caches
 from django.core.handlers.base import reset_urlconf
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, reset_queries
+from granian.utils.proxies import wrap_wsgi_with_proxy_headers
 
 from apps.common.middleware import ReadableHeaders
 from taskplatform.garbage import collect_rarely
@@ -16,6 +17,8 @@ from taskplatform.handler import Handler
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 django.setup(set_prefix=False)
 application = ReadableHeaders(Handler())
+if settings.TRUSTED_PROXIES:
+    application = wrap_wsgi_with_proxy_headers(application, settings.TRUSTED_PROXIES)
 
 collect_rarely()
 

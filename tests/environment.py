@@ -20,6 +20,7 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "CSRF_TRUSTED_ORIGINS": "",
         "DEBUG": "0",
         "HTTPS": "0",
+        "TRUSTED_PROXIES": "",
         "DEMO": "",
         "EXTRA_APPS": "",
         "TIME_ZONE": "UTC",

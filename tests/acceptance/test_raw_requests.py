@@ -82,6 +82,7 @@ def wire(start: Start, manage: Manage) -> Iterator[Wire]:
     web = start(
         *(sys.executable, "-m", "granian", *options.split(), "--log-level", "error"),
         *("--http1-header-read-timeout", "2000", "taskplatform.wsgi:application"),
+        TRUSTED_PROXIES="127.0.0.1",
     )
     wire = Wire(port, key)
 
@@ -124,6 +125,20 @@ def test_bodies_are_bounded_however_they_come(wire: Wire) -> None:
         wire.head(length(KILOBYTES_256)) + padded[:-1],
     ):
         assert wire.send(request)[0] == 200
+
+
+def test_who_calls_is_told_by_a_proxy_that_is_trusted(wire: Wire) -> None:
+    """Behind a proxy, what one caller does wrong is not held against all others."""
+    stranger = Wire(wire.port, f"nobody-222222.{'x' * 43}")
+
+    def asked_for(*forwarded: str) -> int:
+        header = f"X-Forwarded-For: {', '.join(forwarded)}"
+        return stranger.send(stranger.head(header, method="GET", path="/api/v1/jobs/"))[0]
+
+    assert [asked_for("203.0.113.1") for _ in range(21)] == [401] * 20 + [429]
+    assert asked_for("203.0.113.2") == 401
+    # The proxy adds the last one; those before it anybody may claim.
+    assert asked_for("203.0.113.3", "203.0.113.1") == 429
 
 
 def test_request_that_breaks_off_does_nothing(wire: Wire) -> None:

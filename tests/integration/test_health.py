@@ -48,6 +48,16 @@ def test_process_with_all_it_needs_is_alive_and_ready(client: Client) -> None:
         assert "no-store" in answer["Cache-Control"]
 
 
+def test_load_balancer_asks_without_tls(client: Client, settings: Any) -> None:
+    """It asks the process itself, past the proxy that ends TLS."""
+    settings.SECURE_SSL_REDIRECT = True
+
+    assert client.get("/health/live").status_code == 200
+    assert client.get("/health/ready").status_code == 200
+    assert client.get("/admin/").status_code == 301
+    assert client.get("/metrics").status_code == 301
+
+
 def test_process_without_its_database_is_alive_and_not_ready(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

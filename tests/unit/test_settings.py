@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from environ import Env
 
 from tests.environment import neutral
 
@@ -88,6 +91,8 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
         ("DATABASE_URL", "mysql://u:p@h:3306/", "DATABASE_URL names no database at its end"),
         ("DATABASE_URL", "mysql://u:p@h:70000/n", "DATABASE_URL cannot be read; write / "),
         ("REDIS_URL", "amqp://h", "REDIS_URL must start with redis://"),
+        ("TRUSTED_PROXIES", "10.0.0.4, proxy", "'proxy' does not appear .* such as 10.0.0.4 or"),
+        ("TRUSTED_PROXIES", "10.0.0.4/24", "has host bits set; write addresses such as"),
         ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is none of en and zh-hans"),
         ("TIME_ZONE", "Mars/Base", "TIME_ZONE=Mars/Base: "),
         ("LOG_LEVEL", "loud", "LOG_LEVEL=loud is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"),
@@ -100,6 +105,22 @@ def test_value_that_makes_no_sense_stops_the_start(
 ) -> None:
     with pytest.raises(ImproperlyConfigured, match=told):
         started(**{name: value})
+
+
+def test_file_that_the_readme_shows_for_production_starts(started: Any) -> None:
+    class Read(Env):
+        ENVIRON: ClassVar[dict[str, str]] = {}
+
+    section = (settings.BASE_DIR / "README.md").read_text().partition("## In production")[2]
+    [shown] = re.findall(r"```ini\n(.*?)```", section.partition("\n### ")[0], re.DOTALL)
+    Read.read_env(io.StringIO(shown.replace("…", "secret" * 10)))
+
+    found = started(**Read.ENVIRON)
+
+    assert found["SECRET_KEY"] == "secret" * 10
+    assert found["HTTPS"] and found["ALLOWED_HOSTS"][0] == "tasks.example.org"
+    assert found["DATABASES"]["default"]["NAME"] == "taskplatform"
+    assert found["TRUSTED_PROXIES"] == ["10.0.0.4"]
 
 
 def test_folder_that_cannot_be_made_stops_the_start(started: Any, tmp_path: Path) -> None:
