@@ -103,6 +103,7 @@ class Process:
         self.period = BEAT_SECONDS
         self._stop = False
         self._registered = False
+        self._left = False
         self._lock = threading.Lock()
         # One at a time, so that an older beat does not overwrite a newer one.
         self._beating = threading.Lock()
@@ -157,7 +158,8 @@ class Process:
     def beat(self) -> None:
         """Tell the register that the process lives, and enter it first if it is not there."""
         with self._beating:
-            self._beat()
+            if not self._left:
+                self._beat()
 
     def _beat(self) -> None:
         types = types_with_handler()
@@ -189,10 +191,12 @@ class Process:
         self._registered = True
 
     def leave(self) -> None:
-        """Take it out of the register."""
-        if self._registered:
-            register.leave(name=self.name)
-            self._registered = False
+        """Take it out of the register, where no later beat enters it again."""
+        with self._beating:
+            self._left = True
+            if self._registered:
+                register.leave(name=self.name)
+                self._registered = False
 
 
 def types_with_handler() -> list[str]:

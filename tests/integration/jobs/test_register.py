@@ -66,6 +66,17 @@ def test_worker_that_was_taken_for_dead_registers_again(frozen_clock: FrozenCloc
     assert [event for _, event in events()] == ["registered", "lost", "registered"]
 
 
+def test_process_that_has_left_is_not_entered_again_by_a_late_beat() -> None:
+    """Its heartbeat runs on until the very end, and may be due just then."""
+    process = Process(Node("worker@test", ("fast",)))
+    process.beat()
+    process.leave()
+
+    process.beat()
+
+    assert Worker.objects.get().state == "gone"
+
+
 def test_worker_that_left_is_gone_and_its_row_forgotten_a_day_later(
     frozen_clock: FrozenClock,
 ) -> None:
