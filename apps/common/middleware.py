@@ -19,6 +19,7 @@ from apps.common.problems import (
     from_exception,
     problem_response,
     wants_problem,
+    wrong_method,
 )
 
 Application: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -150,9 +151,11 @@ class ProblemMiddleware:
         if "json" in response.headers.get("Content-Type", ""):
             return response
         # What is left is HTML of Django's own making, such as its debug pages.
-        problem = problem_response(request, by_status(response.status_code))
-        if "Allow" in response.headers:
-            problem["Allow"] = response.headers["Allow"]
+        allowed = response.headers.get("Allow")
+        if allowed is None:
+            return problem_response(request, by_status(response.status_code))
+        problem = problem_response(request, wrong_method(request, allowed))
+        problem["Allow"] = allowed
         return problem
 
     def process_exception(

@@ -72,7 +72,7 @@ _BY_STATUS: dict[int, PlatformError] = {
     400: Invalid(_UNREADABLE),
     403: Forbidden("This caller may not do that; ask an operator for the permission."),
     404: NotFound("Nothing is known at this address or under this id; check it."),
-    405: MethodNotAllowed("This address does not know that method; see the Allow header."),
+    405: MethodNotAllowed("This address does not know that method."),
     413: TooLarge("The body is too large; send less at a time."),
     500: ServerError(_FAILED),
 }
@@ -142,10 +142,18 @@ def _from_database(error: BaseException | None) -> PlatformError | None:
     return Unavailable("The database is away or busy; repeat the same request later.")
 
 
+def wrong_method(request: HttpRequest, allowed: str) -> MethodNotAllowed:
+    """The error of a method that is not among `allowed`, the text of the Allow header."""
+    return MethodNotAllowed(f"{request.method} is not known at this address; use {allowed}.")
+
+
 def exception_handler(exc: Exception, context: dict[str, Any]) -> HttpResponse | None:
     """DRF's hook. None leaves a bug to Django, which logs it and asks `handler500`."""
+    request = context["request"]
     error = from_exception(exc)
-    return problem_response(context["request"], error) if error else None
+    if isinstance(exc, drf.MethodNotAllowed):
+        error = wrong_method(request, ", ".join(context["view"].allowed_methods))
+    return problem_response(request, error) if error else None
 
 
 def problem_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
@@ -160,9 +168,9 @@ def problem_response(request: HttpRequest, error: PlatformError) -> HttpResponse
         "errors": [{"field": e.field, "code": e.code, "message": e.message} for e in error.errors],
         "request_id": request_id(),
     }
-    response = HttpResponse(
-        json.dumps(problem), status=error.status, content_type="application/problem+json"
-    )
+    # People read it, too: text as it is, and half a character by its number.
+    text = json.dumps(problem, ensure_ascii=False).encode(errors="backslashreplace")
+    response = HttpResponse(text, status=error.status, content_type="application/problem+json")
     _add_headers(response, error)
     return response
 

@@ -52,7 +52,9 @@ def wire_time(at: datetime) -> str:
 
 def shown(value: Any) -> str:
     """The value as it is quoted in an error sentence: as JSON, cut to 60 characters."""
-    text = json.dumps(value, default=str)
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    # What cannot be seen, or not even be sent, is shown by its number.
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

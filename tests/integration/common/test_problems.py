@@ -274,12 +274,30 @@ def test_unknown_page_is_a_problem_only_for_those_who_prefer_json(client: Client
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_wrong_method_keeps_the_allow_header(client: Client, method: str) -> None:
+def test_wrong_method_tells_the_right_ones_and_keeps_the_allow_header(
+    client: Client, method: str
+) -> None:
     """Of a plain Django view, too."""
     posting_only = client.generic(method, "/api/posting/")
 
     assert problem_of(posting_only)["code"] == "method_not_allowed"
+    assert problem_of(posting_only)["detail"].endswith("is not known at this address; use POST.")
     assert posting_only["Allow"] == "POST"
+
+
+def test_wrong_method_of_an_api_view_tells_the_right_ones(client: Client) -> None:
+    response = client.post("/api/raise/", "{}", content_type="application/json")
+
+    told = problem_of(response)["detail"]
+    assert told == f"POST is not known at this address; use {response['Allow']}."
+
+
+def test_problem_can_be_read_as_it_comes(client: Client) -> None:
+    """People see the body in a terminal; half a character must not break the answer."""
+    response = raised(client, Invalid("Kein „größer“: 任务 \ud800"))
+
+    assert "Kein „größer“: 任务 \\ud800" in response.content.decode()
+    assert problem_of(response)["detail"] == "Kein „größer“: 任务 \ud800"
 
 
 def test_foreign_host_is_refused_as_a_problem(client: Client) -> None:

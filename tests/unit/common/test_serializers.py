@@ -113,6 +113,8 @@ def test_value_of_the_right_type_is_kept_as_it_is(field: str, value: Any, checke
         ("on", None, "invalid", "null"),
         ("mode", "Single", "invalid", '"Single" is none of: single, multi'),
         ("mode", 0, "invalid", "0 is none of"),
+        ("mode", "单次", "invalid", '"单次" is none of: single, multi'),
+        ("mode", "a\u202e\ud800", "invalid", r'"a\u202e\ud800" is none of: single, multi'),
         ("mode", "", "invalid", "none of"),
         ("mode", ["single"], "invalid", "none of"),
         ("at", 1700000000, "invalid", "not a time with offset"),
