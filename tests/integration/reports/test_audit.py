@@ -173,3 +173,14 @@ def test_rebuild_never_goes_back_before_the_oldest_entry_that_is_left() -> None:
     call_command("rebuild_reports", "--from", "2026-03-30", stdout=out)
     assert out.getvalue().startswith("2026-03-30 00:00 to 2026-03-30 12:34 UTC")
     assert stored() == before
+
+
+@pytest.mark.parametrize("left", [timedelta(), timedelta(hours=2)])
+def test_rebuild_names_no_day_that_has_not_begun(left: timedelta) -> None:
+    """An emptied journal, and one that has entries of the last hours only."""
+    JournalEntry.objects.filter(at__lt=NOW - left).delete()
+    before = stored()
+    for start in ("2026-03-27", "2026-03-30", "2026-03-30T12:00"):
+        with pytest.raises(CommandError, match="no figures can be added up anew"):
+            call_command("rebuild_reports", "--from", start)
+    assert stored() == before

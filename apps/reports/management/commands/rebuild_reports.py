@@ -47,6 +47,11 @@ class Command(BaseCommand):
         if start >= end:
             raise CommandError("--to must be later than --from.")
         since = rebuilt_from()
+        if since is not None and since > clock.now():
+            raise CommandError(
+                "Entries have been removed from the journal up to today, so no figures can be "
+                "added up anew; those that are stored stay as they are."
+            )
         if since is not None and start < since:
             raise CommandError(
                 "Older entries have been removed from the journal, so their figures cannot be "
