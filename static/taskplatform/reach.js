@@ -1,5 +1,6 @@
 // For people who use no mouse or see no page: areas that move inside the page and what opens and
-// closes the menu can be reached by the keyboard, and what stands beside it is named the main part.
+// closes the menu can be reached by the keyboard, what stands beside it is named the main part, and
+// where a narrow screen has no headings, each cell tells its own as the heading is written.
 (() => {
   "use strict";
 
@@ -29,6 +30,9 @@
     const name = document.querySelector("[data-menu-name]")?.dataset.menuName;
     if (name) document.querySelectorAll("span[x-on\\:click*='sidebar']").forEach((icon) => makeButton(icon, name));
     document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));
+    document.querySelectorAll("[data-label]").forEach(({ dataset }) => {
+      dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
+    });
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });
   // Hints of the lists of permissions have a name and no role; Django makes them as the page loads.
