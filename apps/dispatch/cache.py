@@ -86,10 +86,6 @@ class Near:
             while self._held > self._most:
                 self._drop(next(iter(self._entries)))
 
-    def drop(self, executor: int) -> None:
-        with self._lock:
-            self._drop(executor)
-
     def _drop(self, executor: int) -> None:
         entry = self._entries.pop(executor, None)
         if entry is not None:
@@ -148,12 +144,6 @@ def save(executor: int, entry: Entry, *, now: datetime) -> None:
 
 def _seconds_to(end: datetime, now: datetime) -> int:
     return max(1, int((end - now).total_seconds()))
-
-
-def forget(executor: int) -> None:
-    """Let the next pull build the queue anew, from the tables."""
-    near.drop(executor)
-    cache.delete_many([_key(executor), _plan_key(executor)])
 
 
 @contextmanager

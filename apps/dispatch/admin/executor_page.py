@@ -24,7 +24,7 @@ from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_panel
 from apps.dispatch.admin.preview import PERIOD_FORM, queue_ahead
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services.queue import entry_of
+from apps.dispatch.services.queue import rebuilt
 from apps.dispatch.services.standing import Standing, standing_of
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -51,10 +51,7 @@ class ExecutorPage(PlatformModelAdmin):
         row = self.get_object(request, str(pk))
         if row is None or not self.has_change_permission(request, row) or row.is_group:
             raise PermissionDenied
-        standing = standing_of(row.pk)
-        for owner in {row.pk, *standing.owners}:
-            cache.forget(owner)
-        entry = entry_of(standing, now=clock.now())
+        entry = rebuilt(row.pk, now=clock.now())
         text = gettext("The queue of %(name)s was built anew from %(count)d tasks.")
         self.message_user(
             request, text % {"name": row.name, "count": entry.queue.size}, messages.SUCCESS

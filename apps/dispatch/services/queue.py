@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, marks, table
+from apps.common.db import fetch, forced, instant, marks, table, transactional
 from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
 from apps.dispatch.models import Dispatch, Executor, Stock
@@ -116,6 +116,13 @@ def entry_of(standing: Standing, *, now: datetime) -> Entry:
     if standing_of(standing.pk).versions == entry.versions:
         cache.save(standing.pk, entry, now=now)
     return entry
+
+
+def rebuilt(executor: int, *, now: datetime) -> Entry:
+    """The queue of the user made anew from the tables, here and, at its next pull, in every other
+    process, which holds one of its own; so are those of the other members of its groups."""
+    transactional(Executor.objects.filter(pk__in=standing_of(executor).owners).raise_plan_version)()
+    return entry_of(standing_of(executor), now=now)
 
 
 def build(standing: Standing, *, now: datetime) -> Entry:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch import cache
-from apps.dispatch.models import Executor, OperatorScope
+from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
 from apps.dispatch.services import callback, pull, tasks
 from apps.dispatch.services.standing import standing_of
 from tests import factories
@@ -157,7 +158,23 @@ class TestCache:
         tasks.update_task(task=task, changes={"title": "Other"}, actor="test")
         assert "from 1 task and is outdated" in page_of(admin_client, alice)
 
-    def test_rebuild_makes_it_anew_and_changes_no_row(
+    def test_rebuild_makes_it_anew_in_every_process(
+        self, alice: Executor, admin_client: Client
+    ) -> None:
+        """A task that nobody was told of is found, wherever the next pull is served."""
+        task = factories.once_task(alice, status="paused")
+        assert isinstance(pull.take_next(alice), pull.Nothing)
+        kept = cache.near.get(alice.pk)
+        assert kept is not None
+        OnceTask.objects.update(status="active")
+        rebuild(admin_client, alice)
+        # What another process holds of its own.
+        cache.near.put(alice.pk, kept)
+        taken = pull.take_next(alice)
+        assert isinstance(taken, Dispatch)
+        assert taken.task == task.pk
+
+    def test_rebuild_tells_what_it_did_and_leaves_the_plan_as_it_is(
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
         factories.once_task(alice)
@@ -174,6 +191,7 @@ class TestCache:
         assert entry is not None
         assert entry.built_at == frozen_clock.instant
         assert entry.versions == standing_of(alice.pk).versions
+        Executor.objects.update(plan_version=F("plan_version") - 1)
         assert checksum() == before
 
     def test_rebuild_is_for_those_who_may_plan_and_by_post(

@@ -58,15 +58,15 @@ def test_a_newer_queue_takes_the_place_of_the_old_one() -> None:
     assert newest.versions == ((1, 8),)
 
 
-def test_what_is_dropped_makes_room() -> None:
+def test_what_is_cleared_makes_room() -> None:
     near = Near(20)
     near.put(1, entry(9))
     near.put(2, entry(9))
-    near.drop(1)
-    near.put(3, entry(9))
-    assert held(near, 1, 2, 3) == [2, 3]
     near.clear()
-    assert held(near, 2, 3) == []
+    assert held(near, 1, 2) == []
+    near.put(3, entry(9))
+    near.put(4, entry(9))
+    assert held(near, 3, 4) == [3, 4]
 
 
 def test_a_queue_larger_than_all_is_not_held() -> None:
