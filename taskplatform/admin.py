@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
 from django.utils.text import capfirst
@@ -29,7 +29,7 @@ from apps.common.admin.theme import (
 from apps.common.sentences import Sentence
 from apps.dispatch.models import Executor, OperatorScope
 from apps.journal.admin import JournalEntryAdmin
-from apps.journal.models import JournalEntry
+from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
 
 
@@ -120,7 +120,8 @@ class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
 
 
 class OperatorsJournalAdmin(JournalEntryAdmin):
-    """The journal as far as an operator with limits may see it: entries about those executors."""
+    """The journal as far as an operator with limits may see it: entries about those executors, and
+    those of jobs, which have none."""
 
     list_filter = (*JournalEntryAdmin.list_filter, CountedAs)
 
@@ -129,7 +130,10 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         bound = OperatorScope.names_of(request.user)
         if bound is None:
             return entries
-        return entries.filter(executor__in=Executor.objects.within(bound).values("name"))
+        seen = Q(executor__in=Executor.objects.within(bound).values("name"))
+        if request.user.has_perm("jobs.view_job"):
+            seen |= Q(source=Source.JOB)
+        return entries.filter(seen)
 
 
 class OperatorsApiClientAdmin(ApiClientAdmin):

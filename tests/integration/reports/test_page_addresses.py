@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
@@ -134,3 +134,24 @@ def test_operator_with_limits_is_told_of_those_executors_only(
     for query in ({"by": "hour"}, {"by": "hour", "only": "executor:uid_other"}):
         text = operator.get(reverse("report_csv"), {"source": "dispatch", **query})
         assert '"total","' + ("0" if "only" in query else "1") in text.content.decode()
+
+
+def test_figures_of_jobs_lead_an_operator_with_limits_to_their_entries(
+    role_client: Any, role_user: Callable[[str], User], now: FrozenClock
+) -> None:
+    """Jobs have no executor, and are seen whole."""
+    mine = factories.group("gid_mine")
+    write(*[entry(NOW - timedelta(minutes=9, seconds=n)) for n in range(3)])
+    roll_up()
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    operator = role_client("operator")
+    row, _total = table(operator, by="type")
+    assert row[1].text == "3"
+    assert len(operator.get(row[1].url).context["cl"].result_list) == 3
+
+    reader = User.objects.create_user("reader", is_staff=True)
+    reader.user_permissions.add(Permission.objects.get(codename="view_journalentry"))
+    OperatorScope.objects.create(operator=reader, executor=mine)
+    client = Client()
+    client.force_login(reader, backend="django.contrib.auth.backends.ModelBackend")
+    assert len(client.get(row[1].url).context["cl"].result_list) == 0
