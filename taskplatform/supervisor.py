@@ -214,6 +214,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._stop_requests = 0
+        self._ready = False
 
     def run(self, *, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> int:
         """Start the parts that lead, and once `is_ready` says so the others; call `on_ready` and
@@ -251,18 +252,17 @@ class Supervisor:
         self._stop_requests += 1
 
     def _supervise(self, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> int:
-        ready = False
         ready_by = time.monotonic() + READY_SECONDS
         while not self._stop_requests:
-            self._start([child for child in self._children if ready or child.part.leads])
-            self._wait(1.0 if ready else 0.05)
+            self._start([child for child in self._children if self._ready or child.part.leads])
+            self._wait(1.0 if self._ready else 0.05)
             if not all(self._lives_on(child) for child in self._children):
                 return 1
-            if not ready and is_ready():
-                ready = True
+            if not self._ready and is_ready():
+                self._ready = True
                 self._start(self._children)
                 on_ready()
-            if not ready and time.monotonic() > ready_by:
+            if not self._ready and time.monotonic() > ready_by:
                 self._tell(
                     f"Nothing answers after {READY_SECONDS:.0f} s; stopping everything. The logs "
                     f"are in {self._children[0].log.path.parent}"
@@ -320,7 +320,9 @@ class Supervisor:
         others = [child for child in self._children if not child.part.leads]
         for group, seconds in ((leaders, HEAD_START_SECONDS), (others, STOP_SECONDS)):
             for child in group:
-                child.terminate()
+                # What never answered has nothing to finish, and granian loses a signal that comes
+                # while it loads.
+                child.terminate() if self._ready else child.kill()
             # A second Ctrl-C is the wish to wait no longer.
             while self._stop_requests == requests and time.monotonic() - began < seconds:
                 for child in self._children:

@@ -26,9 +26,12 @@ parts, constants, logs = json.loads(sys.argv[1])
 for name, value in constants.items():
     setattr(supervisor, name, value)
 tell = lambda line: print(line, flush=True)
+def greet():
+    tell("READY")
+    Path(logs, "greeted").touch()
 runner = Supervisor([Part(**part) for part in parts], logs=Path(logs), tell=tell)
 ready = Path(logs, "ready")
-sys.exit(runner.run(is_ready=ready.exists, on_ready=lambda: tell("READY")))
+sys.exit(runner.run(is_ready=ready.exists, on_ready=greet))
 """
 # Says "up", and at SIGTERM "down", into the file `events`.
 POLITE = """
@@ -131,7 +134,7 @@ def test_leading_part_is_up_before_the_others_and_down_before_they_are_told(run:
 
 def test_part_that_does_not_stop_is_killed_with_all_it_started(run: Run) -> None:
     process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=0.5, HEAD_START_SECONDS=0.2)
-    eventually(lambda: len(run.pids()) == 2)
+    eventually(lambda: len(run.pids()) == 2 and (run.folder / "greeted").exists())
 
     process.send_signal(signal.SIGINT)
 
@@ -141,9 +144,21 @@ def test_part_that_does_not_stop_is_killed_with_all_it_started(run: Run) -> None
     eventually(lambda: not any(map(is_alive, run.pids())))
 
 
+def test_part_that_never_answered_is_not_waited_for(run: Run) -> None:
+    """Granian loses a SIGTERM that comes while it loads the application."""
+    deaf = STUBBORN.replace('pathlib.Path("ready").touch()', "")
+    process = run.start(part("web", deaf, leads=True), HEAD_START_SECONDS=60.0, STOP_SECONDS=60.0)
+    eventually(lambda: len(run.pids()) == 2)
+
+    process.send_signal(signal.SIGINT)
+
+    assert run.end() == (0, [])
+    eventually(lambda: not any(map(is_alive, run.pids())))
+
+
 def test_second_ctrl_c_waits_no_longer(run: Run) -> None:
     process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=3600)
-    eventually(lambda: len(run.pids()) == 2)
+    eventually(lambda: len(run.pids()) == 2 and (run.folder / "greeted").exists())
 
     process.send_signal(signal.SIGINT)
     eventually((run.folder / "refused").exists)
