@@ -123,3 +123,10 @@ def _refusal(kind: type[PlatformError], field: str, message: str) -> PlatformErr
 def canonical(value: Any) -> str:
     """One text for equal JSON values: sorted keys, no blanks."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values of a field are equal; in JSON 1, 1.0 and true differ, unlike in Python."""
+    if one != other:
+        return False
+    return not isinstance(one, dict | list) or canonical(one) == canonical(other)

@@ -14,6 +14,7 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
+from apps.common.json_rules import is_same
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
@@ -195,7 +196,7 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
     for name, value in changes.items():
         setattr(current, name, value)
     after = _shown(current)
-    changed: list[str] = [name for name in model.editable if before[name] != after[name]]
+    changed: list[str] = [name for name in model.editable if not is_same(before[name], after[name])]
     if not changed:
         return []
     check(current, template_is_new=current.template_id != old_template)

@@ -11,7 +11,7 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.fields import KEY_PATTERN
-from apps.common.json_rules import check_json
+from apps.common.json_rules import check_json, is_same
 from apps.common.json_schema import check_schema
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import Template
@@ -91,7 +91,8 @@ def put_template(
                 based_on=based_on,
             )
         )
-    if latest is not None and latest.schema == schema and latest.status == Template.Status.ACTIVE:
+    is_active = latest is not None and latest.status == Template.Status.ACTIVE
+    if latest is not None and is_active and is_same(latest.schema, schema):
         return latest
     now = clock.now()
     try:

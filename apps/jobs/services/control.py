@@ -14,7 +14,7 @@ from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
-from apps.common.json_rules import check_size
+from apps.common.json_rules import check_size, is_same
 from apps.common.json_schema import check_params
 from apps.common.sentences import Sentence, together
 from apps.common.sentences import sentence as _
@@ -179,7 +179,7 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
     _demand_arrow(current, "edit")
     _check_edit(current, changes, now)
     before = {name: getattr(current, name) for name in EDITABLE}
-    changed = {name: value for name, value in changes.items() if value != before[name]}
+    changed = {n: value for n, value in changes.items() if not is_same(value, before[n])}
     if not changed:
         return current
     told = {

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
+from apps.common.json_rules import is_same
 from apps.common.sentences import sentence as _
 from apps.common.sentences import together
 from apps.jobs import wakeup
@@ -219,7 +220,9 @@ def _alter(
             FieldError(name, "invalid", _("A job type has no setting {name}.", name=name))
         )
     changed = [
-        name for name in SETTINGS if name in changes and changes[name] != getattr(job_type, name)
+        name
+        for name in SETTINGS
+        if name in changes and not is_same(changes[name], getattr(job_type, name))
     ]
     for name in changed:
         setattr(job_type, name, changes[name])

@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from apps.common.errors import Conflict, Invalid, NotFound, PlatformError, TooDeep
+from apps.common.json_rules import canonical
 from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope, Template
 from apps.dispatch.services import executors, tasks, templates
 from apps.dispatch.services.pull import take_next
@@ -148,6 +149,11 @@ class TestTemplates:
         first = factories.template("photo")
         assert templates.put_template(name="photo", schema=first.schema, actor=OLGA).pk == first.pk
 
+    def test_true_is_another_word_of_a_schema_than_1(self) -> None:
+        for number, value in enumerate((1, True, 1.0), start=1):
+            schema = {"type": "object", "properties": {"n": {"const": value}}}
+            assert factories.template("photo", schema).version == number
+
     def test_stored_params_outlive_a_new_version(self) -> None:
         """I52: template edits never change stored params, nor what they were checked against."""
         task = factories.once_task(
@@ -258,6 +264,17 @@ class TestOnceTasks:
         tasks.update_task(task=task, changes={"title": task.title}, actor=OLGA)
         assert JournalEntry.objects.count() == entries
         assert OnceTask.objects.get(pk=task.pk).version == 1
+
+    def test_true_is_another_param_than_1(self) -> None:
+        """I18: what the answer shows is what is stored."""
+        task = factories.once_task(factories.user(), params={"deep": [{"n": 1}]})
+        for value in (True, 1.0, 1):
+            changed = tasks.update_task(
+                task=task, changes={"params": {"deep": [{"n": value}]}}, actor=OLGA
+            )
+            stored = OnceTask.objects.get(pk=task.pk)
+            assert canonical(stored.params) == canonical(changed.params)
+            assert type(stored.params["deep"][0]["n"]) is type(value)
 
     def test_stale_edit_is_a_conflict(self) -> None:
         """I57."""

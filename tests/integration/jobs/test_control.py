@@ -383,6 +383,11 @@ def test_equal_values_change_nothing() -> None:
     assert told(job) == []
 
 
+def test_true_is_another_context_than_1() -> None:
+    job = job_in("ready", context={"all": 1})
+    assert changed(job, context={"all": True}).context["all"] is True
+
+
 # --- finding ------------------------------------------------------------------------------------
 def test_job_is_found_by_number_within_the_binding() -> None:
     job = job_in("ready")

@@ -129,6 +129,13 @@ def test_the_same_again_changes_nothing() -> None:
     assert events() == ["type_created"]
 
 
+def test_true_is_another_word_of_a_schema_than_1() -> None:
+    one, true = ({"type": "object", "properties": {"n": {"const": n}}} for n in (1, True))
+    mail = factories.job_type("mail", params_schema=one)
+    types.update_type(job_type=mail, changes={"params_schema": true}, actor=ACTOR)
+    assert JobType.objects.get().params_schema["properties"]["n"]["const"] is True
+
+
 def test_stale_change_saves_nothing() -> None:
     """I57: and one without a version takes what is there."""
     mail = factories.job_type("mail")
