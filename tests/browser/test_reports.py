@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from apps.common import clock
 from apps.reports.services import rollup
+from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import drawn, entry, utc, write
 
@@ -122,3 +123,27 @@ def test_minutes_alone_are_drawn_as_points(
     # Circles of the last percentile: those of the others lie below them. One is in the legend.
     circles = page.locator("#report-wait svg path[stroke='#d4479c'][fill='#fff']")
     expect(circles).to_have_count(len(alone) + 1)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_long_names_and_titles_leave_the_figures_to_be_seen(
+    page_as: Callable[[str | None], Page], history: None, width: int
+) -> None:
+    task = factories.once_task(factories.user("uid_ann"), title="Count " * 30)
+    name = "type." + "x" * 95
+    ended = ("succeeded", "open", "succeeded")
+    write(
+        entry(NOW - timedelta(minutes=5), type_or_task=name),
+        entry(NOW - timedelta(minutes=5), "dispatch", kind=ended, type_or_task=f"once:{task.pk}"),
+    )
+    list(rollup.rebuild(NOW - timedelta(hours=1), NOW))
+    page = page_as("viewer")
+    page.set_viewport_size({"width": width, "height": 900})
+    for address in ("?source=job&by=type&period=1h", "?source=dispatch&by=task&period=1h"):
+        page.goto(reverse("report") + address)
+        cells = page.locator(".report-table").first.locator("tbody th")
+        for cell in cells.all():
+            place = "cell => [cell.scrollWidth, cell.clientWidth, cell.offsetWidth]"
+            needed, has, whole = cell.evaluate(place)
+            assert needed <= has, cell.inner_text()
+            assert whole <= width / 2, cell.inner_text()
