@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from celery import beat, bootsteps
+from celery.beat import SchedulingError
 from celery.worker import state
 from celery.worker.components import Beat, Timer
 
@@ -30,6 +31,13 @@ class Scheduler(beat.Scheduler):
                 self._due_at[name] = now + period.run_every.total_seconds()
                 self.apply_entry(entry, producer=self.producer)
         return max(0.0, min(self._due_at.values()) - time.monotonic())
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:
+        """Send one; while the broker is away in one line, where Celery tells of the whole stack."""
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except SchedulingError as error:
+            logger.error("%s", error)
 
 
 class EndWithBeat(bootsteps.StartStopStep):

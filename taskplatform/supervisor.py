@@ -42,6 +42,8 @@ _REPEAT_SECONDS = 60.0
 # As `apps.common.logs` writes it for people.
 _ERROR_AS_TEXT = re.compile(rb"[0-9T:.-]{23}Z (?:ERROR|CRITICAL) \S+: (.*)")
 _LONGEST_MESSAGE = 300
+# Ids as Celery makes them, and counts.
+_NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
 @dataclass(frozen=True)
@@ -156,12 +158,13 @@ class Child:
                 self._repeat(problem)
 
     def _repeat(self, problem: str) -> None:
-        """Once a minute is enough for a problem that differs from an earlier one by a count."""
+        """Once a minute is enough for a problem that differs from an earlier one by a count or an
+        id."""
         now = time.monotonic()
         self._told_at = {
             kind: at for kind, at in self._told_at.items() if now - at < _REPEAT_SECONDS
         }
-        kind = re.sub(r"\d+", "0", problem)
+        kind = _NUMBERS.sub("0", problem)
         if kind not in self._told_at:
             self._told_at[kind] = now
             self._tell(f"{self.part.name}: {problem}")

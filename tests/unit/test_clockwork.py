@@ -65,6 +65,24 @@ def test_sweeps_come_in_their_periods_however_the_wall_clock_is_set(
     assert 5 <= sent.count("rarely") <= 7
 
 
+def test_broker_that_is_away_is_told_of_in_one_line(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_args: Any, **_kwargs: Any) -> None:
+        raise OSError("Connection refused")
+
+    monkeypatch.setattr(app, "send_task", refused)
+    scheduler = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)
+
+    scheduler.tick()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "Couldn't apply scheduled task often: Connection refused",
+        "Couldn't apply scheduled task rarely: Connection refused",
+    ]
+    assert not any(record.exc_info for record in caplog.records)
+
+
 def test_first_turn_of_a_sweep_comes_at_once(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
     passing = Passing(monkeypatch, app)
     scheduler = symbol_by_name(settings.CELERY_BEAT_SCHEDULER)(app=app)

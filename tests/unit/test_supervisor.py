@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,27 @@ def test_terminal_obeys_nothing_that_a_log_line_holds() -> None:
 
 def test_long_problem_is_cut() -> None:
     assert len(problem_of(line(level="ERROR", message="x" * 10_000))) == 301
+
+
+def test_problem_that_comes_again_with_another_id_or_count_is_told_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    told: list[str] = []
+    child = Child(Part("sweeps", ["x"]), RotatingLog(tmp_path / "sweeps.log"), told.append)
+
+    for count in range(3):
+        for sweep in ("jobs.scan", "jobs.rescue"):
+            message = f"Task {sweep}[{uuid.uuid4()}] raised unexpected after {count} s"
+            child._take(line(level="ERROR", message=message) + b"\n")
+    clock.now += 61
+    child._take(line(level="ERROR", message=message) + b"\n")
+
+    assert [words.split("[")[0] for words in told] == [
+        "sweeps: Task jobs.scan",
+        "sweeps: Task jobs.rescue",
+        "sweeps: Task jobs.rescue",
+    ]
 
 
 # --- Files --------------------------------------------------------------------------------------
