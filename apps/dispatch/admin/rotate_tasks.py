@@ -42,6 +42,12 @@ class RotateTaskForm(TaskForm):
     class Meta(TaskForm.Meta):
         model = RotateTask
         fields = (*TaskForm.Meta.fields, "time_zone", "misfire", "misfire_limit")
+        help_texts = {
+            "dispatch_times": _(
+                "How many hand-outs each time it is due; empty (mode multi only) = every member "
+                "once."
+            )
+        }
 
     every_minutes = forms.IntegerField(
         label=_("Every … minutes"),

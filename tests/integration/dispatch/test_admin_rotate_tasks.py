@@ -105,6 +105,15 @@ def test_part_that_cannot_be_read_is_all_that_is_said_of_the_rule(admin_client: 
     assert set(page.context["adminform"].form.errors) == {"every_days"}
 
 
+def test_form_says_that_dispatch_times_are_those_of_one_occurrence(admin_client: Any) -> None:
+    """S0.9: they are no total, which a once task has."""
+    task = factories.rotation(factories.user("uid_bob"))
+    for url in (reverse(ADD), reverse("admin:dispatch_rotatetask_change", args=[task.pk])):
+        text = text_of(admin_client.get(url))
+        assert "How many hand-outs each time it is due" in text
+        assert "hand-outs in all" not in text
+
+
 def test_page_tells_the_rule_in_words_and_what_is_due(admin_client: Any) -> None:
     task = factories.rotation(factories.member("uid_alice"), rule={"cron": "0 10 * * *"})
 
