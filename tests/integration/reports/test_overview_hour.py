@@ -116,6 +116,18 @@ def test_flow_is_what_came_and_went_in_the_last_minutes(
     assert shown["dispatch-out"] == f"{len(ended('dispatch', since, until)) / 5:.1f}/min"
 
 
+@pytest.mark.parametrize("source", ["job", "dispatch"])
+def test_what_went_out_leads_to_the_report_of_those_minutes(
+    admin_client: Client, scene: FrozenClock, source: str
+) -> None:
+    html = home(admin_client)
+    (url,) = links(html, f"{source}-out")
+    total = admin_client.get(url).context["summary"].total
+    final = (total.succeeded, total.failed, total.timed_out, total.expired, total.cancelled)
+    released = total.released if source == "dispatch" else 0
+    assert tiles(html)[f"{source}-out"] == f"{(sum(final) + released) / 5:.1f}/min"
+
+
 def test_flow_is_capped(
     admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,15 +91,15 @@ def _flow(source: str, came: int, course: Course, until: datetime) -> Iterator[T
         key=f"{source}-out",
         title=_("out"),
         value=rate(course.flow, _FLOW_MINUTES),
-        url=listed(model),
+        url=_report(source, _BY[source], until, lately.FLOW),
         note=minutes,
     )
 
 
-def _report(source: str, by: str, until: datetime) -> str:
-    """The address of the report of the hour before an instant."""
-    hour = {"from": stamp(until - timedelta(hours=1)), "to": stamp(until)}
-    return f"{reverse('report')}?{urlencode({'source': source, 'by': by, **hour})}"
+def _report(source: str, by: str, until: datetime, length: timedelta = timedelta(hours=1)) -> str:
+    """The address of the report of the time before an instant."""
+    period = {"from": stamp(until - length), "to": stamp(until)}
+    return f"{reverse('report')}?{urlencode({'source': source, 'by': by, **period})}"
 
 
 def _ends(sight: Sight, source: str, last: Went, before: Went, until: datetime) -> Iterator[Tile]:
