@@ -49,8 +49,8 @@ _NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 @dataclass(frozen=True)
 class Part:
     """One process to keep running. Those that lead are up before the others start, and have ended
-    before the others are told to. One that runs the code of others may die as often as that kills
-    it: it starts again, and the others go on."""
+    before the others are told to. One that may die does so as often as what it needs is away or the
+    code of others kills it: it starts again, and the others go on."""
 
     name: str
     command: Sequence[str]

@@ -1,7 +1,8 @@
-"""Which address `serve` shows, by the settings of the machine."""
+"""What `serve` shows and starts, by the settings of the machine."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,3 +31,11 @@ def test_address_shown_is_one_that_the_settings_let_in(
     command.host, command.port = host, 8000
 
     assert command.url == url
+
+
+def test_only_a_web_that_cannot_run_stops_the_others(settings: Any, tmp_path: Path) -> None:
+    """A disk that is full for half a minute kills sweeps and drains again and again."""
+    command = Command()
+    command.var, command.host, command.port = tmp_path, settings.HOST, settings.PORT
+
+    assert [part.name for part in command._parts() if not part.may_die] == ["web"]

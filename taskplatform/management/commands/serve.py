@@ -175,6 +175,9 @@ class Command(BaseCommand):
                     *("--beat", "--queues", "sweeps", "--concurrency", str(SWEEP_THREADS)),
                     *("--hostname", f"sweeps-{node}"),
                 ],
+                # As it does while the disk is full: the web answers all the same, and when there
+                # is room again, all of it has to go on.
+                may_die=True,
             ),
             Part(
                 "drains",
