@@ -100,6 +100,19 @@ def fell_out() -> int:
     return left.count()
 
 
+def test_figures_of_sweeps_lead_to_each_of_them(
+    browser_page: Page, frozen_clock: FrozenClock
+) -> None:
+    two_hours(frozen_clock)
+    page = browser_page
+    for key in ("late-sweeps", "beat"):
+        page.goto("/admin/")
+        table = page.locator("#overview-sweeps table")
+        expect(table).to_be_hidden()
+        page.locator(f"#overview-tile-{key}").click()
+        expect(table).to_be_in_viewport()
+
+
 def test_nothing_is_asked_while_nobody_looks(
     browser_page: Page, frozen_clock: FrozenClock, asked: list[str]
 ) -> None:

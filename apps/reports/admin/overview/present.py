@@ -47,6 +47,8 @@ NOTABLE_DRIFT = timedelta(seconds=2)
 # Closing what is past its deadline takes a sweep or two.
 _CLOSED_WITHIN = timedelta(seconds=30)
 _LATE = timedelta(seconds=5)
+# Inside what is folded away, so that browsers unfold it.
+_SWEEPS = "#overview-each-sweep"
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def _beat(found: Sequence[Turn], periods: Mapping[str, float], now: datetime) ->
         key="beat",
         title=_("beat"),
         value=gettext("never") if last is None else relative(last, now),
-        url="#overview-sweeps",
+        url=_SWEEPS,
         note=gettext("start it: nothing is looked after") if is_silent_now else "",
         tone=DANGER if is_silent_now else "",
     )
@@ -192,7 +194,7 @@ def _beat(found: Sequence[Turn], periods: Mapping[str, float], now: datetime) ->
         key="late-sweeps",
         title=_("sweeps overdue"),
         value=gettext("%(late)d of %(all)d") % {"late": late, "all": len(found)},
-        url="#overview-sweeps",
+        url=_SWEEPS,
         tone=WARNING if late else "",
     )
 
