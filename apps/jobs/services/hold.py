@@ -104,12 +104,16 @@ def hold(
         return held
     promoted = _promote_now_and_then()
     looks = cleared = 0
+    # Types whose limits leave no room, by the version of them that says so.
+    full: dict[str, int] = {}
     while looks < MOST_LOOKS and cleared < MOST_CLEARED:
         now = clock.now()
         policies = {
             name: policy
             for name, policy in near_policies_of(types).items()
-            if policy.serves(holder.host) and not policy.is_paused(now)
+            if policy.serves(holder.host)
+            and not policy.is_paused(now)
+            and full.get(name) != policy.version
         }
         claim = _Claim(holder, policies, now, token)
         try:
@@ -135,6 +139,7 @@ def hold(
             # Somebody else was faster, or a type is not any more what it is thought to be.
             forget_policies()
             looks += 1
+        full |= {name: policies[name].version for name in claim.full}
         # What stood in front is gone now: that is progress, and what is behind it may be good.
         cleared += claim.given_up
     return []
@@ -203,6 +208,7 @@ class _Claim:
         self.leases: dict[str, tuple[datetime, datetime]] = {}
         self.hosts = [""] if not holder.host else ["", holder.host]
         self.given_up = 0
+        self.full: Collection[str] = ()
 
     def peek(self, limit: int, turn: int, batch: Mapping[str, int]) -> list[Candidate]:
         """What could be held now, in order; plain reads that lock nothing."""
@@ -255,6 +261,7 @@ class _Claim:
     @transactional
     def _take_limited(self, peeked: list[Candidate], limited: list[str]) -> list[HeldJob]:
         gate = Gate.lock([self.policies[name] for name in limited], self.now)
+        self.full = gate.full
         held = self._take(gate.let_through(peeked))
         gate.count(job.type for job in held)
         return held

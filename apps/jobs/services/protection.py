@@ -64,6 +64,11 @@ class Gate:
             room[policy.name] = _room(policy, state, running[policy.name], now)
         return cls(states, room)
 
+    @property
+    def full(self) -> list[str]:
+        """The types of which none may be held now."""
+        return [name for name, left in self._room.items() if left <= 0]
+
     def let_through(self, candidates: Iterable[Each]) -> list[Each]:
         """The candidates that the limits leave, in their order."""
         passed = []
@@ -78,11 +83,16 @@ class Gate:
         return passed
 
     def count(self, held: Iterable[str]) -> None:
-        """Take the tokens of what was held, by type, and keep the states."""
-        taken = Counter(held)
-        for name, state in self._states.items():
+        """Take the tokens of what was held, by type, and keep the states of these types.
+
+        Those of the others follow from what is kept, whenever they are asked for.
+        """
+        for name, taken in Counter(held).items():
+            state = self._states.get(name)
+            if state is None:
+                continue
             if state.tokens is not None:
-                state.tokens -= taken[name]
+                state.tokens -= taken
             state.save()
 
 

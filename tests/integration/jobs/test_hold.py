@@ -17,6 +17,7 @@ from apps.jobs.services.giving_up import give_up_worn
 from apps.jobs.services.hold import due_types
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, end, job_type, jobs, row, take, told
+from tests.statements import is_read, sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -260,6 +261,33 @@ def test_limit_of_one_type_leaves_the_others_alone() -> None:
     held = take(10, types=("mail", "bill"))
 
     assert Counter(job.type for job in held) == {"mail": 1, "bill": 5}
+
+
+@pytest.mark.parametrize("limits", [{"max_running": 0}, {"rate_per_minute": 0}])
+def test_type_that_is_full_keeps_no_place_from_a_lighter_one(limits: dict[str, int]) -> None:
+    """S4.2: whatever share of the places it would have had."""
+    job_type("mail", weight=1000, **limits)
+    job_type("bill")
+    jobs(5, "mail")
+    jobs(5, "bill")
+
+    assert [job.type for job in take(10, types=("mail", "bill"), turn=1)] == 5 * ["bill"]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_running": 0}, {"rate_per_minute": 0}, {"breaker_enabled": True}]
+)
+def test_type_that_is_full_is_looked_at_once_and_nothing_is_written(limits: dict[str, Any]) -> None:
+    """S4.2: on SQLite each commit wakes all drains that wait, and they would wake each other."""
+    job_type(**limits)
+    jobs(5)
+    TypeState.objects.create(type="mail", breaker="open", breaker_since=clock.now())
+    take()
+
+    statements = sent_by(take)
+
+    assert not [sql for sql in statements if sql.startswith(("UPDATE", "INSERT"))]
+    assert len([sql for sql in statements if is_read(TypeState, sql)]) == 1
 
 
 def test_open_breaker_stops_the_type_and_one_probe_closes_it(frozen_clock: FrozenClock) -> None:
