@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -102,6 +103,22 @@ def test_scan_makes_ready_what_has_fallen_due(
 
     assert row(number).status == "ready"
     assert sent == ["fast", "fast"]
+
+
+def test_scan_makes_ready_all_that_is_due(
+    process: Process, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4.2: many jobs of one type that fall due together do not keep another type waiting."""
+    monkeypatch.setattr(settings, "JOB_PROMOTION_BATCH", 2, raising=False)
+    job_type("mail")
+    job_type("bill")
+    due = frozen_clock.instant
+    jobs(5, "mail", status="scheduled", run_at=due - timedelta(seconds=1))
+    [last] = jobs(1, "bill", status="scheduled", run_at=due)
+
+    scan()
+
+    assert row(last).status == "ready"
 
 
 def test_broker_that_is_away_stops_no_scan(
