@@ -72,15 +72,18 @@ def http_request(context: Any, ctx: Context) -> Any:
     method = context.get("method", "GET")
     if method not in METHODS:
         raise Fail(f"{method!r} is no method; use {', '.join(METHODS)}.")
-    headers = {"Idempotency-Key": str(ctx.job_id), "User-Agent": "taskplatform"}
-    headers |= _checked(context.get("headers") or {})
+    own = {"Idempotency-Key": str(ctx.job_id), "User-Agent": "taskplatform"}
     body = None
     if "json" in context:
         body = json.dumps(context["json"]).encode()
-        headers = {"Content-Type": "application/json", **headers}
+        own["Content-Type"] = "application/json"
     elif "text" in context:
         body = str(context["text"]).encode()
-        headers = {"Content-Type": "text/plain; charset=utf-8", **headers}
+        own["Content-Type"] = "text/plain; charset=utf-8"
+    headers = _checked(context.get("headers") or {})
+    # The job's own word goes, however it is written.
+    given = {name.lower() for name in headers}
+    headers |= {name: value for name, value in own.items() if name.lower() not in given}
     seconds = min(float(context.get("timeout", SECONDS)), MOST_SECONDS)
     status, answer_headers, answer = send(target, method, headers, body, seconds)
     told = answer.decode("utf-8", "replace").replace("\x00", "\ufffd")
@@ -139,7 +142,7 @@ def resolved(target: Target) -> Target:
     return Target(target.scheme, target.host, target.port, target.path, addresses[0])
 
 
-def _checked(headers: Any) -> Mapping[str, str]:
+def _checked(headers: Any) -> dict[str, str]:
     if not isinstance(headers, dict):
         raise Fail("headers must be an object of texts.")
     for name in headers:
@@ -153,6 +156,8 @@ def send(
 ) -> tuple[int, Mapping[str, str], bytes]:
     """Status, headers and the first 64 KB of the answer; Retry when none comes in time."""
     connection = http.client.HTTPConnection(target.host, target.port)
+    # Else it would name the port of https, which some servers do not know themselves by.
+    connection.default_port = PORTS[target.scheme]
     began = time.monotonic()
     try:
         with _socket(target, seconds) as stream, _deadline(stream, began + seconds):

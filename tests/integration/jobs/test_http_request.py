@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -25,11 +26,13 @@ CTX = SimpleNamespace(job_id=42)
 
 class _Site(BaseHTTPRequestHandler):
     seen: list[tuple[str, str, dict[str, str], bytes]]
+    lines: list[tuple[str, str]]
 
     def log_message(self, *_: Any) -> None: ...
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.lines += self.headers.items()
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.seen.append((self.command, self.path, headers, body))
         if self.path == "/drip":
@@ -64,7 +67,7 @@ class _Site(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site() -> Iterator[Any]:
-    handler = type("Site", (_Site,), {"seen": []})
+    handler = type("Site", (_Site,), {"seen": [], "lines": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
@@ -73,7 +76,9 @@ def site() -> Iterator[Any]:
     with override_settings(
         JOB_HTTP_HOSTS=(f"localhost:{port}", f"127.0.0.1:{port}"), JOB_HTTP_NETWORKS=("127.0.0.1",)
     ):
-        yield SimpleNamespace(url=f"http://127.0.0.1:{port}", port=port, seen=handler.seen)
+        yield SimpleNamespace(
+            url=f"http://127.0.0.1:{port}", port=port, seen=handler.seen, lines=handler.lines
+        )
     server.shutdown()
     server.server_close()
     thread.join()
@@ -93,6 +98,36 @@ def test_request_is_sent_with_its_body_and_the_number_of_the_job(site: Any) -> N
     assert headers["x-trace"] == "t1"
     assert headers["host"] == f"127.0.0.1:{site.port}"
     assert answer == {"status": 201, "body": "fine \ufffd"}
+
+
+@pytest.mark.parametrize("name", ["Content-Type", "content-type"])
+def test_header_of_the_job_takes_the_place_of_the_usual_one(site: Any, name: str) -> None:
+    call(f"{site.url}/200", method="POST", text="<a/>", headers={name: "application/xml"})
+    assert [v for n, v in site.lines if n.lower() == "content-type"] == ["application/xml"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "port", "told"),
+    [
+        ("http", 80, "shop.example"),
+        ("https", 443, "shop.example"),
+        ("http", 443, "shop.example:443"),
+        ("https", 80, "shop.example:80"),
+    ],
+)
+def test_host_is_told_without_the_usual_port_of_its_scheme(
+    site: Any, monkeypatch: pytest.MonkeyPatch, scheme: str, port: int, told: str
+) -> None:
+    @contextmanager
+    def plain(target: http_handler.Target, seconds: float) -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", site.port), timeout=seconds) as stream:
+            yield stream
+
+    monkeypatch.setattr(http_handler, "_socket", plain)
+    target = http_handler.Target(scheme, "shop.example", port, "/200")
+    http_handler.send(target, "GET", {}, None, 5)
+
+    assert site.seen[0][2]["host"] == told
 
 
 def test_long_answer_is_cut(site: Any) -> None:
