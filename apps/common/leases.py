@@ -61,6 +61,11 @@ def save_position(name: str, position: dict[str, Any]) -> None:
     SweepLease.objects.filter(name=name).update(position=position)
 
 
+def last_finished(name: str) -> datetime | None:
+    """When the latest turn of the sweep that ended did so."""
+    return SweepLease.objects.filter(name=name).values_list("finished_at", flat=True).first()
+
+
 # The shortest periods are seconds, so all sweeps being silent for so long is not chance.
 BEAT_SILENCE = timedelta(seconds=30)
 

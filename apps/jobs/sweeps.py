@@ -13,9 +13,10 @@ from apps.jobs.runner.process import dead_here
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
 from apps.jobs.services import giving_up, register, reorder, starvation
-from apps.jobs.services.rescue import free_hosts, rescue_due
+from apps.jobs.services.rescue import SWEEP as RESCUE
+from apps.jobs.services.rescue import free_hosts, rescue_due, silence_counts
 
-SCAN, RESCUE, WORKERS = "jobs.scan", "jobs.rescue", "jobs.workers"
+SCAN, WORKERS = "jobs.scan", "jobs.workers"
 MOST_TIME = timedelta(seconds=30)
 
 
@@ -41,9 +42,12 @@ def rescue() -> int:
         now = clock.now()
         if dead := dead_here(register.alive(now)):
             register.lose(names=dead, reason="its process is gone")
-        register.lose_silent(now=now)
-        free_hosts(alive={each.host for each in register.alive(now)}, now=now)
-        return rescue_due(until=now + MOST_TIME / 2, silent=register.silent_workers(now))
+        counts = silence_counts(now)
+        if counts:
+            register.lose_silent(now=now)
+            free_hosts(alive={each.host for each in register.alive(now)}, now=now)
+        silent = register.silent_workers(now)
+        return rescue_due(until=now + MOST_TIME / 2, silent=silent, by_lease=counts)
 
 
 @shared_task(name=reorder.SWEEP)

@@ -4,11 +4,12 @@ for a host."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import execute, fetch, marks, table, transactional
+from apps.common.leases import last_finished, load_position, save_position
 from apps.jobs import wakeup
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import outcome
@@ -17,22 +18,52 @@ from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
 from apps.jobs.services.policies import policies_of
 from apps.jobs.services.protection import lock_states
 
+SWEEP = "jobs.rescue"
+# What keeps this sweep from its turns, such as a database that is away or a machine that sleeps,
+# keeps workers from their signs of life.
+_DEAF_SECONDS = 10
+# Then they reconnect, learn the time anew, and tell that they live.
+HEARING = timedelta(seconds=20)
+
 _REASONS = {
     t.END_TIMED_OUT: "past its hard end",
     t.END_LOST: "its worker fell silent",
 }
 
 
-def rescue_due(*, until: datetime, silent: Collection[str] = ()) -> int:
-    """End the attempts whose lease is over, and those of the workers in `silent`; how many.
+def silence_counts(now: datetime) -> bool:
+    """Whether who is silent can have spoken: not for a while after this sweep missed its turns.
+
+    Of two such whiles only the first is granted, should the turns always be far apart.
+    """
+    last = last_finished(SWEEP)
+    if last is None:
+        return True
+    told = load_position(SWEEP).get("deaf_until")
+    deaf_until = datetime.fromisoformat(told) if told else last
+    most = timedelta(seconds=conf.JOB_RESCUE_SECONDS + _DEAF_SECONDS)
+    if now - last > most and last >= deaf_until:
+        deaf_until = now + HEARING
+        save_position(SWEEP, {"deaf_until": deaf_until.isoformat()})
+    # Further ahead, it was written while the clock was wrong.
+    return not timedelta() < deaf_until - now <= HEARING
+
+
+def rescue_due(*, until: datetime, silent: Collection[str] = (), by_lease: bool = True) -> int:
+    """End the attempts whose lease or hard end is over, and those of the workers in `silent`; how
+    many. Not `by_lease`, a lease that is over tells nothing.
 
     Goes block by block and stops between two when the clock has passed `until`.
     """
     ended = 0
     while (now := clock.now()) < until:
-        found = _overdue(now, silent)
+        found = _overdue(now, silent, by_lease)
         ended += _rescue(
-            [row[0] for row in found], {row[1] for row in found}, now, frozenset(silent)
+            [row[0] for row in found],
+            {row[1] for row in found},
+            now,
+            frozenset(silent),
+            by_lease,
         )
         if len(found) < conf.JOB_RESCUE_BATCH:
             break
@@ -41,25 +72,32 @@ def rescue_due(*, until: datetime, silent: Collection[str] = ()) -> int:
     return ended
 
 
-def _overdue(now: datetime, silent: Collection[str]) -> list[tuple[int, str]]:
+def _overdue(now: datetime, silent: Collection[str], by_lease: bool) -> list[tuple[int, str]]:
     jobs, most = table(Job), conf.JOB_RESCUE_BATCH
+    end = "lease_until" if by_lease else "hard_end_at"
     rows = fetch(
-        f"SELECT id, type FROM {jobs} WHERE status = %s AND lease_until <= %s "  # noqa: S608
+        f"SELECT id, type FROM {jobs} WHERE status = %s AND lease_until <= %s AND {end} <= %s "  # noqa: S608
         "ORDER BY lease_until LIMIT %s",
-        [t.RUNNING, now, most],
+        [t.RUNNING, now, now, most],
     )
     if silent and len(rows) < most:
         names = sorted(silent)
         rows += fetch(
             f"SELECT id, type FROM {jobs} WHERE status = %s AND worker IN ({marks(len(names))}) "  # noqa: S608
-            "AND lease_until > %s LIMIT %s",
+            f"AND {end} > %s LIMIT %s",
             [t.RUNNING, *names, now, most - len(rows)],
         )
     return [(number, type_) for number, type_ in rows]
 
 
 @transactional
-def _rescue(ids: list[int], types: set[str], now: datetime, silent: frozenset[str]) -> int:
+def _rescue(
+    ids: list[int],
+    types: set[str],
+    now: datetime,
+    silent: frozenset[str],
+    by_lease: bool,
+) -> int:
     if not ids:
         return 0
     policies = policies_of()
@@ -74,18 +112,19 @@ def _rescue(ids: list[int], types: set[str], now: datetime, silent: frozenset[st
             reason=_REASONS[how],
         )
         for row in lock_rows(ids, now=now).values()
-        if (how := _how(row, silent))
+        if (how := _how(row, silent, by_lease))
     ]
     return len(end_all(ends, policies=policies, states=states, now=now, forget_token=True))
 
 
-def _how(row: RunningRow, silent: frozenset[str]) -> str:
+def _how(row: RunningRow, silent: frozenset[str], by_lease: bool) -> str:
     """How the attempt ended, "" when it goes on: it may have been settled or renewed meanwhile."""
     if row.status != t.RUNNING:
         return ""
     if row.is_timed_out:
         return t.END_TIMED_OUT
-    return t.END_LOST if row.is_overdue or row.worker in silent else ""
+    is_silent = row.worker in silent or (by_lease and row.is_overdue)
+    return t.END_LOST if is_silent else ""
 
 
 def free_hosts(*, alive: Collection[str], now: datetime) -> int:

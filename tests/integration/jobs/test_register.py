@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from apps.jobs.models import Worker
+from apps.jobs.models import Job, Worker
 from apps.jobs.runner.process import Node, Process, dead_here, machine
 from apps.jobs.services import register
+from apps.jobs.services.leases import renew
 from apps.jobs.sweeps import forget_workers, rescue
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -145,6 +146,81 @@ def test_running_worker_keeps_its_jobs(frozen_clock: FrozenClock) -> None:
 
     assert rescue() == 0
     assert row(number).status == "running"
+
+
+@pytest.fixture
+def cut_off(frozen_clock: FrozenClock) -> list[int]:
+    """Jobs of a worker that has not been heard for a minute, in which no sweep took place."""
+    job_type(lease_seconds=30, max_processing_seconds=900)
+    numbers = jobs(2)
+    process = Process(Node("worker@test", ("fast",)))
+    process.beat()
+    take(by=process.holder)
+    assert rescue() == 0
+    frozen_clock.advance(seconds=60)
+    return numbers
+
+
+def test_worker_that_could_not_be_heard_keeps_its_jobs(
+    frozen_clock: FrozenClock, cut_off: list[int]
+) -> None:
+    """F6: the database was away for longer than its lease, and so was the sweep."""
+    [worker] = Worker.objects.all()
+    tokens = [(number, row(number).lease_token) for number in cut_off]
+    assert rescue() == 0
+
+    frozen_clock.advance(seconds=5)
+    renew(leases=tokens)
+    register.beat(name=worker.name, drains={}, running=2)
+    for _ in range(29):
+        frozen_clock.advance(seconds=1)
+        register.beat(name=worker.name, drains={}, running=2)
+        assert rescue() == 0
+
+    assert [row(number).holds for number in cut_off] == [1, 1]
+    assert {row(number).status for number in cut_off} == {"running"}
+
+
+def test_worker_that_is_not_heard_soon_after_is_lost(
+    frozen_clock: FrozenClock, cut_off: list[int]
+) -> None:
+    ended = [rescue()]
+    for _ in range(20):
+        frozen_clock.advance(seconds=1)
+        ended.append(rescue())
+
+    assert ended == [0] * 20 + [2]
+    assert {row(number).last_end for number in cut_off} == {"lost"}
+
+
+def test_sweeps_that_are_always_late_lose_silent_workers_nevertheless(
+    frozen_clock: FrozenClock, cut_off: list[int]
+) -> None:
+    assert rescue() == 0
+    frozen_clock.advance(seconds=60)
+    assert rescue() == 2
+
+
+def test_clock_that_was_ahead_for_a_while_silences_nobody(
+    frozen_clock: FrozenClock, cut_off: list[int]
+) -> None:
+    at = frozen_clock.instant
+    frozen_clock.advance(minutes=10)
+    assert rescue() == 0
+    frozen_clock.move_to(at)
+    assert rescue() == 2
+
+
+def test_late_sweep_ends_at_once_what_needs_no_word_of_a_worker(
+    frozen_clock: FrozenClock, cut_off: list[int]
+) -> None:
+    Job.objects.filter(pk=cut_off[0]).update(hard_end_at=frozen_clock.instant)
+    assert rescue() == 1
+    assert row(cut_off[0]).last_end == "timed_out"
+
+    register.lose(names=[Worker.objects.get().name], reason="its process is gone")
+    assert rescue() == 1
+    assert row(cut_off[1]).last_end == "lost"
 
 
 def test_sweep_of_workers_lost_for_an_hour_looks_no_more_for_their_jobs(
