@@ -34,13 +34,23 @@ from apps.reports.admin.counted import CountedAs
 
 
 class OperatorScopeInline(TabularInline):
-    """Which executors this person is limited to; none means no limit."""
+    """Which executors this person is limited to; none means no limit. Whoever has limits changes
+    none, be they their own."""
 
     model = OperatorScope
     extra = 0
     autocomplete_fields = ("executor",)
     verbose_name = _("executor in view")
     verbose_name_plural = _("Sees these executors only (none = all)")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_add_permission(request, obj) and _sees_all(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and _sees_all(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and _sees_all(request)
 
 
 # What the four permissions begin with that Django makes for a model; it names them in English.
@@ -116,7 +126,12 @@ def _may_touch(request: HttpRequest, account: Any) -> bool:
 
 
 class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
-    """Roles: viewer, operator and configurer are remade by every migrate."""
+    """Roles: viewer, operator and configurer are remade by every migrate; only a superuser hands
+    out permissions."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)
+        return fields if request.user.is_superuser else (*fields, "permissions")
 
 
 class OperatorsJournalAdmin(JournalEntryAdmin):

@@ -346,6 +346,56 @@ def test_staff_who_may_edit_accounts_cannot_raise_themselves(client: Client, db:
     assert user.groups.count() == 0
 
 
+def test_staff_who_may_edit_groups_cannot_raise_their_own(client: Client, db: None) -> None:
+    from django.contrib.auth.models import Permission
+
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    group = Group.objects.create(name="clerks")
+    clerk.groups.add(group)
+    group.permissions.set(Permission.objects.filter(codename__in=["change_group", "view_group"]))
+    more = Permission.objects.get(codename="change_oncetask").pk
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+
+    answer = client.post(
+        reverse("admin:auth_group_change", args=[group.pk]),
+        {"name": "office", "permissions": [more], "_save": "Save"},
+    )
+
+    assert answer.status_code == 302
+    group.refresh_from_db()
+    assert group.name == "office"
+    assert set(group.permissions.values_list("codename", flat=True)) == {
+        "change_group",
+        "view_group",
+    }
+
+
+def test_staff_with_limits_who_may_edit_accounts_cannot_lift_their_own(
+    client: Client, db: None
+) -> None:
+    from django.contrib.auth.models import Permission
+
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(
+        Permission.objects.filter(codename__regex="_(user|operatorscope|executor)$")
+    )
+    scope = OperatorScope.objects.create(operator=clerk, executor=factories.group("gid_north"))
+    client.force_login(clerk, backend="django.contrib.auth.backends.ModelBackend")
+    url = reverse("admin:auth_user_change", args=[clerk.pk])
+    lifted = {
+        "executor_scopes-TOTAL_FORMS": "1",
+        "executor_scopes-INITIAL_FORMS": "1",
+        "executor_scopes-0-id": str(scope.pk),
+        "executor_scopes-0-operator": str(clerk.pk),
+        "executor_scopes-0-executor": str(scope.executor_id),
+        "executor_scopes-0-DELETE": "on",
+    }
+
+    client.post(url, {**form_of(client.get(url), "username"), **lifted, "_save": "Save"})
+
+    assert OperatorScope.names_of(clerk) == ["gid_north"]
+
+
 @pytest.mark.parametrize("page", ["change/", "password/", "delete/"])
 def test_staff_who_may_edit_accounts_cannot_take_over_that_of_a_superuser(
     client: Client, db: None, page: str
