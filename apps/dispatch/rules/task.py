@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from apps.common.errors import FieldError, Invalid
 from apps.common.sentences import Sentence
@@ -16,6 +16,9 @@ LEASE_SECONDS = (1, 2_592_000)
 DISPATCH_TIMES = (1, 2_147_483_647)
 ROUNDS = (1, 1000)
 MISFIRES = (1, 1000)
+# Near the ends of the calendar a time cannot be shown in every zone.
+YEARS = (1970, 9998)
+_EARLIEST, _TOO_LATE = (datetime(year, 1, 1, tzinfo=UTC) for year in (YEARS[0], YEARS[1] + 1))
 
 
 def check_task(
@@ -73,7 +76,18 @@ def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
 
 
 def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldError]:
-    if end_at is not None and end_at <= start_at:
+    first, last = YEARS
+    if not _EARLIEST <= start_at < _TOO_LATE:
+        told = _("Choose a start in the years {first} to {last}.", first=first, last=last)
+        yield _wrong("start_at", told)
+    if end_at is not None and not _EARLIEST <= end_at < _TOO_LATE:
+        told = _(
+            "Choose an end in the years {first} to {last}, or leave it empty for none.",
+            first=first,
+            last=last,
+        )
+        yield _wrong("end_at", told)
+    elif end_at is not None and end_at <= start_at:
         told = _(
             "The task ends before it starts; choose an end_at after start_at, or leave it empty."
         )

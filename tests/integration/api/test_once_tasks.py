@@ -102,7 +102,7 @@ class TestCreate:
             ({"mode": "multi", "dispatch_times": 2_147_483_647}, 2_147_483_647),
             ({"mode": "blocking", "dispatch_times": 2}, 2),
             ({"priority": 100, "lease_seconds": 1, "max_rounds": 1}, 1),
-            ({"end_at": "9999-12-31T23:59:59.999999Z", "start_at": "1970-01-01T00:00:00Z"}, 1),
+            ({"end_at": "9998-12-31T23:59:59.999999Z", "start_at": "1970-01-01T00:00:00Z"}, 1),
             ({"params": {"deep": {"a": [{"b": [[[[[[[[[[1]]]]]]]]]]}]}}}, 1),
         ],
     )
@@ -122,6 +122,7 @@ class TestCreate:
             ({"dispatch_times": None}, ["dispatch_times"]),
             ({"mode": "blocking", "dispatch_times": None}, ["dispatch_times"]),
             ({"end_at": "2026-03-02T09:00:00Z"}, ["end_at"]),
+            ({"end_at": "9999-12-31T23:59:59Z"}, ["end_at"]),
             (
                 {"start_at": "2026-03-03T00:00:00Z", "end_at": "2026-03-02T23:00:00Z"},
                 ["end_at"],

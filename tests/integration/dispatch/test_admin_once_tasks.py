@@ -175,6 +175,26 @@ def test_every_wrong_value_is_told_beside_its_field_and_nothing_is_saved(
     assert group.plan_version == 0
 
 
+@pytest.mark.parametrize(
+    ("zone", "field", "day"),
+    [
+        ("Asia/Shanghai", "start_at", "0001-01-01"),
+        ("Asia/Shanghai", "end_at", "9999-01-02"),
+        ("America/New_York", "start_at", "9999-12-31"),
+        ("America/New_York", "end_at", "9999-12-31"),
+    ],
+)
+def test_times_near_the_ends_of_the_calendar_are_refused(
+    admin_client: Client, zone: str, field: str, day: str
+) -> None:
+    """The clocks of some zone could not show them, and no list with them in it."""
+    factories.group()
+    with timezone.override(zone):
+        page = plan(admin_client, **{f"{field}_0": day, f"{field}_1": "23:59:59"})
+    assert "in the years 1970 to 9998" in str(errors_of(page)[field])
+    assert not OnceTask.objects.exists()
+
+
 def test_form_with_more_fields_than_the_server_reads_is_refused(admin_client: Client) -> None:
     factories.group()
     page = admin_client.post(ADD, {f"x{n}": "1" for n in range(1100)})

@@ -219,7 +219,7 @@ def test_rotation_by_the_clock_that_is_yet_to_begin_is_shifted(frozen_clock: Fro
 
 
 def test_shift_beyond_the_calendar_is_refused(frozen_clock: FrozenClock) -> None:
-    far = frozen_clock.instant.replace(year=9999, month=12)
+    far = frozen_clock.instant.replace(year=9998, month=12, day=31)
     task = factories.once_task(factories.user(), start_at=far)
     outcome = bulk.shift(OnceTask.objects.all(), timedelta(days=366), **TOLD)
     assert refused(outcome) == {task.pk: "That lies beyond the calendar; shift by less."}

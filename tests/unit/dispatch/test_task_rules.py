@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from apps.common.errors import Invalid
 from apps.dispatch.rules.task import check_task
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+YEAR_9999 = datetime(9999, 1, 1, tzinfo=UTC)
 GOOD: dict[str, Any] = {
     "title": "Check",
     "mode": "multi",
@@ -36,6 +37,7 @@ GOOD: dict[str, Any] = {
         {"lease_seconds": 2_592_000},
         {"end_at": START + timedelta(microseconds=1)},
         {"title": "x" * 200},
+        {"start_at": datetime(1970, 1, 1, tzinfo=UTC), "end_at": YEAR_9999 - timedelta(seconds=1)},
     ],
 )
 def test_sensible_task_passes(changes: dict[str, Any]) -> None:
@@ -57,6 +59,10 @@ def test_sensible_task_passes(changes: dict[str, Any]) -> None:
         ({"max_rounds": 0}, "max_rounds"),
         ({"max_rounds": 1001}, "max_rounds"),
         ({"end_at": START}, "end_at"),
+        ({"end_at": YEAR_9999}, "end_at"),
+        ({"start_at": datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)}, "start_at"),
+        ({"start_at": YEAR_9999}, "start_at"),
+        ({"start_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=8)))}, "start_at"),
         ({"title": "  "}, "title"),
         ({"title": "x" * 201}, "title"),
     ],
