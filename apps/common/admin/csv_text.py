@@ -12,7 +12,7 @@ import tablib  # type: ignore[import-untyped]
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext, gettext_noop, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import said
@@ -140,7 +140,11 @@ class CsvForm(forms.Form):
         for number, line in enumerate(lines[1:], start=2):
             if len(line) != len(headings):
                 raise ValidationError(
-                    gettext("Row %(number)d has %(cells)d cells, and the first line %(columns)d.")
+                    ngettext(
+                        "Row %(number)d has %(cells)d cell, and the first line %(columns)d.",
+                        "Row %(number)d has %(cells)d cells, and the first line %(columns)d.",
+                        len(line),
+                    )
                     % {"number": number, "cells": len(line), "columns": len(headings)}
                 )
             rows.append([read_cell(cell) for cell in line])

@@ -12,8 +12,8 @@ from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from apps.common import clock
 from apps.common.admin.base import Panel, PlatformModelAdmin
@@ -52,10 +52,13 @@ class ExecutorPage(PlatformModelAdmin):
         if row is None or not self.has_change_permission(request, row) or row.is_group:
             raise PermissionDenied
         entry = rebuilt(row.pk, now=clock.now())
-        text = gettext("The queue of %(name)s was built anew from %(count)d tasks.")
-        self.message_user(
-            request, text % {"name": row.name, "count": entry.queue.size}, messages.SUCCESS
+        count = entry.queue.size
+        text = ngettext(
+            "The queue of %(name)s was built anew from %(count)d task.",
+            "The queue of %(name)s was built anew from %(count)d tasks.",
+            count,
         )
+        self.message_user(request, text % {"name": row.name, "count": count}, messages.SUCCESS)
         return HttpResponseRedirect(self.change_url(row.pk))
 
     def render_change_form(

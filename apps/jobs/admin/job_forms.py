@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.utils.functional import cached_property
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -147,8 +147,10 @@ class JobEditForm(VersionedForm):
         chosen.choices = choices
         self.fields["run_at"].help_text = _("A time that is past means now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first.")
-        self.fields["max_attempts"].help_text = gettext(
-            "%d attempts are used; with no more than these it fails at once."
+        self.fields["max_attempts"].help_text = ngettext(
+            "%d attempt is used; with no more than this it fails at once.",
+            "%d attempts are used; with no more than these it fails at once.",
+            self.instance.attempts,
         ) % (self.instance.attempts)
         if self.shows_context:
             self.fields["context"] = JsonTextField(

@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -129,7 +129,11 @@ class WorkerAdmin(MachineRowAdmin):
     def shown_load(self, worker: Worker) -> SafeString:
         return format_html(
             '<span class="unbroken">{}</span>',
-            gettext("%(running)d jobs, %(drains)d of %(capacity)d drains")
+            ngettext(
+                "%(running)d job, %(drains)d of %(capacity)d drains",
+                "%(running)d jobs, %(drains)d of %(capacity)d drains",
+                worker.running,
+            )
             % {
                 "running": worker.running,
                 "drains": sum(count for count in worker.drains.values() if isinstance(count, int)),

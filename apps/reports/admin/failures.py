@@ -103,7 +103,8 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         "rows": [rows.drawn(each) for each in found.groups],
         "more": found.count - len(found.groups),
         "count": found.count,
-        "total": f"{found.total:,}",
+        "total": found.total,
+        "shown_total": f"{found.total:,}",
         "as_of": shown_time(found.as_of),
         "has_begun": found.as_of > found.start,
     }

@@ -191,7 +191,7 @@ def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
         ("title,executor,colour\nx,y,z\n", "There is no column 'colour'; the first line names id,"),
         ("title,executor,title\nx,y,z\n", "The column title is there twice."),
         ("title,executor,every_minutes\nx,y,5\n", "There is no column 'every_minutes'"),
-        ("title,executor\nx\n", "Row 2 has 1 cells, and the first line 2."),
+        ("title,executor\nx\n", "Row 2 has 1 cell, and the first line 2."),
     ],
 )
 def test_file_of_another_shape_is_refused(admin_client: Client, text: str, message: str) -> None:
