@@ -15,6 +15,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
@@ -33,6 +34,7 @@ _DATABASES = (
     "for example mysql://user:password@127.0.0.1:3306/taskplatform or "
     "sqlite:////srv/tasks/taskplatform.sqlite3"
 )
+_REDIS = "for example redis://:password@127.0.0.1:6379/0"
 _OWNER = "start as its owner, or give it to this user with all in it (chown -R)"
 
 
@@ -56,7 +58,8 @@ def flag(name: str, *, default: bool = False) -> bool:
 def number(name: str, default: int, *, least: int, most: int) -> int:
     """A whole number of the range."""
     value = text(name, str(default))
-    if not (value.isascii() and value.isdigit() and least <= int(value[:9]) <= most):
+    is_whole = value.isascii() and value.isdigit() and len(value) < 10
+    if not (is_whole and least <= int(value) <= most):
         raise ImproperlyConfigured(f"{name}={value} is no number from {least} to {most}")
     return int(value)
 
@@ -163,6 +166,28 @@ def database(name: str, kept_in: Path) -> dict[str, Any]:
     if url.startswith("sqlite"):
         found["NAME"] = str(BASE_DIR / found["NAME"])
     return found
+
+
+def redis(name: str) -> str:
+    """The address of a Redis, "" for none. It may hold a password, so it is never told."""
+    url = text(name)
+    if not url:
+        return ""
+    if not url.startswith(("redis://", "rediss://")):
+        # Celery would take it for a broker of another kind.
+        raise ImproperlyConfigured(f"{name} must start with redis:// or rediss://; {_REDIS}")
+    try:
+        parts = urlsplit(url)
+        is_address = bool(parts.hostname) and parts.port != 0 and not parts.fragment
+    except ValueError:
+        is_address = False
+    # The cache takes another path for 0, and no worker starts with one.
+    if not is_address or not re.fullmatch(r"/?|/\d{1,5}", parts.path, re.ASCII):
+        raise ImproperlyConfigured(
+            f"{name} names no address with a database number at its end; write / ? # % and @ of a "
+            f"password as %2F %3F %23 %25 and %40; {_REDIS}"
+        )
+    return url
 
 
 def secret(name: str, kept_in: Path) -> str:

@@ -7,7 +7,6 @@ import os
 from datetime import timedelta
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -143,12 +142,7 @@ EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", ":
 SILENCED_SYSTEM_CHECKS = ["models.W037"]
 
 # --- Redis: cache, broker and wake-ups; without it local memory and files ------------------------
-REDIS_URL = environment.text("REDIS_URL")
-if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://")):
-    # Celery would take it for a broker of another kind. It may hold a password, so it is not told.
-    raise ImproperlyConfigured(
-        "REDIS_URL must start with redis:// or rediss://; for example redis://127.0.0.1:6379/0"
-    )
+REDIS_URL = environment.redis("REDIS_URL")
 if REDIS_URL:
     CACHES: dict[str, dict[str, Any]] = {
         "default": {

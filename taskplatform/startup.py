@@ -108,12 +108,7 @@ def redis_problem() -> str:
     if not settings.REDIS_URL:
         return ""
     url = urlsplit(settings.REDIS_URL)
-    try:
-        address = (url.hostname or "127.0.0.1", url.port or 6379)
-    except ValueError as error:
-        raise CannotStart(
-            "REDIS_URL names no address; write it like redis://127.0.0.1:6379/0"
-        ) from error
+    address = (url.hostname or "127.0.0.1", url.port or 6379)
     try:
         socket.create_connection(address, timeout=1.0).close()
     except OSError as error:

@@ -80,6 +80,7 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
         ("DEBUG", "maybe", "DEBUG=maybe is neither yes nor no"),
         ("PORT", "80x", "PORT=80x is no number from 1 to 65535"),
         ("PORT", "65536", "PORT=65536 is no number from 1 to 65535"),
+        ("PORT", "000008000999", "PORT=000008000999 is no number from 1 to 65535"),
         ("SECRET_KEY", "short", "SECRET_KEY is shorter than 50 characters"),
         ("EXTRA_APPS", "json,nowhere.to.be", "names nowhere.to.be, which Python does not find"),
         ("DATABASE_URL", "postgres://u@h/n", "DATABASE_URL must start with mysql://"),
@@ -91,6 +92,10 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
         ("DATABASE_URL", "mysql://u:p@h:3306/", "DATABASE_URL names no database at its end"),
         ("DATABASE_URL", "mysql://u:p@h:70000/n", "DATABASE_URL cannot be read; write / "),
         ("REDIS_URL", "amqp://h", "REDIS_URL must start with redis://"),
+        ("REDIS_URL", "redis://127.0.0.1:here/0", "REDIS_URL names no address with a database"),
+        ("REDIS_URL", "redis://127.0.0.1:6379/main", "REDIS_URL names no address with a database"),
+        ("REDIS_URL", "redis://:p#w@127.0.0.1:6379/0", "# % and @ of a password as %2F"),
+        ("REDIS_URL", "redis:///0", "for example redis://:password@127.0.0.1:6379/0"),
         ("TRUSTED_PROXIES", "10.0.0.4, proxy", "'proxy' does not appear .* such as 10.0.0.4 or"),
         ("TRUSTED_PROXIES", "10.0.0.4/24", "has host bits set; write addresses such as"),
         ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is none of en and zh-hans"),
@@ -183,6 +188,19 @@ def test_demo_comes_unless_it_is_refused_or_tls_tells_of_a_real_platform(started
     ]
 
     assert found == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1",
+        "redis://10.0.0.6:6379/",
+        "rediss://user:p%40w@redis.example.org:6380/15?ssl_cert_reqs=required",
+        "redis://[::1]:6379/3",
+    ],
+)
+def test_redis_is_named_in_any_way_that_it_takes(started: Any, url: str) -> None:
+    assert started(REDIS_URL=url)["REDIS_URL"] == url
 
 
 def test_words_are_read_however_their_letters_are_written(started: Any) -> None:
