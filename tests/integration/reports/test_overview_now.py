@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from apps.access.services import create_client
 from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.dispatch.services import pull
@@ -162,9 +163,23 @@ def test_empty_platform_says_what_to_do_first(
     assert "First steps" not in home(role_client("viewer"))
 
 
-def test_first_steps_go_when_they_are_taken(admin_client: Client) -> None:
+def test_each_first_step_goes_when_it_is_taken(admin_client: Client) -> None:
+    add_executor, add_task, add_key = (
+        f'href="{reverse(f"admin:{name}_add")}">'
+        for name in ("dispatch_executor", "dispatch_oncetask", "access_apiclient")
+    )
+
+    def steps() -> list[bool]:
+        listed = home(admin_client).partition("<h2>First steps</h2>")[2].partition("</section>")[0]
+        return [link in listed for link in (add_executor, add_task, add_key)]
+
     job_type()
-    factories.user("uid_ann")
+    assert steps() == [True, True, True]
+    ann = factories.user("uid_ann")
+    assert steps() == [False, True, True]
+    factories.once_task(ann)
+    assert steps() == [False, False, True]
+    create_client(name="Phone", scopes=["pull"], actor="ann")
     html = home(admin_client)
     assert "First steps" not in html
     assert tiles(html)["jobs-ready"] == tiles(html)["dispatches-open"] == "0"

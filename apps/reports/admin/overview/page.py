@@ -6,7 +6,7 @@ jobs: all counts are capped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,9 +17,10 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from apps.access.models import ApiClient
 from apps.common import clock
 from apps.common.db import fetch, table
-from apps.dispatch.models import Executor
+from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.serving import is_live, registered, unserved
 from apps.jobs.admin.waiting import too_long
 from apps.jobs.services.policies import KnownType, all_types
@@ -84,11 +85,13 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
 @dataclass(frozen=True)
 class _Seen:
     """What a person sees: job types, and of jobs and dispatches those there can be any of (`used`),
-    and of those the ones whose totals can be seen (`summed`), as far as they are added up."""
+    and of those the ones whose totals can be seen (`summed`), as far as they are added up; and what
+    is still to be done first (`steps`)."""
 
     sight: Sight
     types: list[KnownType]
     used: list[str]
+    steps: list[_Step]
     summed: list[str]
     until: datetime | None
 
@@ -96,10 +99,17 @@ class _Seen:
     def by(cls, user: Any) -> _Seen:
         sight = Sight(user)
         types = all_types() if sight.may("jobs.view_jobtype") or JOB in sight.shown else []
-        empty = {JOB: not types, DISPATCH: DISPATCH in sight.shown and not _has_executors()}
-        used = [source for source in sight.shown if not empty[source]]
+        taken = {JOB: [bool(types)] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
+        # With a type there can be jobs, with an executor dispatches.
+        used = [source for source in sight.shown if taken[source][0]]
+        steps = [
+            step
+            for source in sight.shown
+            for step, is_taken in zip(_FIRST_STEPS[source], taken[source], strict=True)
+            if not is_taken and sight.may(step.permission)
+        ]
         summed = [source for source in sight.sources if source in used]
-        return cls(sight, types, used, summed, closed_until() if summed else None)
+        return cls(sight, types, used, steps, summed, closed_until() if summed else None)
 
 
 def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
@@ -122,12 +132,8 @@ def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
         "notices": processes["notices"],
         "sweeps": processes["sweeps"],
         "is_unsummed": seen.summed and seen.until is None,
-        "steps": [
-            step
-            for source in sight.shown
-            if source not in seen.used
-            for step in _steps(sight, source)
-        ],
+        "steps": [{"text": step.text, "url": reverse(step.url)} for step in seen.steps],
+        "is_new": len(seen.used) < len(sight.shown),
     }
     if sees_types and types:
         drawn["notices"] = [*present.held_back(types, now), *drawn["notices"]]
@@ -155,14 +161,14 @@ def known_of(until: datetime) -> list[str]:
     return [_mark(part, until) for part in _LATELY]
 
 
-def _has_executors() -> bool:
-    return bool(fetch(f"SELECT 1 FROM {table(Executor)} LIMIT 1"))  # noqa: S608
-
-
-def _steps(sight: Sight, source: str) -> Iterator[dict[str, Any]]:
-    for step in _FIRST_STEPS[source]:
-        if sight.may(step.permission):
-            yield {"text": step.text, "url": reverse(step.url)}
+def _taken() -> list[bool]:
+    """Which of the first steps to dispatches somebody has taken."""
+    executor, once, rotate, client = (
+        f"EXISTS (SELECT 1 FROM {table(model)})"  # noqa: S608
+        for model in (Executor, OnceTask, RotateTask, ApiClient)
+    )
+    [row] = fetch(f"SELECT {executor}, {once} OR {rotate}, {client}")
+    return [bool(each) for each in row]
 
 
 def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpRequest], HttpResponse]:
