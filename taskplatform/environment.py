@@ -133,7 +133,8 @@ def folder(name: str, default: str) -> Path:
     """A folder, made where there is none; relative to that of the platform."""
     path = (BASE_DIR / text(name, default)).resolve()
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        # What lies in it opens the platform: keys, sessions, the hashes of passwords.
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
             f"{name}={path} cannot be made: {error.strerror}; name a folder that can be written"

@@ -128,6 +128,13 @@ def test_file_that_the_readme_shows_for_production_starts(started: Any) -> None:
     assert found["TRUSTED_PROXIES"] == ["10.0.0.4"]
 
 
+def test_folder_that_is_made_is_its_owners_alone(started: Any, tmp_path: Path) -> None:
+    """The file of SQLite in it, which anybody could read, has the sessions of all who are in."""
+    started(VAR_DIR=str(tmp_path / "new"))
+
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 def test_folder_that_cannot_be_made_stops_the_start(started: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
