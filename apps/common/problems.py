@@ -71,7 +71,7 @@ _FAILED = "The request was not carried out; give the operator the request_id."
 _BY_STATUS: dict[int, PlatformError] = {
     400: Invalid(_UNREADABLE),
     403: Forbidden("This caller may not do that; ask an operator for the permission."),
-    404: NotFound("Nothing is known at this address or under this id; check it."),
+    404: NotFound("Nothing is known at this address or under this id; compare it with /api/docs/."),
     405: MethodNotAllowed("This address does not know that method."),
     413: TooLarge("The body is too large; send less at a time."),
     500: ServerError(_FAILED),

@@ -261,7 +261,10 @@ def test_debug_page_of_django_never_reaches_a_program(client: Client, settings: 
 # --- outside of views ---------------------------------------------------------------------------
 @pytest.mark.parametrize("address", ["/api/", "/api/v1/unknown/", "/health/unknown", "/metrics"])
 def test_unknown_address_of_programs_is_a_problem(client: Client, address: str) -> None:
-    assert problem_of(client.get(address))["code"] == "not_found"
+    problem = problem_of(client.get(address))
+
+    assert problem["code"] == "not_found"
+    assert "/api/docs/" in problem["detail"]
 
 
 def test_unknown_page_is_a_problem_only_for_those_who_prefer_json(client: Client) -> None:
