@@ -185,7 +185,8 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
     yield Reason(
         RATE,
         _(
-            "Of type {type} {most} jobs may begin in a minute, and so many have.",
+            "Of type {type} {most} jobs may begin in a minute, spread evenly; the next one "
+            "has to wait.",
             type=case.type,
             most=per_minute,
         ),
