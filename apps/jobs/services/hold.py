@@ -26,6 +26,7 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import READY, RUNNING
 from apps.jobs.rules.turns import shares
+from apps.jobs.services import locked
 from apps.jobs.services.giving_up import give_up
 from apps.jobs.services.peek import Candidate, first_ready, with_work
 from apps.jobs.services.policies import forget_policies, near_policies_of, policies_of
@@ -123,6 +124,7 @@ def hold(
             if not is_retryable(error):
                 raise
             logger.info("hold: a lock was lost, look %d", looks + 1)
+            locked.note([each.id for each in claim.candidates], error)
             looks += 1
             # Each type has a statement of its own, and those before the lock are carried out.
             if held := claim.held():
@@ -221,7 +223,7 @@ class _Claim:
             policy = self.policies[name]
             most = min(places, policy.batch_limit, batch.get(name, places))
             lists.append((policy, max(1, most)))
-        return self._chosen(first_ready(lists, self.hosts), turn)
+        return self._chosen(_first_free(lists, self.hosts), turn)
 
     def _chosen(self, found: dict[str, list[Candidate]], turn: int) -> list[Candidate]:
         """Each type's candidates up to its first suspect; or one suspect alone, when its type has
@@ -343,6 +345,20 @@ class _Claim:
                 policy.version,
             ],
         )
+
+
+def _first_free(
+    wanted: list[tuple[TypePolicy, int]], hosts: list[str]
+) -> dict[str, list[Candidate]]:
+    """As `first_ready`, without those that somebody keeps locked."""
+    shut = locked.known()
+    if not shut:
+        return first_ready(wanted, hosts)
+    found = first_ready([(policy, most + len(shut)) for policy, most in wanted], hosts)
+    return {
+        policy.name: [each for each in found[policy.name] if each.id not in shut][:most]
+        for policy, most in wanted
+    }
 
 
 def _before_suspect(candidates: list[Candidate]) -> Iterable[Candidate]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db import DatabaseError, connection
+
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import execute, fetch, marks, table
+from apps.common.db import execute, fetch, is_retryable, marks, table
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.services import locked
 
 
 def promote_due(*, now: datetime | None = None) -> int:
@@ -24,9 +27,21 @@ def promote_due(*, now: datetime | None = None) -> int:
         "ORDER BY run_at, id LIMIT %s",
         [SCHEDULED, now, conf.JOB_PROMOTION_BATCH],
     )
-    if not due:
+    shut = locked.known()
+    ids = sorted(number for (number,) in due if number not in shut)
+    if not ids:
         return 0
-    ids = sorted(row[0] for row in due)
+    try:
+        return _promote(ids, now)
+    except DatabaseError as error:
+        if connection.in_atomic_block or not is_retryable(error):
+            raise
+        locked.note(ids, error)
+        return 0
+
+
+def _promote(ids: list[int], now: datetime) -> int:
+    jobs = table(Job)
     return execute(
         f"UPDATE {jobs} SET status = %s, version = version + 1 "  # noqa: S608
         f"WHERE id IN ({marks(len(ids))}) AND status = %s AND run_at <= %s",

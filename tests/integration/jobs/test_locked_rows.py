@@ -1,0 +1,92 @@
+"""S1.2: a person changes jobs by SQL, and leaves the transaction open."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+
+from apps.common import clock
+from apps.jobs.models import Job
+from apps.jobs.services import locked
+from apps.jobs.services.promote import promote_due
+from tests.jobs import job_type, jobs, row, take
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """MariaDB waits 50 seconds unless it is told otherwise."""
+    monkeypatch.setattr(locked, "TRIED_SECONDS", 0.0)
+    monkeypatch.setattr(locked, "_known", frozenset())
+    _wait_for(2)
+    yield
+    _wait_for(50)
+
+
+def _wait_for(seconds: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", [seconds])
+
+
+@contextmanager
+def changing(number: int) -> Iterator[None]:
+    """Somebody has changed the job and not committed yet."""
+    changed, over = threading.Event(), threading.Event()
+
+    def change() -> None:
+        with transaction.atomic():
+            Job.objects.filter(pk=number).update(memo="by hand")
+            changed.set()
+            over.wait(60)
+        connections.close_all()
+
+    person = threading.Thread(target=change)
+    person.start()
+    try:
+        assert changed.wait(10)
+        yield
+    finally:
+        over.set()
+        person.join()
+
+
+@pytest.mark.parametrize("limits", [{}, {"batch_limit": 1}, {"max_running": 9}])
+def test_locked_job_keeps_no_other_from_being_held(limits: dict[str, Any]) -> None:
+    job_type(**limits)
+    first, *others = jobs(5)
+    most = limits.get("batch_limit", 9)
+
+    with changing(first):
+        assert [held.id for held in take(9)] == others[:most]
+        more = jobs(1)
+        began = time.monotonic()
+        assert take(9)[0].id in {*others, *more}
+        assert time.monotonic() - began < 1.5
+
+    while held := take(9):
+        if first in [each.id for each in held]:
+            break
+    assert row(first).status == "running"
+    assert row(first).memo == "by hand"
+
+
+def test_locked_job_keeps_no_other_from_falling_due() -> None:
+    job_type()
+    past = clock.now() - timedelta(seconds=9)
+    first, *others = jobs(3, status="scheduled", run_at=past)
+
+    with changing(first):
+        promote_due()
+        assert promote_due() == len(others)
+        assert promote_due() == 0
+
+    assert promote_due() == 1
+    assert {row(number).status for number in (first, *others)} == {"ready"}
