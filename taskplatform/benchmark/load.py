@@ -52,7 +52,8 @@ def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volle
     """Send all requests to a server on loopback, so many at a time; OSError when it breaks off."""
     answers: list[Any] = [None] * len(requests)
     failures: list[Exception] = []
-    barrier = threading.Barrier(connections + 1)
+    begun: list[float] = []
+    barrier = threading.Barrier(connections + 1, lambda: begun.append(time.perf_counter()))
     # Each connection takes the next one: which process of the server has how many connections is
     # chance, and the last of a fixed share would wait for the busiest.
     waiting = iter(range(len(requests)))
@@ -76,12 +77,11 @@ def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volle
     # One that cannot connect holds nobody up: its failure is told below.
     with suppress(threading.BrokenBarrierError):
         barrier.wait(ANSWER_SECONDS)
-    begun = time.perf_counter()
     for thread in threads:
         thread.join()
     if failures:
         raise failures[0]
-    return Volley(answers, time.perf_counter() - begun)
+    return Volley(answers, time.perf_counter() - begun[0])
 
 
 def _ask(wire: socket.socket, request: bytes) -> Answer:
