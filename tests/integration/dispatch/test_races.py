@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -103,31 +104,14 @@ def test_edit_waits_for_the_hand_out_that_has_begun(edit: str) -> None:
     assert isinstance(take_next(factories.member("uid_a")), Nothing)
     alice = factories.member("uid_a")
     task = factories.once_task(group)
-    edited = threading.Event()
-    edits = {
+    edits: dict[str, Callable[[], object]] = {
         "delete": lambda: tasks.delete_task(task=task, actor="admin:olga"),
         "leave": lambda: executors.change_members(group=group, remove=["uid_a"], actor="admin:o"),
         "disable": lambda: executors.update_executor(
             executor=group, changes={"enabled": False}, actor="admin:olga"
         ),
     }
-
-    def answer_edit() -> None:
-        try:
-            edits[edit]()
-            edited.set()
-        finally:
-            connections.close_all()
-
-    editor = threading.Thread(target=answer_edit)
-    with transaction.atomic():
-        assert isinstance(take_next(alice), Dispatch)
-        editor.start()
-        # The edit is waiting for our locks, seen by a third party, not by a clock.
-        assert _somebody_waits()
-        assert not edited.is_set()
-    editor.join(timeout=30)
-    assert edited.is_set()
+    assert _answer_beside_a_hand_out(alice, edits[edit]) == "done"
     audit()
 
 
@@ -137,24 +121,38 @@ def test_nobody_is_deleted_who_is_handed_a_task_just_then() -> None:
     assert isinstance(take_next(factories.member("uid_a")), Nothing)
     alice = factories.member("uid_a")
     factories.once_task(group)
-    refused: list[str] = []
 
     def remove() -> None:
+        executors.remove_executor(executor=alice, actor="admin:olga")
+
+    assert _answer_beside_a_hand_out(alice, remove) == "conflict"
+    assert Executor.objects.filter(pk=alice.pk).exists()
+
+
+def _answer_beside_a_hand_out(user: Executor, edit: Callable[[], object]) -> str:
+    """Begin the edit between a hand-out to the user and its commit, for which it has to wait:
+    "done", or the code of its refusal."""
+    answers: list[str] = []
+
+    def answer() -> None:
         try:
-            executors.remove_executor(executor=alice, actor="admin:olga")
+            edit()
+            answers.append("done")
         except PlatformError as error:
-            refused.append(error.code)
+            answers.append(error.code)
         finally:
             connections.close_all()
 
-    remover = threading.Thread(target=remove)
+    editor = threading.Thread(target=answer)
     with transaction.atomic():
-        assert isinstance(take_next(alice), Dispatch)
-        remover.start()
+        assert isinstance(take_next(user), Dispatch)
+        editor.start()
+        # The edit is waiting for our locks, seen by a third party, not by a clock.
         assert _somebody_waits()
-    remover.join(timeout=30)
-    assert refused == ["conflict"]
-    assert Executor.objects.filter(pk=alice.pk).exists()
+        assert answers == []
+    editor.join(timeout=30)
+    [answered] = answers
+    return answered
 
 
 def _somebody_waits() -> bool:
