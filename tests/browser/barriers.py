@@ -7,6 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Page
 
+from tests.browser.looks import await_drawn
+
 # Run by the browser itself, not as a script of the page, so the page's policy stays as it is.
 _AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
 # Colours are measured as they are in the end, not on their way.
@@ -24,6 +26,7 @@ _GRAVE = {"serious", "critical"}
 
 def barriers(page: Page) -> list[str]:
     """Each serious or critical barrier of the page as it stands: its rule, where it is, and why."""
+    await_drawn(page)
     page.evaluate(_AXE)
     found: list[dict[str, Any]] = page.evaluate(_RUN)
     return [

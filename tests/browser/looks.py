@@ -31,8 +31,20 @@ _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
+def await_drawn(page: Page) -> None:
+    """Until the page has been drawn as it stands.
+
+    Scripts that follow its width do so while it is drawn; what is measured before is what no one
+    sees.
+    """
+    page.evaluate(
+        "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+    )
+
+
 def sideways(page: Page) -> int:
     """By how many pixels the page itself can be moved sideways."""
+    await_drawn(page)
     width: int = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
