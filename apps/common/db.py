@@ -128,7 +128,7 @@ def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 
     For the few statements of the hot paths, of which the ORM would keep half the speed.
     """
-    [(rows, _)] = send((sql, _driven(parameters)))
+    [(rows, _)] = send((sql, parameters))
     return list(rows)
 
 
@@ -154,31 +154,44 @@ def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any
 
 def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
     """Run a statement that changes rows; returns how many it changed."""
-    [(_, changed)] = send((sql, _driven(parameters)))
+    [(_, changed)] = send((sql, parameters))
     return changed
 
 
-def execute_each(*statements: Statement) -> list[int]:
-    """Run statements that change rows, as `run_each`; returns how many each of them changed."""
-    return [changed for _, changed in run_each(*statements)]
+class Unchanged(Exception):
+    """A change that was needed found no row; the transaction must be rolled back."""
 
 
-def run_each(*statements: Statement) -> list[Answer]:
+def conclude(
+    needed: Sequence[Statement],
+    besides: Sequence[Statement] = (),
+    *,
+    answer: Statement | None = None,
+) -> Sequence[tuple[Any, ...]]:
+    """Run the last changes of the transaction: `needed`, each of which has to change a row, then
+    those `besides`, which may find none. Unchanged when a needed one finds none. Returns the rows
+    that `answer` reads after them.
+
+    MariaDB is asked once for all of them, and for the COMMIT, if no transaction of the caller's
+    goes on: so nothing may follow.
+    """
+    database: Any = connections[DEFAULT_DB_ALIAS]
+    if database.vendor == "mysql" and database.can_conclude:
+        rows: Sequence[tuple[Any, ...]] = database.conclude(needed, besides, answer)
+        return rows
+    reads = [] if answer is None else [answer]
+    answers = send(*needed, *besides, *reads)
+    if not all(count for _, count in answers[: len(needed)]):
+        raise Unchanged
+    return answers[-1][0] if reads else ()
+
+
+def send(*statements: Statement) -> list[Answer]:
     """Run statements in their order; the first that fails is the last that is run.
 
     MariaDB/MySQL is sent all of them at once. Each is as if it had been run by itself, so without a
     transaction around them each is committed before the next.
     """
-    return send(*[(sql, _driven(parameters)) for sql, parameters in statements])
-
-
-def _driven(parameters: Sequence[Any]) -> list[Any]:
-    """The parameters as the driver takes them."""
-    return [written(each) if isinstance(each, datetime) else each for each in parameters]
-
-
-def send(*statements: Statement) -> list[Answer]:
-    """Run statements whose parameters are as the driver takes them."""
     # Asking for the connection by name costs less than every use of the proxy `connection`.
     database: Any = connections[DEFAULT_DB_ALIAS]
     if database.vendor == "mysql":
@@ -187,9 +200,14 @@ def send(*statements: Statement) -> list[Answer]:
     answers = []
     for sql, parameters in statements:
         with database.cursor() as cursor:
-            cursor.execute(sql, parameters)
+            cursor.execute(sql, driven(parameters))
             answers.append((cursor.fetchall(), cursor.rowcount))
     return answers
+
+
+def driven(parameters: Sequence[Any]) -> list[Any]:
+    """The parameters as the driver takes them."""
+    return [written(each) if isinstance(each, datetime) else each for each in parameters]
 
 
 def close_refused(

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NoReturn
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import translation
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -122,10 +122,13 @@ class ApiView(APIView):
             self.headers["Allow"] = ", ".join(self.allowed_methods)
             self.http_method_not_allowed(request)
         taken = self.queries.get("get" if method == "HEAD" else method.lower())
-        if taken is not None or request.META.get("QUERY_STRING"):
-            self.query = (taken or NoParameters).check_query(request.query_params)
-        else:
+        text = request.META.get("QUERY_STRING", "")
+        if taken is None and not text:
             self.query = {}
+        elif len(text) <= _SHORT and text.isascii():
+            self.query = dict(_checked_query(taken or NoParameters, text))
+        else:
+            self.query = (taken or NoParameters).check_query(request.query_params)
 
     def perform_authentication(self, request: Request) -> None:
         # What `request.user` leads to, by way of some questions.
@@ -141,6 +144,15 @@ class ApiView(APIView):
         """
         method = str(self.request.method).lower()
         return self.bodies[method].check(self.request.data, partial=method == "patch")
+
+
+# Such queries come again and again, like `next=1`.
+_SHORT = 16
+
+
+@functools.lru_cache(maxsize=1000)
+def _checked_query(serializer: type[StrictSerializer], text: str) -> dict[str, Any]:
+    return serializer.check_query(QueryDict(text))
 
 
 @functools.cache

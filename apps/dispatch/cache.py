@@ -11,10 +11,10 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from django.core.cache import cache
 
@@ -23,6 +23,9 @@ from apps.dispatch.rules.queue import Queue, Versions
 from apps.dispatch.rules.window import Window
 
 logger = logging.getLogger(__name__)
+
+Key = TypeVar("Key")
+Held = TypeVar("Held")
 
 # A builder that takes longer is given up by those who wait for it.
 BUILD_SECONDS = 5
@@ -59,37 +62,36 @@ def load_plans(executors: Iterable[int]) -> dict[int, Plan]:
     return {keys[key]: plan for key, plan in found.items() if isinstance(plan, Plan)}
 
 
-class Near:
-    """The queues that this process used last, so that most pulls need not ask the cache.
+class Near(Generic[Key, Held]):
+    """What this process used last, so that it need not be asked for; up to a weight in all."""
 
-    They are judged by their versions like any other, so none has to be told of an edit.
-    """
-
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, weigh: Callable[[Held], int]) -> None:
         self._most = most
+        self._weigh = weigh
         self._held = 0
-        self._entries: OrderedDict[int, Entry] = OrderedDict()
+        self._entries: OrderedDict[Key, tuple[Held, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, executor: int) -> Entry | None:
+    def get(self, key: Key) -> Held | None:
         with self._lock:
-            if executor in self._entries:
-                self._entries.move_to_end(executor)
-            return self._entries.get(executor)
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
 
-    def put(self, executor: int, entry: Entry) -> None:
-        """Keep it; those not used for longest go until no more than `most` candidates are held."""
+    def put(self, key: Key, held: Held) -> None:
+        """Keep it; those not used for longest go until no more than `most` are held."""
+        weight = self._weigh(held)
         with self._lock:
-            self._drop(executor)
-            self._entries[executor] = entry
-            self._held += _weight(entry)
+            self._drop(key)
+            self._entries[key] = held, weight
+            self._held += weight
             while self._held > self._most:
                 self._drop(next(iter(self._entries)))
 
-    def _drop(self, executor: int) -> None:
-        entry = self._entries.pop(executor, None)
-        if entry is not None:
-            self._held -= _weight(entry)
+    def _drop(self, key: Key) -> None:
+        _, weight = self._entries.pop(key, (None, 0))
+        self._held -= weight
 
     def clear(self) -> None:
         with self._lock:
@@ -97,11 +99,8 @@ class Near:
             self._held = 0
 
 
-def _weight(entry: Entry) -> int:
-    return 1 + entry.queue.size
-
-
-near = Near(MOST_NEAR)
+# Queues are judged by their versions, wherever they are, so none has to be told of an edit.
+near: Near[int, Entry] = Near(MOST_NEAR, weigh=lambda entry: 1 + entry.queue.size)
 
 
 def load(executor: int, versions: Versions) -> Entry | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import MySQLdb
@@ -13,8 +14,8 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.access.models import ApiClient
-from apps.common.db import execute, execute_each, fetch, table
-from apps.dispatch.models import Stock
+from apps.common.db import Unchanged, conclude, execute, fetch, send, table
+from apps.dispatch.models import Source, Stock
 from taskplatform.mysql import base
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -131,39 +132,222 @@ STOCK = {"source": "once", "task": 7, "occurrence": 0}
 
 
 def test_statements_sent_together_are_counted_one_by_one() -> None:
-    begin, take = Stock.objects.beginning(**STOCK), Stock.objects.taking(**STOCK, at_most=2)
-    assert execute_each(begin, take, take) == [1, 1, 0]
+    begin, take = Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=2)
+    assert [changed for _, changed in send(begin, take, take)] == [1, 1, 0]
     assert Stock.objects.get().handed == 2
 
 
 def test_the_first_statement_that_fails_is_the_last() -> None:
-    begin, take = Stock.objects.beginning(**STOCK), Stock.objects.taking(**STOCK, at_most=None)
+    begin, take = Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=None)
     with pytest.raises(IntegrityError):
-        execute_each(begin, begin, take)
+        send(begin, begin, take)
     assert Stock.objects.get().handed == 1
     with pytest.raises(IntegrityError), transaction.atomic():
-        execute_each(take, take, begin)
+        send(take, take, begin)
     assert Stock.objects.get().handed == 1
 
 
 def test_a_refused_value_is_an_integrity_error() -> None:
     """MariaDB calls it an operational one, which would be tried again."""
-    execute_each(Stock.objects.beginning(**STOCK))
+    send(Stock.beginning(**STOCK))
     with pytest.raises(IntegrityError):
         execute(f"UPDATE {table(Stock)} SET handed = handed - 2")  # noqa: S608
 
 
 def test_who_looks_on_sees_each_statement() -> None:
-    begin, take = Stock.objects.beginning(**STOCK), Stock.objects.taking(**STOCK, at_most=2)
+    begin, take = Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=2)
     with CaptureQueriesContext(connection) as seen:
-        assert execute_each(begin, take, take) == [1, 1, 0]
+        send(begin, take, take)
     assert [query["sql"][:6] for query in seen.captured_queries] == ["INSERT", "UPDATE", "UPDATE"]
+
+
+def _sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What goes to the server from now on."""
+    connection.ensure_connection()
+    # Which server it is, a process asks once.
+    assert connection.mysql_is_mariadb
+    sent: list[bytes] = []
+    monkeypatch.setattr(base.Connection, "query", _noting(sent, base.Connection.query))
+    return sent
+
+
+def test_the_last_changes_and_the_commit_are_one_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = _sent(monkeypatch)
+    with transaction.atomic():
+        fetch("SELECT 1")
+        conclude([Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=2)])
+    assert len(sent) == 2
+    connection.close()
+    assert Stock.objects.get().handed == 2
+
+
+def test_what_they_have_made_can_be_read_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = _sent(monkeypatch)
+    read = (f"SELECT handed FROM {table(Stock)} WHERE task = %s", [7])  # noqa: S608
+    with transaction.atomic():
+        assert list(conclude([Stock.beginning(**STOCK)], answer=read)) == [(1,)]
+    assert len(sent) == 1
+    assert fetch("SELECT 7") == [(7,)]
+    connection.close()
+    assert Stock.objects.get().handed == 1
+
+
+def test_an_insert_that_selects_nothing_takes_all_back() -> None:
+    sql = (
+        f"INSERT INTO {table(Stock)} (source, task, occurrence, handed) "  # noqa: S608
+        f"SELECT 'once', 8, 0, 1 FROM {table(Stock)} WHERE task = %s"
+    )
+    with pytest.raises(Unchanged), transaction.atomic():
+        conclude([Stock.beginning(**STOCK), (sql, [9])])
+    assert not Stock.objects.exists()
+
+
+def test_after_them_the_connection_stands_alone_again() -> None:
+    with transaction.atomic():
+        conclude([Stock.beginning(**STOCK)])
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        _client("undone")
+        raise ZeroDivisionError
+    with transaction.atomic():
+        _client("kept")
+    connection.close()
+    assert list(ApiClient.objects.values_list("name", flat=True)) == ["kept"]
+
+
+def test_who_was_interrupted_after_its_commit_swallows_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), transaction.atomic():
+        conclude([Stock.beginning(**STOCK)])
+        monkeypatch.setattr(connection, "commit", interrupted)
+    monkeypatch.undo()
+    with transaction.atomic():
+        _client("kept")
+    connection.close()
+    assert list(ApiClient.objects.values_list("name", flat=True)) == ["kept"]
+
+
+def test_a_needed_change_that_finds_no_row_takes_all_back() -> None:
+    with pytest.raises(Unchanged), transaction.atomic():
+        _client("undone")
+        conclude([Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=1)])
+    assert not Stock.objects.exists()
+    assert not ApiClient.objects.exists()
+
+
+def test_a_change_besides_may_find_no_row() -> None:
+    with transaction.atomic():
+        conclude([Stock.beginning(**STOCK)], [Stock.giving_back("once", 8, 0)])
+    assert Stock.objects.get().handed == 1
+
+
+def test_a_key_that_exists_takes_all_back() -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        conclude([Stock.beginning(**STOCK), Stock.beginning(**STOCK)])
+    assert not Stock.objects.exists()
+
+
+def test_within_a_transaction_of_somebody_else_nothing_is_committed() -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        with transaction.atomic():
+            conclude([Stock.beginning(**STOCK)])
+        with pytest.raises(Unchanged), transaction.atomic():
+            conclude([Stock.taking(**STOCK, at_most=1)])
+        assert Stock.objects.get().handed == 1
+        raise ZeroDivisionError
+    assert not Stock.objects.exists()
+
+
+def test_a_connection_lost_before_the_last_changes_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(OperationalError), transaction.atomic():
+        _client("undone")
+        _kill()
+        conclude([Stock.beginning(**STOCK)])
+    request_finished.send(None)
+    request_started.send(None)
+    assert not ApiClient.objects.exists()
+    with transaction.atomic():
+        conclude([Stock.beginning(**STOCK)])
+    assert Stock.objects.get().handed == 1
+
+
+def test_who_looks_on_sees_the_last_changes_one_by_one() -> None:
+    with CaptureQueriesContext(connection) as seen, transaction.atomic():
+        conclude([Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=2)])
+    words = [query["sql"].split()[0] for query in seen.captured_queries]
+    assert words == ["INSERT", "UPDATE", "COMMIT"]
+
+
+def test_mysql_which_has_no_such_blocks_is_sent_them_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = _sent(monkeypatch)
+    monkeypatch.setitem(vars(connection), "mysql_is_mariadb", False)
+    with transaction.atomic():
+        conclude([Stock.beginning(**STOCK), Stock.taking(**STOCK, at_most=2)])
+    assert len(sent) == 1
+    with pytest.raises(Unchanged), transaction.atomic():
+        conclude([Stock.taking(**STOCK, at_most=2)])
+    assert Stock.objects.get().handed == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "plain",
+        'it\'s "quoted" \\ and % and %s',
+        "line\nbreak\0nul\x1a",
+        "货架 🧺 ßé",
+        Source.ONCE,
+        0,
+        -7,
+        2**63 - 1,
+        True,
+        False,
+        None,
+        Decimal("1.50"),
+        1.25,
+        b"bytes",
+    ],
+)
+def test_values_arrive_as_they_were(value: Any) -> None:
+    [(ours,)] = fetch("SELECT %s", [value])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT %s", [value])
+        [(djangos,)] = cursor.fetchall()
+    assert ours == djangos
+
+
+def test_instants_arrive_as_they_were() -> None:
+    at = datetime(2026, 3, 2, 9, 30, 15, 70, tzinfo=timezone(timedelta(hours=8)))
+    [(stored,)] = fetch("SELECT CAST(%s AS DATETIME(6))", [at])
+    assert stored == at.astimezone(UTC).replace(tzinfo=None)
+    assert fetch("SELECT CAST('2026-03-02 01:30:15' AS DATETIME)") == [
+        (datetime(2026, 3, 2, 1, 30, 15),)
+    ]
+
+
+def test_an_instant_that_never_was_is_none() -> None:
+    """Other programs may have left 0000-00-00 in their tables."""
+    execute("SET SESSION sql_mode = ''")
+    try:
+        assert fetch("SELECT CAST('0000-00-00 00:00:00' AS DATETIME)") == [(None,)]
+    finally:
+        connection.close()
 
 
 def test_a_statement_in_a_broken_transaction_is_refused() -> None:
     with transaction.atomic():
         with pytest.raises(IntegrityError), transaction.atomic(savepoint=False):
-            execute_each(*[Stock.objects.beginning(**STOCK)] * 2)
+            send(*[Stock.beginning(**STOCK)] * 2)
         with pytest.raises(transaction.TransactionManagementError):
             fetch("SELECT 1")
 

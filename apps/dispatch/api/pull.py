@@ -20,7 +20,7 @@ from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import callback, pull
-from apps.dispatch.services.standing import Standing, standing_by_name
+from apps.dispatch.services.standing import Standing, standing_of_holder
 
 
 def retry_after(status: int, *, required: bool) -> OpenApiParameter:
@@ -67,7 +67,7 @@ class UserView(ApiView):
 
     def user(self, request: Request, uid: str, number: int) -> Standing:
         logs.note(executor=uid, dispatch=str(number))
-        return standing_by_name(uid, bound=executors_of(request))
+        return standing_of_holder(uid, number, bound=executors_of(request))
 
 
 class PullView(UserView):

@@ -152,17 +152,6 @@ class Dispatch(models.Model):
         return (self.source, self.task, self.occurrence)
 
     @property
-    def as_past(self) -> policy.PastDispatch:
-        """This dispatch as the latest of its executor and occurrence."""
-        return policy.PastDispatch(
-            number=self.pk,
-            rounds=self.round + 1,
-            state=self.state,
-            holds_stock=self.holds_stock,
-            finished_at=self.finished_at,
-        )
-
-    @property
     def task_label(self) -> str:
         """How the journal names the task: `once:12`."""
         return f"{self.source}:{self.task}"

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.db import Statement, table
 from apps.common.fields import KeyField
-from apps.common.rows import ensure_row, insertion
+from apps.common.rows import ensure_row, values_insertion
 from apps.dispatch.models.task import Source
 
 
@@ -17,36 +17,10 @@ class StockQuerySet(models.QuerySet["Stock"]):
         """The row of one occurrence, if it has been handed out before."""
         return self.filter(source=source, task=task, occurrence=occurrence)
 
-    def taking(self, source: str, task: int, occurrence: int, *, at_most: int | None) -> Statement:
-        """What counts one hand-out, unless `at_most` are counted already or there is no row yet."""
-        sql = (
-            f"UPDATE {table(Stock)} SET handed = handed + 1 "  # noqa: S608
-            "WHERE source = %s AND task = %s AND occurrence = %s"
-        )
-        parameters: list[object] = [source, task, occurrence]
-        if at_most is not None:
-            sql += " AND handed < %s"
-            parameters.append(at_most)
-        return sql, parameters
-
-    def beginning(self, source: str, task: int, occurrence: int) -> Statement:
-        """What makes the row of an occurrence with its first hand-out; IntegrityError if it has
-        one."""
-        row = {"source": source, "task": task, "occurrence": occurrence, "handed": 1}
-        return insertion(Stock, [row])
-
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet."""
         row = {"source": source, "task": task, "occurrence": occurrence, "handed": 0}
         ensure_row(Stock, ["source", "task", "occurrence"], row)
-
-    def giving_back(self, source: str, task: int, occurrence: int) -> Statement:
-        """What takes one hand-out off the count, unless a person has set it to 0 meanwhile."""
-        return (
-            f"UPDATE {table(Stock)} SET handed = handed - 1 "  # noqa: S608
-            "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
-            [source, task, occurrence],
-        )
 
 
 class Stock(models.Model):
@@ -71,3 +45,32 @@ class Stock(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} {self.task}/{self.occurrence}: {self.handed}"
+
+    @staticmethod
+    def taking(source: str, task: int, occurrence: int, *, at_most: int | None) -> Statement:
+        """What counts one hand-out, unless `at_most` are counted already or there is no row yet."""
+        sql = (
+            f"UPDATE {table(Stock)} SET handed = handed + 1 "  # noqa: S608
+            "WHERE source = %s AND task = %s AND occurrence = %s"
+        )
+        parameters: list[object] = [source, task, occurrence]
+        if at_most is not None:
+            sql += " AND handed < %s"
+            parameters.append(at_most)
+        return sql, parameters
+
+    @staticmethod
+    def beginning(source: str, task: int, occurrence: int) -> Statement:
+        """What makes the row of an occurrence with its first hand-out; IntegrityError if it has
+        one."""
+        names = ("source", "task", "occurrence", "handed")
+        return values_insertion(Stock, names, [(source, task, occurrence, 1)])
+
+    @staticmethod
+    def giving_back(source: str, task: int, occurrence: int) -> Statement:
+        """What takes one hand-out off the count, unless a person has set it to 0 meanwhile."""
+        return (
+            f"UPDATE {table(Stock)} SET handed = handed - 1 "  # noqa: S608
+            "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
+            [source, task, occurrence],
+        )

@@ -183,6 +183,19 @@ class Task(models.Model):
         """The task as the queue sees it."""
         raise NotImplementedError(f"{type(self).__name__} must say when it is due")
 
+    def _planned(self, start_at: datetime, end_at: datetime | None) -> plan.Planned:
+        """What all kinds of tasks have in common."""
+        return plan.Planned(
+            self.source,
+            self.pk,
+            self.priority,
+            start_at,
+            end_at,
+            self.policy,
+            self.executor_id,
+            self.version,
+        )
+
     @property
     def policy(self) -> policy.Policy:
         return policy.Policy(
@@ -217,9 +230,7 @@ class OnceTask(Task):
 
     @property
     def planned(self) -> plan.Planned:
-        return plan.Planned(
-            self.source, self.pk, self.priority, self.start_at, self.end_at, self.policy
-        )
+        return self._planned(self.start_at, self.end_at)
 
 
 def default_time_zone() -> str:
@@ -289,16 +300,8 @@ class RotateTask(Task):
 
     @property
     def planned(self) -> plan.Planned:
-        return plan.Planned(
-            self.source,
-            self.pk,
-            self.priority,
-            self.start_at,
-            self.end_at,
-            self.policy,
-            self.recurrence,
-            self.misfire,
-            self.misfire_limit,
+        return self._planned(self.start_at, self.end_at)._replace(
+            recurrence=self.recurrence, misfire=self.misfire, misfire_limit=self.misfire_limit
         )
 
 

@@ -15,7 +15,11 @@ ONLY = 0
 
 
 class Planned(NamedTuple):
-    """One active task; without a recurrence it is a once task, due at its start."""
+    """One active task; without a recurrence it is a once task, due at its start.
+
+    `owner` is the executor that it is addressed to, None where nobody asks; `version` is raised by
+    every edit.
+    """
 
     source: str
     task: int
@@ -23,6 +27,8 @@ class Planned(NamedTuple):
     start_at: datetime
     end_at: datetime | None
     policy: Policy
+    owner: int | None
+    version: int
     recurrence: Recurrence | None = None
     misfire: str = SKIP
     misfire_limit: int = 0

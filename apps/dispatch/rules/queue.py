@@ -6,6 +6,7 @@ import heapq
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from apps.dispatch.rules.plan import ONLY, Planned
@@ -20,7 +21,10 @@ Versions: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Candidate(NamedTuple):
-    """One occurrence that its executor could get, if stock and earlier dispatches allow it."""
+    """One occurrence that its executor could get, if stock and earlier dispatches allow it.
+
+    `owner` and `version`: those of its task.
+    """
 
     priority: int
     occurrence_at: datetime
@@ -29,6 +33,8 @@ class Candidate(NamedTuple):
     occurrence: int
     end_at: datetime | None
     policy: Policy
+    owner: int | None
+    version: int
 
     @property
     def order(self) -> tuple[int, datetime, str, int]:
@@ -79,7 +85,7 @@ class _Series:
     def drop(self, closed: Collection[Identity]) -> None:
         """Forget what is closed of what is due; the caller keeps others from moving it on."""
         due, next_at = self.place
-        self.place = _Place([each for each in due if each.identity not in closed], next_at)
+        self.place = _Place(_without(due, closed), next_at)
 
     def _place_at(self, now: datetime) -> _Place:
         planned = self.planned
@@ -139,13 +145,14 @@ class Queue:
 
     def next_at(self, now: datetime) -> datetime | None:
         """The first instant after `now` at which more will be due; None = nothing ahead."""
+        # Another thread, or a process with a faster clock, may have moved a rotation beyond `now`.
+        places = [series.place for series in self._series]
         coming = [
             each.occurrence_at
-            for each in self._once
+            for each in chain(self._once, *(place.due for place in places))
             if each.occurrence_at > now and (each.end_at is None or each.end_at > now)
         ]
-        ahead = (series.place.next_at for series in self._series)
-        coming += [at for at in ahead if at is not None and at > now]
+        coming += [place.next_at for place in places if place.next_at and place.next_at > now]
         return min(coming, default=None)
 
     def drop(self, closed: Collection[Identity]) -> None:
@@ -154,9 +161,23 @@ class Queue:
             return
         self.unsaved += len(closed)
         with _moving:
-            self._once = [each for each in self._once if each.identity not in closed]
+            self._once = _without(self._once, closed)
             for series in self._series:
                 series.drop(closed)
+
+
+def _without(some: list[Candidate], closed: Collection[Identity]) -> list[Candidate]:
+    """Those that are not closed. Most often the first ones are, and the rest is left alone."""
+    kept: list[Candidate] = []
+    left = len(closed)
+    for position, each in enumerate(some):
+        if not left:
+            return kept + some[position:]
+        if each.identity in closed:
+            left -= 1
+        else:
+            kept.append(each)
+    return kept
 
 
 def _candidate(planned: Planned, instant: datetime, occurrence: int) -> Candidate:
@@ -168,4 +189,6 @@ def _candidate(planned: Planned, instant: datetime, occurrence: int) -> Candidat
         occurrence,
         planned.end_at,
         planned.policy,
+        planned.owner,
+        planned.version,
     )

@@ -15,11 +15,11 @@ from apps.common.json_rules import canonical, check_json, check_text
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import policy
 from apps.dispatch.services import ending
-from apps.dispatch.services.ending import State
+from apps.dispatch.services.ending import Ending, State
 from apps.dispatch.services.handout import Lost, give
-from apps.dispatch.services.pull import Nothing, note_seen, nothing, take_next
+from apps.dispatch.services.pull import Nothing, nothing, take_anew
 from apps.dispatch.services.queue import Ahead, Opening
-from apps.dispatch.services.standing import Standing, User
+from apps.dispatch.services.standing import Standing, User, note_seen, standing_by_name
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -100,12 +100,21 @@ def call_back_and_pull(
     following = None if dispatch is None else _end_and_take(standing, dispatch, report)
     if dispatch is not None and following is not None:
         return dispatch, following
+    if standing.is_expected:
+        # One of the two is not as expected, or nothing is left to be expected.
+        return call_back_and_pull(
+            standing=standing_by_name(standing.name),
+            number=number,
+            outcome=outcome,
+            result=result,
+            message=message,
+        )
     # It is read again, because its end may have been taken back.
     read_again = replace(standing, in_hand=None)
     ended = call_back(
         executor=read_again, number=number, outcome=outcome, result=result, message=message
     )
-    return ended, take_next(standing)
+    return ended, take_anew(standing)
 
 
 def _end(executor: User, dispatch: Dispatch, report: Report, now: datetime) -> bool:
@@ -119,37 +128,33 @@ def _end_and_take(
     """What comes after the open dispatch, which has ended with it; None when one of the two could
     not be done, and then neither is."""
     now = clock.now()
-    note_seen(standing)
     after = replace(standing, in_hand=None, latest_done=dispatch.occurrence_at)
-    ended = replace(
-        dispatch.as_past,
-        state=report.outcome,
-        holds_stock=ending.keeps_its_stock(dispatch, report.outcome),
-        finished_at=now,
-    )
-    ahead = Ahead(after, now=now, ending=(dispatch.identity, ended))
+    after = note_seen(after, now)
+    ended = ending.ending_of(dispatch, report.outcome, now=now, **report.words)
+    ahead = Ahead(after, now=now, ending=(dispatch.identity, ended.past(dispatch)))
     opening = next(ahead.openings(), None)
-    following: Dispatch | Nothing = nothing(ahead, now)
+    following: Dispatch | Nothing
     try:
         if opening is not None:
-            following = _end_and_give(after, dispatch, report, opening, now)
-        elif not _end(standing, dispatch, report, now):
+            following = _end_and_give(after, dispatch, ended, opening)
+        elif not standing.is_expected and _end(standing, dispatch, report, now):
+            following = nothing(ahead, now)
+        else:
             return None
     except (Lost, IntegrityError):
         return None
     # Only now is it true that the user has had what has ended.
-    ahead.save_lessons()
+    ahead.save_lessons(None if isinstance(following, Nothing) else following)
     return following
 
 
 @transactional
 def _end_and_give(
-    standing: Standing, dispatch: Dispatch, report: Report, opening: Opening, now: datetime
+    standing: Standing, dispatch: Dispatch, ended: Ending, opening: Opening
 ) -> Dispatch:
-    ended = ending.ending_of(dispatch, report.outcome, now=now, **report.words)
     told = ended.entry(dispatch, executor=standing.name, actor=standing.name)
     closing = ended.statements(dispatch)
-    taken = give(standing, opening, now, closing=closing, told_before=[told])
+    taken = give(standing, opening, ended.at, closing=closing, told_before=[told])
     ended.put_on(dispatch)
     return taken
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import Statement, execute_each, table, transactional
+from apps.common.db import Statement, Unchanged, conclude, table, transactional
 from apps.common.errors import Closed, NotFound
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
@@ -47,7 +47,7 @@ class Ending(NamedTuple):
             parameters.append(self.at)
         changes: list[Statement] = [(sql, parameters)]
         if not self.keeps_stock:
-            changes.append(Stock.objects.giving_back(*dispatch.identity))
+            changes.append(Stock.giving_back(*dispatch.identity))
         return changes
 
     def entry(
@@ -71,6 +71,16 @@ class Ending(NamedTuple):
             error=self.message if self.state == State.FAILED else "",
         )
 
+    def past(self, dispatch: Dispatch) -> policy.PastDispatch:
+        """The dispatch as the latest of its executor and occurrence, when it has ended so."""
+        return policy.PastDispatch(
+            number=dispatch.pk,
+            rounds=dispatch.round + 1,
+            state=self.state,
+            holds_stock=self.keeps_stock,
+            finished_at=self.at,
+        )
+
     def put_on(self, dispatch: Dispatch) -> None:
         """Let the object be as its row is now."""
         dispatch.state, dispatch.open_for, dispatch.holds_stock = self.state, None, self.keeps_stock
@@ -88,10 +98,6 @@ def ending_of(
     """How the dispatch ends in that state, by the policy of its task as it is now."""
     keeps = keeps_its_stock(dispatch, to_state)
     return Ending(str(to_state), now, keeps, result, message)
-
-
-class _NotOpen(Exception):
-    """What was to end is over already; the transaction must be rolled back."""
 
 
 def end(
@@ -118,14 +124,13 @@ def end(
         ending = ending._replace(is_overdue=is_overdue)
         name = executor or dispatch.executor.name
         entry = ending.entry(dispatch, executor=name, actor=actor, reason=reason)
-        closed, *_ = execute_each(*ending.statements(dispatch), journal.insertion([entry]))
-        if not closed:
-            raise _NotOpen
+        ends, *others = ending.statements(dispatch)
+        conclude([ends, journal.insertion([entry])], others)
         return ending
 
     try:
         close().put_on(dispatch)
-    except _NotOpen:
+    except Unchanged:
         return False
     return True
 

@@ -54,6 +54,8 @@ def explain(
         occurrence_number(planned, at),
         planned.end_at,
         planned.policy,
+        planned.owner,
+        planned.version,
     )
     past = past_of(executor.pk, [candidate, *candidates_of(held)])
     held = past.close_if_expired(held, now)

@@ -6,32 +6,27 @@ import functools
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 from apps.common import ids
-from apps.common.db import Statement, execute_each, run_each, shared_lock, table, transactional
-from apps.common.rows import insertion
+from apps.common.db import (
+    Statement,
+    Unchanged,
+    conclude,
+    shared_lock,
+    table,
+    transactional,
+)
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
-from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.policy import PastDispatch, verdict
 from apps.dispatch.rules.queue import Candidate
-from apps.dispatch.services.plan import columns_of, planned_from
 from apps.dispatch.services.queue import Opening
 from apps.dispatch.services.standing import Standing
 from apps.journal import services as journal
 from apps.journal.models import Source
 
 _MS = timedelta(milliseconds=1)
-
-
-class _Locked(NamedTuple):
-    """A task that may be handed to the executor, with what its dispatch says of it."""
-
-    planned: Planned
-    title: str
-    params: Any
-    template_name: str
-    template_version: int | None
 
 
 class Lost(Exception):
@@ -60,10 +55,11 @@ def give(
 ) -> Dispatch:
     """The hand-out within the caller's transaction, told in the journal after those entries.
 
-    What `closing` does comes first; it has to change a row.
+    What `closing` begins with comes before, and has to change a row; its rest comes last.
 
     Task, executors and membership stay locked (shared) until commit, so that a delete, a
-    disabling or a leave that has been answered is never overtaken by a hand-out. That `last` of the
+    disabling or a leave that has been answered is never overtaken by a hand-out; nor is an edit,
+    because the task has to have the version that the opening was judged by. That `last` of the
     opening is still the latest dispatch, the unique key of its round proves. The dispatch comes
     before the stock: who loses to another pull of the same user has then touched no stock, and
     nobody waits for a new stock row that is taken back.
@@ -73,68 +69,88 @@ def give(
     a deadlock of two.
     """
     candidate, last, has_stock = opening
-    task = _locked_task(standing, candidate, now, closing)
-    due_at = None if task is None else task.planned.due_at(candidate.occurrence, now)
-    if task is None or due_at is None:
-        raise Lost
-    answer = verdict(task.planned.policy, last, now)
+    answer = verdict(candidate.policy, last, now)
     if not answer.allows:
         raise Lost
-    row = _row(standing, candidate, task, due_at, 0 if last is None else last.rounds, now)
-    dispatch = Dispatch(**row)
     if answer.carried is not None:
         # The failed round's stock goes over to this one.
         stock = _carrying(answer.carried)
     elif has_stock:
-        stock = Stock.objects.taking(
-            *candidate.identity, at_most=task.planned.policy.dispatch_times
-        )
+        stock = Stock.taking(*candidate.identity, at_most=candidate.policy.dispatch_times)
     else:
-        stock = Stock.objects.beginning(*candidate.identity)
-    _, taken, _ = execute_each(
-        insertion(Dispatch, [row]),
-        stock,
-        journal.insertion([*told_before, _entry(standing, dispatch, last)]),
-    )
-    if not taken:
-        raise Lost
-    return dispatch
+        stock = Stock.beginning(*candidate.identity)
+    row = _row(standing, candidate, 0 if last is None else last.rounds, now)
+    told = journal.insertion([*told_before, _entry(standing, row, last)])
+    made = _making(candidate, standing, row, now)
+    try:
+        [of_task] = conclude(
+            [*closing[:1], made, stock, told], closing[1:], answer=_read_back(row["id"])
+        )
+    except Unchanged as error:
+        raise Lost from error
+    row.update(zip(_OF_TASK, of_task, strict=True))
+    row["params"] = json.loads(row["params"])
+    return Dispatch.from_db(None, list(row), list(row.values()))
 
 
 _hand_out = transactional(give)
 
 
+# What a dispatch says of its task.
+_OF_TASK = {
+    "title": "t.title",
+    "params": "t.params",
+    "template_name": "COALESCE(p.name, '')",
+    "template_version": "p.version",
+}
+
+
 @functools.cache
-def _lock_statement(source: str) -> str:
-    model = TASK_MODELS[source]
-    people = table(Executor)
+def _making_statement(
+    source: str, columns: tuple[str, ...], *, is_own: bool, proven: int | None
+) -> str:
+    model, people = TASK_MODELS[source], table(Executor)
+    reaches = (
+        f"JOIN {people} u ON u.id = t.executor_id "
+        if is_own
+        else f"JOIN {people} e ON e.id = t.executor_id AND e.enabled "
+        f"JOIN {table(Membership)} m ON m.group_id = e.id "
+        f"JOIN {people} u ON u.id = m.user_id "
+    )
+    values = ", ".join(_OF_TASK.get(column, "%s") for column in columns)
+    proof = "" if proven is None else " AND u.plan_version = %s"
+    if proven:
+        among = " OR ".join(["(g.id = %s AND g.plan_version = %s)"] * proven)
+        proof += f" AND (SELECT COUNT(*) FROM {people} g WHERE {among}) = %s"  # noqa: S608
     return (
-        f"SELECT p.name, p.version, t.title, t.params, {columns_of(source, 't')} "  # noqa: S608
-        f"FROM {table(model)} t "
-        f"JOIN {people} u ON u.id = %s JOIN {people} e ON e.id = t.executor_id "
-        f"LEFT JOIN {table(Membership)} m ON m.group_id = e.id AND m.user_id = u.id "
+        f"INSERT INTO {table(Dispatch)} ({', '.join(columns)}) "  # noqa: S608
+        f"SELECT {values} FROM {table(model)} t {reaches}"
         f"LEFT JOIN {table(Template)} p ON p.id = t.template_id "
-        "WHERE t.id = %s AND t.status = %s AND u.enabled AND e.enabled "
-        "AND (e.id = u.id OR m.id IS NOT NULL) "
-        f"AND (t.end_at IS NULL OR t.end_at > %s){shared_lock()}"
+        "WHERE t.id = %s AND t.version = %s AND t.status = %s AND u.id = %s AND u.enabled "
+        f"AND (t.end_at IS NULL OR t.end_at > %s){proof}{shared_lock()}"
     )
 
 
-def _locked_task(
-    standing: Standing, candidate: Candidate, now: datetime, closing: Sequence[Statement]
-) -> _Locked | None:
-    """The task, locked, if it may be handed to the executor now; Lost when nothing was closed."""
-    lock = _lock_statement(candidate.source)
-    *closed, (rows, _) = run_each(
-        *closing, (lock, [standing.pk, candidate.task, Task.Status.ACTIVE.value, now])
-    )
-    if closed and not closed[0][1]:
-        raise Lost
-    if not rows:
-        return None
-    template, version, title, params, *values = rows[0]
-    planned = planned_from(candidate.source, values, {})
-    return _Locked(planned, title, json.loads(params), template or "", version)
+def _making(
+    candidate: Candidate, standing: Standing, row: dict[str, Any], now: datetime
+) -> Statement:
+    """What makes the dispatch, if the task may be handed to the executor now: as its own, or its
+    group's."""
+    is_own = candidate.owner == standing.pk
+    (_, version), *groups = standing.versions
+    proven = len(groups) if standing.is_expected else None
+    sql = _making_statement(candidate.source, tuple(row), is_own=is_own, proven=proven)
+    values = [value for name, value in row.items() if name not in _OF_TASK]
+    values += [candidate.task, candidate.version, Task.Status.ACTIVE.value, standing.pk, now]
+    if standing.is_expected:
+        values.append(version)
+        if groups:
+            values += [*chain.from_iterable(groups), len(groups)]
+    return sql, values
+
+
+def _read_back(number: int) -> Statement:
+    return f"SELECT {', '.join(_OF_TASK)} FROM {table(Dispatch)} WHERE id = %s", [number]  # noqa: S608
 
 
 def _carrying(number: int) -> Statement:
@@ -144,44 +160,42 @@ def _carrying(number: int) -> Statement:
     )
 
 
-def _row(
-    standing: Standing,
-    candidate: Candidate,
-    task: _Locked,
-    due_at: datetime,
-    earlier: int,
-    now: datetime,
-) -> dict[str, Any]:
+def _row(standing: Standing, candidate: Candidate, earlier: int, now: datetime) -> dict[str, Any]:
+    """All columns, in the order of the model; those of the task are still to be read."""
     return {
+        # Not of `now`: the later the id, the sooner its commit, and the fewer readers it surprises.
         "id": ids.next_id(),
         "executor_id": standing.pk,
         "open_for": standing.pk,
         "source": candidate.source,
         "task": candidate.task,
         "occurrence": candidate.occurrence,
-        "occurrence_at": due_at,
-        "title": task.title,
-        "params": task.params,
-        "template_name": task.template_name,
-        "template_version": task.template_version,
+        "occurrence_at": candidate.occurrence_at,
+        **dict.fromkeys(_OF_TASK),
+        "state": Dispatch.State.OPEN.value,
         "round": earlier,
+        "holds_stock": True,
+        "redo": 0,
         "dispatched_at": now,
-        "deadline_at": now + timedelta(seconds=task.planned.policy.lease_seconds),
+        "deadline_at": now + timedelta(seconds=candidate.policy.lease_seconds),
+        "finished_at": None,
+        "result": None,
+        "message": "",
     }
 
 
-def _entry(standing: Standing, dispatch: Dispatch, last: PastDispatch | None) -> journal.Entry:
+def _entry(standing: Standing, row: dict[str, Any], last: PastDispatch | None) -> journal.Entry:
     """A repeat tells how the round before it ended."""
     return journal.Entry(
-        at=dispatch.dispatched_at,
+        at=row["dispatched_at"],
         source=Source.DISPATCH,
-        subject_id=dispatch.pk,
+        subject_id=row["id"],
         event="handed_out",
         from_state="" if last is None else last.state,
         to_state=Dispatch.State.OPEN,
-        attempt=dispatch.round + 1,
-        type_or_task=dispatch.task_label,
+        attempt=row["round"] + 1,
+        type_or_task=f"{row['source']}:{row['task']}",
         executor=standing.name,
         actor=standing.name,
-        wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
+        wait_ms=(row["dispatched_at"] - row["occurrence_at"]) // _MS,
     )

@@ -15,6 +15,8 @@ from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.window import Window
 
 _COLUMNS = (
+    "executor_id",
+    "version",
     "id",
     "priority",
     "start_at",
@@ -37,9 +39,8 @@ def columns_of(source: str, alias: str) -> str:
 
 def planned_from(source: str, values: Sequence[Any], policies: dict[Policy, Policy]) -> Planned:
     """The task of those columns. Equal policies become one, which keeps a plan small."""
-    pk, priority, start_at, end_at, mode, times, lease, on_failure, on_expiry, rounds, *rule = (
-        values
-    )
+    owner, version, pk, priority, start_at, end_at, mode, times, lease, *rest = values
+    on_failure, on_expiry, rounds, *rule = rest
     policy = Policy(
         mode=mode,
         dispatch_times=times,
@@ -51,7 +52,7 @@ def planned_from(source: str, values: Sequence[Any], policies: dict[Policy, Poli
     policy = policies.setdefault(policy, policy)
     starts, ends = instant(start_at), instant(end_at)
     if not rule:
-        return Planned(source, pk, priority, starts, ends, policy)
+        return Planned(source, pk, priority, starts, ends, policy, owner, version)
     written, zone, effective_from, misfire, most_missed = rule
     recurrence = Recurrence(
         rule=read_rule(written),
@@ -60,7 +61,19 @@ def planned_from(source: str, values: Sequence[Any], policies: dict[Policy, Poli
         end_at=ends,
         effective_from=instant(effective_from),
     )
-    return Planned(source, pk, priority, starts, ends, policy, recurrence, misfire, most_missed)
+    return Planned(
+        source,
+        pk,
+        priority,
+        starts,
+        ends,
+        policy,
+        owner,
+        version,
+        recurrence,
+        misfire,
+        most_missed,
+    )
 
 
 def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:

@@ -281,7 +281,9 @@ def candidates_of(held: Held | None) -> list[Candidate]:
         return []
     source, task, occurrence = held.identity
     return [
-        Candidate(held.priority, held.occurrence_at, source, task, occurrence, None, held.policy)
+        Candidate(
+            held.priority, held.occurrence_at, source, task, occurrence, None, held.policy, None, 0
+        )
     ]
 
 

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import IntegrityError
 
@@ -18,11 +18,10 @@ from apps.dispatch.services.ending import State
 from apps.dispatch.services.expire import expire_if_due
 from apps.dispatch.services.handout import hand_out
 from apps.dispatch.services.queue import Ahead
-from apps.dispatch.services.standing import Standing, User, standing_by_name, standing_of
+from apps.dispatch.services.standing import Standing, User, note_seen, standing_by_name, standing_of
 
 MOST_RACES = 10
 LONGEST_WAIT = 60
-SEEN_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +45,25 @@ def take_next(executor: User) -> Dispatch | Nothing:
     A dispatch past its deadline is closed by its policy first. Losing a race is normal: the
     winner's dispatch is answered. Unavailable after ten lost races in a row.
     """
+    return _serve(standing_by_name(executor.name))
+
+
+def take_anew(executor: User) -> Dispatch | Nothing:
+    """The same, whatever is remembered of the executor."""
     return _serve(standing_of(executor.pk))
 
 
 def _serve(standing: Standing) -> Dispatch | Nothing:
-    note_seen(standing)
+    now = clock.now()
+    standing = note_seen(standing, now)
     for _ in range(MOST_RACES):
-        now = clock.now()
         if standing.in_hand is None:
             answer = _take_first(standing, now)
         else:
             answer = _open_again(standing, now)
         if answer is not None:
             return answer
-        standing = standing_of(standing.pk)
+        standing, now = standing_of(standing.pk), clock.now()
     raise Unavailable(f"{standing.name} pulls from too many places at once.", retry_after=1)
 
 
@@ -67,6 +71,7 @@ def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
     """The first opening that can still be had; None when another pull of the same user came
     first."""
     ahead = Ahead(standing, now=now)
+    taken = None
     try:
         for opening in ahead.openings():
             try:
@@ -79,10 +84,12 @@ def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
             if taken is not None:
                 return taken
     finally:
-        ahead.save_lessons()
-    # What cannot be had, another pull of the same user may have taken just now.
-    if ahead.has_looked and standing_of(standing.pk).in_hand is not None:
-        return None
+        ahead.save_lessons(taken)
+    # What cannot be had, another pull of the same user may have taken, or an edit changed just now.
+    if ahead.has_looked:
+        present = standing_of(standing.pk)
+        if present.in_hand is not None or present.versions != standing.versions:
+            return None
     return nothing(ahead, now)
 
 
@@ -101,14 +108,6 @@ def _open_again(standing: Standing, now: datetime) -> Dispatch | None:
         expire_if_due(current, now=now)
         return None
     return current if _count_redo(current) else None
-
-
-def note_seen(standing: Standing) -> None:
-    """Write when the user last called, at most once a minute."""
-    now = clock.now()
-    seen = standing.last_seen_at
-    if seen is None or now - seen >= SEEN_EVERY:
-        Executor.objects.filter(pk=standing.pk, last_seen_at=seen).update(last_seen_at=now)
 
 
 def _count_redo(dispatch: Dispatch) -> bool:

@@ -14,9 +14,11 @@ from apps.common.db import fetch, forced, instant, marks, table, transactional
 from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, verdict
+from apps.dispatch.rules.policy import ALREADY_TAKEN, OPEN, PastDispatch, verdict
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
+from apps.dispatch.services import memory
+from apps.dispatch.services.memory import Looked, Quiet, note_past
 from apps.dispatch.services.plan import plan_of
 from apps.dispatch.services.standing import Standing, standing_of
 
@@ -24,7 +26,9 @@ from apps.dispatch.services.standing import Standing, standing_of
 # may find that what the user has done fills the first chunk, but then not the second.
 WORTH_SAVING = 32
 _A_MINUTE = timedelta(minutes=1)
-_CHUNKS = (8, 64, 512)
+_CHUNKS = (16, 64, 512)
+# What is remembered of one user, beside what decides about its next task.
+_MOST_LOOKED = 100
 
 
 class Opening(NamedTuple):
@@ -58,52 +62,112 @@ class Ahead:
         self._standing = standing
         self._now = now
         self._closed: set[Identity] = set()
-        self._entry = entry_of(standing, now=now) if standing.enabled else None
+        self._looked = dict(standing.memory.looked)
+        if ending is not None:
+            note_past(self._looked, *ending)
+        self._entry: Entry | None = None
+        quiet = standing.memory.quiet
+        if quiet is not None and now < quiet.until:
+            self.next_at = quiet.until
+        elif standing.enabled:
+            self._entry = entry_of(standing, now=now)
 
     def openings(self) -> Iterator[Opening]:
-        """In hand-out order, looked up in growing chunks: most often the first can be had."""
+        """In hand-out order, most often the first can be had; who asks for another has lost it.
+
+        Those remembered come first, as long as they will do, then others, looked up in growing
+        chunks.
+        """
         if self._entry is None:
             return
         queue = self._entry.queue
         due = queue.due(self._now, self._standing.window(self._now))
+        for candidate in due:
+            if self._will_do(candidate):
+                opening = self._judged(candidate)
+                if opening is None:
+                    continue
+                yield opening
+            due = chain([candidate], due)
+            break
         sizes = chain(_CHUNKS, repeat(_CHUNKS[-1]))
         while chunk := list(islice(due, next(sizes))):
-            self.has_looked = True
-            yield from self._free(chunk)
+            self._look_up(chunk)
+            for candidate in chunk:
+                if opening := self._judged(candidate):
+                    yield opening
+                    del self._looked[candidate.identity]
         self._note(queue.next_at(self._now))
         # What starts after the frame is not known yet.
         self._note(queue.frame.upper)
 
-    def _free(self, chunk: list[Candidate]) -> Iterator[Opening]:
+    def _will_do(self, candidate: Candidate) -> bool:
+        """Whether what is remembered of it is worth a try.
+
+        What the user has had is known for certain. Of the stock others take and give back: what was
+        used up may be so no more, and where there was none, each of them may have begun it.
+        """
+        looked = self._looked.get(candidate.identity)
+        if looked is None:
+            return False
+        if looked.handed is None:
+            return candidate.owner == self._standing.pk
+        return not _is_used_up(candidate, looked)
+
+    def _look_up(self, chunk: list[Candidate]) -> None:
         handed, latest = facts_of(self._standing.pk, chunk)
-        if self._ending is not None:
-            identity, ended = self._ending
-            before = latest.get(identity)
-            counts = before is not None and before.earlier_counts
-            latest[identity] = replace(ended, earlier_counts=counts)
         for candidate in chunk:
-            identity, policy = candidate.identity, candidate.policy
-            last = latest.get(identity)
-            answer = verdict(policy, last, self._now)
-            self._note(answer.until)
-            if answer.code == ALREADY_TAKEN:
-                self._closed.add(identity)
-            limit = policy.dispatch_times
-            used_up = limit is not None and handed.get(identity, 0) >= limit
-            if answer.allows and (answer.carried is not None or not used_up):
-                yield Opening(candidate, last, identity in handed)
+            identity = candidate.identity
+            self._looked[identity] = Looked(handed.get(identity), latest.get(identity))
+
+    def _judged(self, candidate: Candidate) -> Opening | None:
+        """The candidate as an opening, if it seems to be free."""
+        self.has_looked = True
+        identity = candidate.identity
+        looked = self._looked[identity]
+        last = looked.last
+        if self._ending is not None and self._ending[0] == identity and last is not None:
+            last = replace(self._ending[1], earlier_counts=last.earlier_counts)
+        answer = verdict(candidate.policy, last, self._now)
+        self._note(answer.until)
+        if answer.code == ALREADY_TAKEN:
+            self._closed.add(identity)
+        if not answer.allows or (answer.carried is None and _is_used_up(candidate, looked)):
+            return None
+        return Opening(candidate, last, looked.handed is not None)
 
     def _note(self, at: datetime | None) -> None:
         if at is not None and (self.next_at is None or at < self.next_at):
             self.next_at = at
 
-    def save_lessons(self) -> None:
-        """Keep what was learned about the cached queue, once it is worth a write."""
+    def save_lessons(self, taken: Dispatch | None = None) -> None:
+        """Keep what was learned about the cached queue, once it is worth a write, and in this
+        process what was looked at and what was taken."""
         if self._entry is None:
             return
+        standing = self._standing
         self._entry.queue.drop(self._closed)
         if self._entry.queue.unsaved >= WORTH_SAVING:
-            cache.save(self._standing.pk, self._entry, now=self._now)
+            cache.save(standing.pk, self._entry, now=self._now)
+        # How one ends that is open now may never be told: its id may be older than `since`.
+        looked = {
+            identity: each
+            for identity, each in self._looked.items()
+            if identity not in self._closed and (each.last is None or each.last.state != OPEN)
+        }
+        if len(looked) > _MOST_LOOKED:
+            looked = dict(list(looked.items())[-_MOST_LOOKED:])
+        quiet = None
+        if self.next_at is not None and not self.has_looked:
+            quiet = Quiet(standing.versions, self.next_at)
+        held = None if taken is None else standing.holding(taken)
+        seen = standing.memory.seen(standing.latest_done, looked, quiet, held)
+        memory.keep(standing.name, seen)
+
+
+def _is_used_up(candidate: Candidate, looked: Looked) -> bool:
+    limit = candidate.policy.dispatch_times
+    return limit is not None and (looked.handed or 0) >= limit
 
 
 def entry_of(standing: Standing, *, now: datetime) -> Entry:

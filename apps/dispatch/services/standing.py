@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from apps.common import clock, ids
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, rare, table
+from apps.common.db import fetch, forced, instant, marks, rare, table
 from apps.common.errors import Invalid, NotFound
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
+from apps.dispatch.rules.policy import PastDispatch
 from apps.dispatch.rules.queue import Versions
 from apps.dispatch.rules.window import Window, window
+from apps.dispatch.services import memory
+from apps.dispatch.services.memory import Ended, Held, Memory
 
 # Ids and dispatched_at are drawn one after the other.
 _A_DAY = timedelta(days=1)
+# The clocks of machines that ask the time of each other; a hand-out finds out where they do not.
+_CLOCKS_DIFFER = timedelta(milliseconds=100)
+# Who has more groups, or has had more tasks since, is read from the beginning.
+_MOST_ROWS = 200
+_SEEN_EVERY = timedelta(minutes=1)
 
 
 class User(Protocol):
@@ -35,7 +43,9 @@ class User(Protocol):
 class Standing:
     """`versions` are the plan versions of the user and of its enabled groups, by executor id;
     `latest_done` is the occurrence_at of its latest dispatch that succeeded or failed; `in_hand` is
-    its open dispatch, with what is needed to end it: the rest is read when it is asked for."""
+    its open dispatch, with what is needed to end it: the rest is read when it is asked for;
+    `memory` is what is remembered of the user, as of this moment. One that `is_expected` was not
+    read but is as this process has left it: who rests on it has the database prove it."""
 
     pk: int
     name: str
@@ -44,6 +54,8 @@ class Standing:
     in_hand: Dispatch | None
     latest_done: datetime | None
     versions: Versions
+    memory: Memory
+    is_expected: bool = False
 
     @property
     def owners(self) -> list[int]:
@@ -59,6 +71,11 @@ class Standing:
             lookback=conf.DISPATCH_LOOKBACK,
         )
 
+    def holding(self, taken: Dispatch) -> Held:
+        """What is remembered of a dispatch that was handed to the user as it stands here."""
+        number, *of_open = (getattr(taken, name) for name in _OF_OPEN)
+        return Held(number, tuple(of_open), self.versions, self.last_seen_at)
+
 
 def check_user(uid: str) -> None:
     """Invalid for a group: those do not work themselves."""
@@ -73,7 +90,7 @@ def check_user(uid: str) -> None:
 
 
 def standing_of(pk: int) -> Standing:
-    """The standing of an executor that is known to exist."""
+    """The standing of an executor that is known to exist, whatever is remembered of it."""
     found = _read("e.id = %s", pk)
     if found is None:
         raise NotFound(_("There is no executor {number}.", number=pk))
@@ -83,7 +100,13 @@ def standing_of(pk: int) -> Standing:
 def standing_by_name(uid: str, *, bound: Iterable[str] | None = None) -> Standing:
     """The standing of a user; NotFound when unknown or outside the names in `bound`."""
     check_user(uid)
-    found = _read("e.name = %s", uid) if names.is_name(uid) else None
+    found = None
+    if names.is_name(uid):
+        remembered = memory.recall(uid)
+        if remembered is not None:
+            found = _read_on(remembered, uid)
+        if found is None:
+            found = _read("e.name = %s", uid)
     if found is not None and bound is not None:
         if not Executor.objects.within(bound).filter(pk=found.pk).exists():
             found = None
@@ -92,45 +115,194 @@ def standing_by_name(uid: str, *, bound: Iterable[str] | None = None) -> Standin
     return found
 
 
+def standing_of_holder(uid: str, number: int, *, bound: Iterable[str] | None = None) -> Standing:
+    """The standing of a user that names its dispatch: expected, if that is the last one that this
+    process has handed to the user, else as by name."""
+    remembered = memory.recall(uid) if bound is None else None
+    found = None if remembered is None else _expected(remembered, uid, number)
+    return found or standing_by_name(uid, bound=bound)
+
+
+def note_seen(standing: Standing, now: datetime) -> Standing:
+    """Write when the user last called, at most once a minute; returns how it stands then."""
+    before = standing.last_seen_at
+    if not _is_long_ago(before, now):
+        return standing
+    Executor.objects.filter(pk=standing.pk, last_seen_at=before).update(last_seen_at=now)
+    return replace(standing, last_seen_at=now)
+
+
+def _is_long_ago(last: datetime | None, now: datetime) -> bool:
+    return last is None or now - last >= _SEEN_EVERY
+
+
+def _expected(known: Memory, uid: str, number: int) -> Standing | None:
+    """As this process has left it with that dispatch; None where it is to be read."""
+    held = known.held
+    if held is None or held.number != number:
+        return None
+    # A group that was disabled then has no version here, by which it would be found enabled; and
+    # every minute the user is read, to write that it was seen.
+    if len(held.versions) <= len(known.groups) or _is_long_ago(held.last_seen_at, clock.now()):
+        return None
+    return Standing(
+        pk=known.pk,
+        name=uid,
+        enabled=True,
+        last_seen_at=held.last_seen_at,
+        in_hand=_open_dispatch(known.pk, number, held.of_open),
+        latest_done=known.latest_done,
+        versions=held.versions,
+        memory=known,
+        is_expected=True,
+    )
+
+
 def _read(condition: str, value: Any) -> Standing | None:
+    """Whatever there is to know of the user; None when there is no such."""
+    now = clock.now()
     # A dispatch before the look-back has its occurrence there, too, and moves no window.
-    since = ids.lowest_id_at(clock.now() - conf.DISPATCH_LOOKBACK - _A_DAY)
-    rows = fetch(_statement(condition), [since, value])
+    oldest = ids.lowest_id_at(now - conf.DISPATCH_LOOKBACK - _A_DAY)
+    rows = fetch(_statement(condition), [oldest, value])
     if not rows:
         return None
-    pk, name, enabled, version, seen, latest, number, *of_open, _, _ = rows[0]
-    groups = sorted((group, version) for *_, group, version in rows if group is not None)
+    pk, _, _, version, *_ = rows[0]
+    groups = tuple({row[_GROUP] for row in rows if row[_GROUP] is not None})
+    latest_done = instant(rows[0][_REST])
+    found = Memory(pk, version, groups, _end_from(rows[0], now), latest_done)
+    return _standing(rows, found)
+
+
+def _read_on(known: Memory, uid: str) -> Standing | None:
+    """What can have changed since then; None when too much has.
+
+    Who joins or leaves a group gets another plan version, so the groups need not be looked for.
+    """
+    now = clock.now()
+    quiet = known.quiet if known.quiet is not None and now < known.quiet.until else None
+    since = [known.since] if quiet is None else []
+    groups = known.groups or (None,)
+    rows = fetch(
+        _statement_of_known(len(groups), quiet is not None), [*groups, *since, uid, _MOST_ROWS]
+    )
+    if not rows or len(rows) == _MOST_ROWS:
+        return None
+    pk, _, _, version, *_ = rows[0]
+    if (pk, version) != (known.pk, known.version):
+        return None
+    if quiet is None:
+        ended = {row[_REST]: _ended(*row[_REST:]) for row in rows if row[_REST] is not None}
+        return _standing(rows, known.after(ended.values(), since=_end_from(rows[0], now)))
+    standing = _standing(rows, known)
+    return standing if standing.in_hand is None and standing.versions == quiet.versions else None
+
+
+def _end_from(row: Sequence[Any], now: datetime) -> int:
+    """Dispatches that end after `now` have that id at least, by whichever clock it was made."""
+    begun = ids.lowest_id_at(now - _CLOCKS_DIFFER)
+    number = row[_OPEN]
+    return begun if number is None else min(begun, number)
+
+
+def _standing(rows: Sequence[Sequence[Any]], known: Memory) -> Standing:
+    pk, name, enabled, version, seen, number, *of_open = rows[0][:_GROUP]
+    groups = {tuple(row[_GROUP : _REST - 1]) for row in rows if row[_REST - 1]}
     return Standing(
         pk=pk,
         name=name,
         enabled=bool(enabled),
         last_seen_at=instant(seen),
         in_hand=None if number is None else _open_dispatch(pk, number, of_open),
-        latest_done=instant(latest),
-        versions=((pk, version), *groups),
+        latest_done=known.latest_done,
+        versions=((pk, version), *sorted(groups)),
+        memory=known,
+    )
+
+
+_OF_USER = ("id", "name", "enabled", "plan_version", "last_seen_at")
+_OF_OPEN = ("id", "source", "task", "occurrence", "occurrence_at", "round", "dispatched_at")
+_OF_GROUP = ("id", "plan_version", "enabled")
+_OF_ENDED = (
+    *("id", "source", "task", "occurrence", "occurrence_at"),
+    *("round", "state", "holds_stock", "finished_at"),
+)
+# Where they begin in a row, and what follows them.
+_OPEN = len(_OF_USER)
+_GROUP = _OPEN + len(_OF_OPEN)
+_REST = _GROUP + len(_OF_GROUP)
+
+
+def _named(alias: str, columns: Iterable[str]) -> str:
+    return ", ".join(f"{alias}.{column}" for column in columns)
+
+
+@functools.cache
+def _user_and_open() -> tuple[str, str]:
+    """The columns of every statement here, and the tables of the first two kinds of them."""
+    columns = ", ".join(
+        [_named("e", _OF_USER), _named("d", _OF_OPEN), _named("g", _OF_GROUP)],
+    )
+    return columns, (
+        f"{table(Executor)} e LEFT JOIN {table(Dispatch)} d ON {rare('d.open_for = e.id')}"
     )
 
 
 @functools.cache
 def _statement(condition: str) -> str:
-    people, belongs, dispatches = table(Executor), table(Membership), table(Dispatch)
+    columns, tables = _user_and_open()
     return (
-        "SELECT e.id, e.name, e.enabled, e.plan_version, e.last_seen_at, "  # noqa: S608
-        f"(SELECT x.occurrence_at FROM {dispatches} x{forced('dispatch_of_executor')} "
+        f"SELECT {columns}, "  # noqa: S608
+        f"(SELECT x.occurrence_at FROM {table(Dispatch)} x{forced('dispatch_of_executor')} "
         "WHERE x.executor_id = e.id "
-        "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1), "
-        "d.id, d.source, d.task, d.occurrence, d.occurrence_at, d.round, d.dispatched_at, "
-        f"g.id, g.plan_version FROM {people} e "
-        f"LEFT JOIN {dispatches} d ON {rare('d.open_for = e.id')} "
-        f"LEFT JOIN {belongs} m ON m.user_id = e.id "
-        f"LEFT JOIN {people} g ON g.id = m.group_id AND g.enabled "
+        "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1) "
+        f"FROM {tables} "
+        f"LEFT JOIN {table(Membership)} m ON m.user_id = e.id "
+        f"LEFT JOIN {table(Executor)} g ON g.id = m.group_id "
         f"WHERE {condition}"
     )
 
 
-_READ_OF_OPEN = (
-    *("id", "executor_id", "open_for", "source", "task", "occurrence", "occurrence_at"),
-    *("state", "round", "holds_stock", "dispatched_at", "finished_at"),
+@functools.cache
+def _statement_of_known(groups: int, is_quiet: bool) -> str:
+    """Without what has ended since, if nothing can have."""
+    columns, tables = _user_and_open()
+    tables += f" LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)})"
+    if not is_quiet:
+        columns += ", " + _named("x", _OF_ENDED)
+        tables += (
+            f" LEFT JOIN {table(Dispatch)} x{forced('dispatch_of_executor')} "
+            "ON x.executor_id = e.id AND x.id >= %s AND x.open_for IS NULL"
+        )
+    return f"SELECT {columns} FROM {tables} WHERE e.name = %s LIMIT %s"  # noqa: S608
+
+
+def _ended(
+    number: int,
+    source: str,
+    task: int,
+    occurrence: int,
+    due_at: Any,
+    earlier: int,
+    state: str,
+    holds_stock: Any,
+    finished_at: Any,
+) -> Ended:
+    past = PastDispatch(
+        number=number,
+        rounds=earlier + 1,
+        state=state,
+        holds_stock=bool(holds_stock),
+        finished_at=instant(finished_at),
+    )
+    return Ended(number, (source, task, occurrence), instant(due_at), past)
+
+
+# In the order of the model; Django looks each of its columns up.
+_READ_OF_OPEN = dict.fromkeys(
+    (
+        *("id", "executor_id", "open_for", "source", "task", "occurrence", "occurrence_at"),
+        *("state", "round", "holds_stock", "dispatched_at", "finished_at"),
+    )
 )
 
 

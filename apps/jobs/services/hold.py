@@ -18,7 +18,7 @@ from apps.common.db import (
     fetch,
     is_retryable,
     marks,
-    run_each,
+    send,
     table,
     transactional,
 )
@@ -276,7 +276,7 @@ class _Claim:
         for candidate in candidates:
             ids.setdefault(candidate.type, []).append(candidate.id)
         changes = [self._update(self.policies[name], ids[name], guard) for name in sorted(ids)]
-        *_, (rows, _) = run_each(*changes, self._select())
+        *_, (rows, _) = send(*changes, self._select())
         return self._read(rows)
 
     def held(self) -> list[HeldJob]:

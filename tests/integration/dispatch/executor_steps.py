@@ -13,7 +13,7 @@ from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import callback, ending
 from apps.dispatch.services.pull import Nothing, take_next
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services.standing import standing_of_holder
 from tests import factories
 from tests.integration.dispatch.drawn import (
     BY_HAND,
@@ -46,6 +46,11 @@ class ExecutorSteps(Pair):
     @rule(statements=st.sampled_from(range(1, 15)))
     def break_off_the_next_step(self, statements: int) -> None:
         self.fuse = Fuse(statements)
+
+    @rule()
+    def be_another_process(self) -> None:
+        """It remembers what it has seen itself, and nothing of what was done since."""
+        self.processes.swap()
 
     # --- executors ---------------------------------------------------------------------------
     @rule(user=some_user)
@@ -157,9 +162,10 @@ class ExecutorSteps(Pair):
 
     def told(self, user: str, handed: Handed | None, state: str, result: Any) -> None:
         def real() -> str:
+            number = 12345 if handed is None else handed.number
             return callback.call_back(
-                executor=self.people[user],
-                number=12345 if handed is None else handed.number,
+                executor=standing_of_holder(user, number),
+                number=number,
                 outcome=state,
                 result=result,
             ).state
@@ -182,7 +188,9 @@ class ExecutorSteps(Pair):
         def real() -> tuple[str, Dispatch | Nothing | None]:
             try:
                 ended, following = callback.call_back_and_pull(
-                    standing=standing_of(self.people[user].pk), number=handed.number, outcome=state
+                    standing=standing_of_holder(user, handed.number),
+                    number=handed.number,
+                    outcome=state,
                 )
             except PlatformError as error:
                 return error.code, None

@@ -17,7 +17,7 @@ from apps.common import ids
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.journal.models import JournalEntry
-from tests.caches import clear_caches
+from tests.caches import TwoProcesses, clear_caches
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.drawn import MEMBERS, START
 from tests.integration.dispatch.model import Model
@@ -53,11 +53,13 @@ class Pair(RuleBasedStateMachine):
         # Made anew, because ids never go back.
         ids._maker = id_maker(node=2)
         clear_caches()
+        self.processes = TwoProcesses()
         self.model = Model(copy.deepcopy(MEMBERS))
         self.people = {each.name: each for each in Executor.objects.all()}
         self.fuse: Fuse | None = None
 
     def teardown(self) -> None:
+        self.processes.end()
         transaction.set_rollback(False)
         transaction.savepoint_rollback(self.savepoint)
 

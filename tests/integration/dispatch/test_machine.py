@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 from apps.common import ids
-from apps.dispatch.cache import near
 from apps.dispatch.models import TASK_MODELS, Dispatch
 from apps.dispatch.services import executors, retention, tasks
 from apps.dispatch.services.expire import expire_due
@@ -56,7 +55,7 @@ class DispatchMachine(ExecutorSteps):
         """Redis is flushed, another process answers next, or a sweep is at work."""
         meddling = {
             "cache": cache.clear,
-            "process": near.clear,
+            "process": self.processes.swap,
             "expiry": self.expire,
             "purge": self.purge,
         }

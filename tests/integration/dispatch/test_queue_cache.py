@@ -15,7 +15,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.common.db import fetch
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import callback, executors, queue, tasks
+from apps.dispatch.services import callback, executors, pull, queue, tasks
+from apps.dispatch.services.handout import hand_out
 from apps.dispatch.services.pull import Nothing, take_next
 from apps.dispatch.services.standing import standing_of
 from tests import factories
@@ -186,6 +187,34 @@ def test_a_pull_that_another_overtakes_answers_the_same_task(
 
     monkeypatch.setattr(queue, "facts_of", overtaken)
     assert take_next(alice) == overtaking[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({"title": "another", "lease_seconds": 60}, "another"),
+        ({"mode": "blocking"}, "Check the shelf"),
+        ({"status": "paused"}, "nothing"),
+    ],
+)
+def test_an_edit_that_is_answered_before_the_hand_out_counts(
+    changes: dict[str, Any], title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I12: what was found under the old plan is looked for anew, and not missed."""
+    alice = factories.user()
+    task = factories.once_task(alice)
+    edits = iter([changes])
+
+    def overtaken(*args: Any) -> Dispatch | None:
+        for each in edits:
+            tasks.update_task(task=task, changes=each, actor=factories.OPERATOR)
+        return hand_out(*args)
+
+    monkeypatch.setattr(pull, "hand_out", overtaken)
+    assert title_of(take_next(alice)) == title
+    task.refresh_from_db()
+    leases = [each.deadline_at - each.dispatched_at for each in Dispatch.objects.all()]
+    assert leases == [timedelta(seconds=task.lease_seconds)] * (title != "nothing")
 
 
 def test_one_free_task_is_found_behind_many_that_are_not() -> None:

@@ -73,7 +73,7 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
 ) -> None:
     """F6, I9: what was committed although the connection broke costs no attempt, even the only
     one."""
-    run, left = hold_service.run_each, iter(range(failures))
+    run, left = hold_service.send, iter(range(failures))
 
     def broken(*arguments: Any) -> Any:
         answers = run(*arguments)
@@ -81,7 +81,7 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
             raise OperationalError(2013, "Lost connection to server during query")
         return answers
 
-    monkeypatch.setattr(hold_service, "run_each", broken)
+    monkeypatch.setattr(hold_service, "send", broken)
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     handle("mail", lambda context: None, max_attempts=1)
     [number] = jobs(1)

@@ -111,7 +111,7 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each type is held by a statement of its own."""
-    run, calls = hold_service.run_each, count(1)
+    run, calls = hold_service.send, count(1)
     lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
 
     def locked(*statements: Any) -> Any:
@@ -120,7 +120,7 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
             raise OperationalError(*lost)
         return run(*statements)
 
-    monkeypatch.setattr(hold_service, "run_each", locked)
+    monkeypatch.setattr(hold_service, "send", locked)
     job_type("mail")
     job_type("web")
     mails, pages = jobs(2), jobs(2, "web")

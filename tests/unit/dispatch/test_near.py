@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from apps.dispatch.cache import Entry, Near
 from apps.dispatch.rules.plan import Planned
@@ -23,23 +24,30 @@ POLICY = Policy(
 
 
 def entry(tasks: int, version: int = 1) -> Entry:
-    plan = [Planned("once", n, 0, NOW, None, POLICY) for n in range(tasks)]
+    plan = [Planned("once", n, 0, NOW, None, POLICY, 1, 1) for n in range(tasks)]
     return Entry(((1, version),), NOW, Queue(plan, frame=FRAME, now=NOW))
 
 
-def held(near: Near, *executors: int) -> list[int]:
+Queues: TypeAlias = Near[int, Entry]
+
+
+def queues(most: int) -> Queues:
+    return Near(most, weigh=lambda entry: 1 + entry.queue.size)
+
+
+def held(near: Queues, *executors: int) -> list[int]:
     return [executor for executor in executors if near.get(executor) is not None]
 
 
 def test_no_more_candidates_are_held_than_told() -> None:
-    near = Near(30)
+    near = queues(30)
     for executor in range(1, 5):
         near.put(executor, entry(9))
     assert held(near, 1, 2, 3, 4) == [2, 3, 4]
 
 
 def test_those_not_used_for_longest_go_first() -> None:
-    near = Near(30)
+    near = queues(30)
     for executor in range(1, 4):
         near.put(executor, entry(9))
     near.get(1)
@@ -48,7 +56,7 @@ def test_those_not_used_for_longest_go_first() -> None:
 
 
 def test_a_newer_queue_takes_the_place_of_the_old_one() -> None:
-    near = Near(30)
+    near = queues(30)
     for version in range(9):
         near.put(1, entry(9, version))
     near.put(2, entry(9))
@@ -59,7 +67,7 @@ def test_a_newer_queue_takes_the_place_of_the_old_one() -> None:
 
 
 def test_what_is_cleared_makes_room() -> None:
-    near = Near(20)
+    near = queues(20)
     near.put(1, entry(9))
     near.put(2, entry(9))
     near.clear()
@@ -70,6 +78,6 @@ def test_what_is_cleared_makes_room() -> None:
 
 
 def test_a_queue_larger_than_all_is_not_held() -> None:
-    near = Near(20)
+    near = queues(20)
     near.put(1, entry(50))
     assert held(near, 1) == []

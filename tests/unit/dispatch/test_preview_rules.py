@@ -51,6 +51,8 @@ def once(task: int, minutes: float = -1, *, priority: int = 0, **fields: Any) ->
         after(minutes),
         None if ends is None else after(ends),
         policy(**fields),
+        owner=1,
+        version=1,
     )
 
 

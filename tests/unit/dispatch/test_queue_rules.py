@@ -32,7 +32,15 @@ def after(minutes: float) -> datetime:
 
 
 def once(task: int, *, minutes: float = -1, **fields: Any) -> Planned:
-    given = {"source": "once", "priority": 0, "end_at": None, "policy": POLICY, **fields}
+    given = {
+        "source": "once",
+        "priority": 0,
+        "end_at": None,
+        "policy": POLICY,
+        "owner": 1,
+        "version": 1,
+        **fields,
+    }
     return Planned(task=task, start_at=after(minutes), **given)
 
 
@@ -139,6 +147,13 @@ class Closed(set[Any]):
             # It is either through by then, or waits for what is going on here.
             self.other.join(timeout=0.3)
         return super().__contains__(identity)
+
+
+def test_what_another_thread_has_found_due_is_ahead_of_a_slower_one() -> None:
+    """S0.19: nobody is told to come back a whole period later."""
+    made = queue(rotation(2, every=30))
+    assert due(made, after(30)) == [2]
+    assert made.next_at(after(30) - timedelta(milliseconds=1)) == after(30)
 
 
 def test_what_becomes_due_while_another_thread_drops_is_kept() -> None:

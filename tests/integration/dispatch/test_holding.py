@@ -1,0 +1,221 @@
+"""A callback in the process that has handed the task out reads nobody, and is as true as others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.common.errors import Closed, NotFound, ReplayConflict
+from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
+from apps.dispatch.services import callback, executors, tasks
+from apps.dispatch.services.ending import cancel
+from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services.standing import standing_of_holder
+from tests import factories
+from tests.caches import TwoProcesses
+from tests.frozen import FrozenClock
+from tests.statements import sent_by
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
+
+
+@pytest.fixture
+def group() -> Executor:
+    """Of alice alone, and enabled."""
+    return factories.group("gid_all", ["uid_alice"])
+
+
+@pytest.fixture
+def alice(group: Executor) -> Executor:
+    """At work, so that her queue is known here: of three tasks the first is done."""
+    alice = factories.member("uid_alice")
+    start = clock.now() - timedelta(hours=1)
+    for n in range(1, 4):
+        factories.once_task(alice, str(n), start_at=start + timedelta(minutes=n), lease_seconds=60)
+    ended(alice, taken(alice))
+    return alice
+
+
+def taken(executor: Executor) -> Dispatch:
+    answer = take_next(executor)
+    assert isinstance(answer, Dispatch)
+    return answer
+
+
+def ended(executor: Executor, dispatch: Dispatch, outcome: str = "succeeded") -> Dispatch:
+    """As the view does it."""
+    standing = standing_of_holder(executor.name, dispatch.pk)
+    return callback.call_back(executor=standing, number=dispatch.pk, outcome=outcome)
+
+
+def following(executor: Executor, dispatch: Dispatch) -> Dispatch | Nothing:
+    standing = standing_of_holder(executor.name, dispatch.pk)
+    _, answer = callback.call_back_and_pull(
+        standing=standing, number=dispatch.pk, outcome="succeeded"
+    )
+    return answer
+
+
+def _seen(executor: Executor) -> datetime:
+    executor.refresh_from_db()
+    assert executor.last_seen_at is not None
+    return executor.last_seen_at
+
+
+def title_of(answer: Dispatch | Nothing) -> str:
+    return "nothing" if isinstance(answer, Nothing) else answer.title
+
+
+def reads(work: Callable[[], object]) -> list[str]:
+    """The tables of dispatch that the work asks, beside what it changes."""
+    sent = [sql.replace("`", "").replace('"', "") for sql in sent_by(work)]
+    asked = [sql.partition(" FROM ")[2].split()[0] for sql in sent if sql.startswith("SELECT")]
+    return [table for table in asked if table.startswith("dispatch_")]
+
+
+class TestWhatItSaves:
+    def test_a_callback_reads_nothing(self) -> None:
+        """S0.29: the number tells all that is needed, from the first one on."""
+        bob = factories.user()
+        factories.once_task(bob)
+        first = taken(bob)
+        assert reads(lambda: ended(bob, first)) == []
+        assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
+
+    def test_so_does_one_after_the_other_with_its_next_task(self, alice: Executor) -> None:
+        """S0.29: only what the new dispatch took over from its task is read back."""
+        answers: list[Any] = [taken(alice)]
+        asked = reads(lambda: answers.append(following(alice, answers[-1])))
+        assert asked == ["dispatch_dispatch"]
+        assert title_of(answers[-1]) == "3"
+
+    def test_what_another_process_has_handed_out_is_read(
+        self, alice: Executor, processes: TwoProcesses
+    ) -> None:
+        first = taken(alice)
+        processes.swap()
+        assert reads(lambda: ended(alice, first))
+        assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
+
+    @pytest.mark.parametrize("elsewhere", [False, True], ids=["in one process", "in two"])
+    def test_when_the_user_was_seen_is_still_written(
+        self, alice: Executor, frozen_clock: FrozenClock, processes: TwoProcesses, elsewhere: bool
+    ) -> None:
+        """Once a minute, however long the user goes on in this way."""
+        for _ in range(6):
+            factories.once_task(alice)
+        answer: Dispatch | Nothing = taken(alice)
+        for n in range(6):
+            frozen_clock.advance(seconds=40)
+            if elsewhere and n == 1:
+                processes.swap()
+                answer = taken(alice)
+                processes.swap()
+                frozen_clock.advance(seconds=1)
+            assert isinstance(answer, Dispatch)
+            answer = following(alice, answer)
+            assert clock.now() - _seen(alice) < timedelta(minutes=1)
+
+
+class TestWhenItIsBehind:
+    """I12: nothing is handed out of a plan that is no longer the plan."""
+
+    def test_a_task_that_has_come_first_meanwhile_is_next(self, alice: Executor) -> None:
+        first = taken(alice)
+        factories.once_task(alice, "urgent", priority=9)
+        assert title_of(following(alice, first)) == "urgent"
+
+    def test_so_is_one_of_the_group(self, alice: Executor, group: Executor) -> None:
+        first = taken(alice)
+        factories.once_task(group, "urgent", priority=9)
+        assert title_of(following(alice, first)) == "urgent"
+
+    def test_so_is_one_of_a_group_that_was_joined(self, alice: Executor) -> None:
+        """S0.5: joining while at work."""
+        other = factories.group("gid_other", ["uid_bob"])
+        factories.once_task(other, "urgent", priority=9)
+        first = taken(alice)
+        executors.change_members(group=other, add=[alice.name], actor="admin:olga")
+        assert title_of(following(alice, first)) == "urgent"
+
+    def test_so_is_one_of_a_group_that_is_enabled_again(self, alice: Executor) -> None:
+        other = factories.group("gid_other", ["uid_alice"], enabled=False)
+        factories.once_task(other, "urgent", priority=9)
+        first = taken(alice)
+        executors.update_executor(executor=other, changes={"enabled": True}, actor="admin:olga")
+        assert title_of(following(alice, first)) == "urgent"
+
+    def test_a_task_of_a_group_that_was_left_is_not(self, alice: Executor, group: Executor) -> None:
+        factories.once_task(group, "of the group", priority=1)
+        factories.once_task(alice, "first", priority=2)
+        first = taken(alice)
+        executors.change_members(group=group, remove=[alice.name], actor="admin:olga")
+        assert title_of(following(alice, first)) == "2"
+
+    def test_nor_is_one_of_a_group_that_was_disabled(
+        self, alice: Executor, group: Executor
+    ) -> None:
+        factories.once_task(group, "of the group", priority=1)
+        factories.once_task(alice, "first", priority=2)
+        first = taken(alice)
+        executors.update_executor(executor=group, changes={"enabled": False}, actor="admin:olga")
+        assert title_of(following(alice, first)) == "2"
+
+    def test_nor_one_that_was_put_off(self, alice: Executor) -> None:
+        first = taken(alice)
+        later = {"start_at": clock.now() + timedelta(hours=1)}
+        tasks.update_task(task=OnceTask.objects.get(title="3"), changes=later, actor="admin:olga")
+        assert title_of(following(alice, first)) == "nothing"
+
+    def test_who_was_disabled_gets_nothing_more(self, alice: Executor) -> None:
+        """What it has done counts."""
+        first = taken(alice)
+        executors.update_executor(executor=alice, changes={"enabled": False}, actor="admin:olga")
+        assert title_of(following(alice, first)) == "nothing"
+        assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
+
+    def test_nothing_is_told_only_of_what_was_read(self, alice: Executor) -> None:
+        """S0.25: what has come meanwhile is not kept waiting until somebody asks again."""
+        last = following(alice, taken(alice))
+        assert title_of(last) == "3"
+        assert isinstance(last, Dispatch)
+        factories.once_task(alice, "new")
+        assert title_of(following(alice, last)) == "new"
+
+    def test_what_a_person_has_taken_away_stays_so(self, alice: Executor) -> None:
+        """S0.28: and the stock is given back once."""
+        first = taken(alice)
+        cancel(dispatch=first, actor="admin:olga", reason="wrong shop")
+        for report in (ended, following):
+            with pytest.raises(Closed):
+                report(alice, first)
+        assert Stock.objects.get(task=first.task).handed == 0
+
+    def test_what_has_ended_in_another_process_is_answered_as_there(
+        self, alice: Executor, processes: TwoProcesses
+    ) -> None:
+        """S0.29: a repeat, with the first answer, and with another."""
+        first = taken(alice)
+        processes.swap()
+        told = ended(alice, first)
+        processes.swap()
+        assert ended(alice, first).finished_at == told.finished_at
+        with pytest.raises(ReplayConflict):
+            ended(alice, first, "failed")
+
+    def test_what_a_person_has_removed_from_the_table_is_not_there(self, alice: Executor) -> None:
+        first = taken(alice)
+        Dispatch.objects.filter(pk=first.pk).delete()
+        for report in (ended, following):
+            with pytest.raises(NotFound, match="no dispatch"):
+                report(alice, first)
+
+    def test_a_key_of_others_learns_nothing_by_it(self, alice: Executor) -> None:
+        """The number of a stranger's dispatch opens nothing."""
+        first = taken(alice)
+        with pytest.raises(NotFound, match="no executor"):
+            standing_of_holder(alice.name, first.pk, bound=["uid_bob"])

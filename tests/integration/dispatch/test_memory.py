@@ -1,0 +1,353 @@
+"""What a process remembers of a user: it saves reads, and never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock, ids
+from apps.common.rows import insert_rows
+from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
+from apps.dispatch.services import callback, executors, memory, queue
+from apps.dispatch.services.callback import call_back_and_pull
+from apps.dispatch.services.ending import cancel
+from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services.standing import standing_by_name
+from tests import factories
+from tests.caches import TwoProcesses
+from tests.frozen import FrozenClock
+from tests.integration.dispatch.pair import id_maker
+from tests.statements import is_read, sent_by
+
+pytestmark = pytest.mark.django_db
+
+
+def title_of(taken: Dispatch | Nothing) -> str:
+    return "nothing" if isinstance(taken, Nothing) else taken.title
+
+
+def finish(taken: Dispatch | Nothing, outcome: str = "succeeded") -> None:
+    assert isinstance(taken, Dispatch)
+    callback.call_back(executor=taken.executor, number=taken.pk, outcome=outcome)
+
+
+def row_by_row(executor: Executor, count: int, **fields: Any) -> list[OnceTask]:
+    """Once tasks of these titles, in this order: 1, 2, …"""
+    start = clock.now() - timedelta(hours=1)
+    return [
+        factories.once_task(executor, str(n), start_at=start + timedelta(minutes=n), **fields)
+        for n in range(1, count + 1)
+    ]
+
+
+def looks(work: Callable[[], object]) -> int:
+    """How often the work has looked up what was handed out of occurrences."""
+    return sum(is_read(Stock, sql) for sql in sent_by(work))
+
+
+def pulled(executor: Executor) -> tuple[str, int]:
+    """What the executor gets and finishes, and how often the pull has looked."""
+    taken: list[Dispatch | Nothing] = []
+    looked = looks(lambda: taken.append(take_next(executor)))
+    finish(taken[0])
+    return title_of(taken[0]), looked
+
+
+class TestWhatItSaves:
+    def test_one_look_is_enough_for_many_pulls(self) -> None:
+        """S0.19: what was seen beside the first task is not looked up again."""
+        alice = factories.user()
+        row_by_row(alice, 6)
+        assert pulled(alice) == ("1", 1)
+        for n in range(2, 7):
+            assert pulled(alice) == (str(n), 0)
+
+    def test_a_callback_with_its_next_task_looks_nothing_up(self) -> None:
+        alice = factories.user()
+        row_by_row(alice, 3)
+        first = take_next(alice)
+        assert isinstance(first, Dispatch)
+
+        def call_back() -> None:
+            standing = standing_by_name(alice.name)
+            _, following = call_back_and_pull(
+                standing=standing, number=first.pk, outcome="succeeded"
+            )
+            assert title_of(following) == "2"
+
+        assert looks(call_back) == 0
+
+    def test_who_has_nothing_to_do_costs_one_statement(self) -> None:
+        """S0.19: an empty answer reads who asks, and no more."""
+        factories.group("gid_all", ["uid_a"])
+        alice = factories.member("uid_a")
+        assert title_of(take_next(alice)) == "nothing"
+        [statement] = sent_by(lambda: take_next(alice))
+        assert is_read(Executor, statement)
+
+    def test_what_another_process_gave_is_told_by_who_asks(self, processes: TwoProcesses) -> None:
+        """I6: neither handed out twice nor looked for."""
+        alice = factories.user()
+        row_by_row(alice, 9)
+        for n in range(1, 10):
+            assert pulled(alice) == (str(n), 1 if n < 3 else 0)
+            processes.swap()
+
+
+class TestWhenItIsBehind:
+    def test_a_new_task_is_had_at_once(self) -> None:
+        """S0.19, I12: quiet lasts until the plan changes."""
+        alice = factories.user()
+        assert title_of(take_next(alice)) == "nothing"
+        factories.once_task(alice, "new")
+        assert title_of(take_next(alice)) == "new"
+
+    def test_a_new_member_has_the_tasks_of_its_group(self) -> None:
+        group = factories.group("gid_all", ["uid_b"])
+        factories.once_task(group, "of the group")
+        alice = factories.user()
+        assert title_of(take_next(alice)) == "nothing"
+        executors.change_members(group=group, add=[alice.name], actor="admin:olga")
+        assert title_of(take_next(alice)) == "of the group"
+
+    def test_who_joins_while_at_work_has_the_tasks_of_its_group(self) -> None:
+        """S0.5: not only who has nothing to do."""
+        alice = factories.user()
+        row_by_row(alice, 2)
+        finish(take_next(alice))
+        group = factories.group("gid_all", ["uid_b"])
+        factories.once_task(group, "of the group", priority=5)
+        executors.change_members(group=group, add=[alice.name], actor="admin:olga")
+        assert title_of(take_next(alice)) == "of the group"
+
+    def test_a_group_that_is_enabled_again_counts(self) -> None:
+        group = factories.group("gid_all", ["uid_a"], enabled=False)
+        factories.once_task(group, "of the group")
+        alice = factories.member("uid_a")
+        assert title_of(take_next(alice)) == "nothing"
+        executors.update_executor(executor=group, changes={"enabled": True}, actor="admin:olga")
+        assert title_of(take_next(alice)) == "of the group"
+
+    def test_quiet_ends_when_something_is_due(self, frozen_clock: FrozenClock) -> None:
+        """S0.25: at the very instant."""
+        alice = factories.user()
+        start = clock.now() + timedelta(minutes=5)
+        factories.once_task(alice, "later", start_at=start)
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.move_to(start - timedelta(milliseconds=1))
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.move_to(start)
+        assert title_of(take_next(alice)) == "later"
+
+    def test_an_open_task_is_found_though_all_was_quiet(self, processes: TwoProcesses) -> None:
+        """I4: handed out by the other process, under another plan."""
+        alice = factories.user()
+        assert title_of(take_next(alice)) == "nothing"
+        processes.swap()
+        factories.once_task(alice, "new")
+        taken = take_next(alice)
+        processes.swap()
+        assert take_next(alice) == taken
+
+    def test_an_open_task_is_found_whatever_is_remembered(self) -> None:
+        """I4: as a row that a person has put there."""
+        alice = factories.user()
+        task = factories.once_task(alice, "by hand", start_at=clock.now() + timedelta(hours=1))
+        assert title_of(take_next(alice)) == "nothing"
+        _handed_out_elsewhere(alice, task, at=clock.now(), open_for=alice.pk, state="open")
+        assert title_of(take_next(alice)) == "by hand"
+
+    def test_what_another_process_did_after_the_quiet_counts(
+        self, processes: TwoProcesses, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.19: the window follows what was done, wherever."""
+        alice = factories.user()
+        later = factories.once_task(alice, start_at=clock.now() + timedelta(minutes=5))
+        assert title_of(take_next(alice)) == "nothing"
+        processes.swap()
+        frozen_clock.move_to(later.start_at)
+        finish(take_next(alice))
+        processes.swap()
+        assert standing_by_name(alice.name).latest_done == later.start_at
+
+    def test_a_task_that_took_long_is_known_to_be_over(self, frozen_clock: FrozenClock) -> None:
+        """S0.19: its end is told, however long ago it was handed out."""
+        alice = factories.user()
+        row_by_row(alice, 3, lease_seconds=7200)
+        taken = take_next(alice)
+        frozen_clock.move_to(clock.now() + timedelta(minutes=10))
+        assert isinstance(taken, Dispatch)
+        assert standing_by_name(alice.name).memory.since <= taken.pk
+        finish(taken)
+        frozen_clock.move_to(clock.now() + timedelta(minutes=10))
+        sent = sent_by(lambda: title_of(take_next(alice)) == "2")
+        assert sum(_is_hand_out(sql) for sql in sent) == 1
+
+    def test_an_executor_made_anew_under_the_name_is_another(self) -> None:
+        alice = factories.user()
+        assert title_of(take_next(alice)) == "nothing"
+        executors.remove_executor(executor=alice, actor="admin:olga")
+        factories.once_task(factories.user(alice.name), "of the new one")
+        assert title_of(take_next(Executor.objects.get(name=alice.name))) == "of the new one"
+
+    def test_what_a_machine_with_a_slow_clock_gave_is_not_given_again(self) -> None:
+        """I6: its dispatch has an id that this process takes for one it knows."""
+        alice = factories.user()
+        one, two, _ = row_by_row(alice, 3)
+        finish(take_next(alice))
+        _handed_out_elsewhere(alice, two, at=clock.now() - timedelta(hours=1))
+        assert title_of(take_next(alice)) == "3"
+        assert Dispatch.objects.filter(task=two.pk).count() == 1
+        assert Dispatch.objects.filter(task=one.pk).count() == 1
+
+    def test_a_quota_that_others_have_used_up_is_kept(self) -> None:
+        """S0.25: the user saw it free, and comes too late."""
+        members = [f"uid_{n}" for n in range(3)]
+        group = factories.group("gid_all", members)
+        a, b, c = map(factories.member, members)
+        limited = factories.once_task(group, "limited", mode="multi", dispatch_times=2)
+        factories.once_task(a, "first", priority=2)
+        factories.once_task(a, "last", priority=-1)
+        # It has a stock row, so that it will be tried.
+        finish(take_next(c))
+        first = take_next(a)
+        finish(take_next(b))
+        finish(first)
+        assert title_of(take_next(a)) == "last"
+        assert Stock.objects.get(task=limited.pk).handed == 2
+
+    def test_a_stock_that_somebody_else_has_begun_is_counted_on(self) -> None:
+        """S0.25: the user saw no row of it."""
+        group = factories.group("gid_all", ["uid_a", "uid_b"])
+        a, b = factories.member("uid_a"), factories.member("uid_b")
+        shared = factories.once_task(group, "shared", mode="multi", dispatch_times=2)
+        factories.once_task(a, "first", priority=2)
+        first = take_next(a)
+        finish(take_next(b))
+        finish(first)
+        attempts: list[Any] = []
+        sent = sent_by(lambda: attempts.append(take_next(a)))
+        assert title_of(attempts[0]) == "shared"
+        assert sum(_is_hand_out(sql) for sql in sent) == 1
+        assert Stock.objects.get(task=shared.pk).handed == 2
+
+    def test_what_a_person_ends_is_told(self) -> None:
+        """S0.28: cancelled or released, the task is not offered again at once."""
+        alice = factories.user()
+        row_by_row(alice, 3, lease_seconds=60)
+        first = take_next(alice)
+        assert isinstance(first, Dispatch)
+        cancel(dispatch=first, actor="admin:olga", reason="wrong shop")
+        second = take_next(alice)
+        assert title_of(second) == "2"
+        assert isinstance(second, Dispatch)
+        callback.release(executor=alice, number=second.pk)
+        finish(take_next(alice))
+        assert title_of(take_next(alice)) == "nothing"
+
+    def test_what_was_released_comes_back_after_its_time(self, frozen_clock: FrozenClock) -> None:
+        """S0.28: the user's own past is remembered with its end."""
+        alice = factories.user()
+        factories.once_task(alice, "again", lease_seconds=60)
+        taken = take_next(alice)
+        assert isinstance(taken, Dispatch)
+        callback.release(executor=alice, number=taken.pk)
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.move_to(clock.now() + timedelta(seconds=59))
+        assert title_of(take_next(alice)) == "nothing"
+        frozen_clock.move_to(clock.now() + timedelta(seconds=1))
+        again = take_next(alice)
+        assert title_of(again) == "again"
+        assert isinstance(again, Dispatch)
+        assert again.round == 1
+
+    def test_what_was_seen_open_is_looked_at_again(
+        self,
+        processes: TwoProcesses,
+        frozen_clock: FrozenClock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """S0.28: another pull, which looked at its clock long ago, was done between two reads."""
+        alice = factories.user()
+        facts_of, now = queue.facts_of, clock.now()
+        start = now - timedelta(hours=1)
+        factories.once_task(alice, mode="multi", dispatch_times=3, lease_seconds=60, start_at=start)
+
+        def overtaken(*args: Any) -> Any:
+            monkeypatch.setattr(queue, "facts_of", facts_of)
+            with monkeypatch.context() as elsewhere:
+                elsewhere.setattr(ids, "_maker", id_maker(node=3))
+                frozen_clock.move_to(now - timedelta(seconds=5))
+                processes.swap()
+                take_next(alice)
+                processes.swap()
+            frozen_clock.move_to(now)
+            return facts_of(*args)
+
+        monkeypatch.setattr(queue, "facts_of", overtaken)
+        taken = take_next(alice)
+        assert isinstance(taken, Dispatch)
+        assert taken.redo == 1
+        callback.release(executor=alice, number=taken.pk)
+        frozen_clock.move_to(now + timedelta(seconds=60))
+        assert title_of(take_next(alice)) == "Check the shelf"
+
+    def test_more_than_is_read_at_once_is_read_anew(
+        self, processes: TwoProcesses, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S0.19: the other process has given the user more than one statement tells."""
+        monkeypatch.setattr("apps.dispatch.services.standing._MOST_ROWS", 3)
+        alice = factories.user()
+        sixth = row_by_row(alice, 8)[5]
+        finish(take_next(alice))
+        processes.swap()
+        for _ in range(5):
+            finish(take_next(alice))
+        processes.swap()
+        assert standing_by_name(alice.name).latest_done == sixth.start_at
+        assert title_of(take_next(alice)) == "7"
+
+
+def test_no_more_is_remembered_of_one_user_than_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I10: a process does not grow with what its users have done."""
+    monkeypatch.setattr(queue, "_MOST_LOOKED", 5)
+    alice = factories.user()
+    row_by_row(alice, 20)
+    for n in range(1, 20):
+        taken = take_next(alice)
+        assert title_of(taken) == str(n)
+        finish(taken)
+        remembered = memory.recall(alice.name)
+        assert remembered is not None
+        assert len(remembered.looked) <= 5
+
+
+def _is_hand_out(sql: str) -> bool:
+    return 'INTO "dispatch_dispatch"' in sql.replace("`", '"')
+
+
+def _handed_out_elsewhere(user: Executor, task: OnceTask, *, at: Any, **fields: Any) -> None:
+    """By a machine that takes it to be that time."""
+    row = {
+        "id": ids.lowest_id_at(at),
+        "executor_id": user.pk,
+        "open_for": None,
+        "source": "once",
+        "task": task.pk,
+        "occurrence": 0,
+        "occurrence_at": task.start_at,
+        "title": task.title,
+        "params": {},
+        "template_name": "",
+        "template_version": None,
+        "state": "succeeded",
+        "dispatched_at": at,
+        "deadline_at": at + timedelta(hours=1),
+        "finished_at": at,
+        **fields,
+    }
+    insert_rows(Dispatch, [row])
+    insert_rows(Stock, [{"source": "once", "task": task.pk, "occurrence": 0, "handed": 1}])
