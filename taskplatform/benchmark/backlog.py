@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -77,27 +76,6 @@ def fill(count: int, name: str, **columns: Any) -> None:
         )
         made += step
     fetch("ANALYZE TABLE jobs_job" if connection.vendor == "mysql" else "ANALYZE")
-
-
-def copy(name: str) -> str:
-    """A table of that name with the rows and indexes that the table of jobs has now; its name as
-    SQL."""
-    made = connection.ops.quote_name(name)
-    execute(f"CREATE TABLE {made} LIKE {table(Job)}")
-    execute(f"INSERT INTO {made} SELECT * FROM {table(Job)}")  # noqa: S608
-    fetch(f"ANALYZE TABLE {made}")
-    return made
-
-
-@contextmanager
-def in_place(other: str) -> Iterator[None]:
-    """Let that table, of the shape of jobs, be the table of jobs."""
-    jobs, aside = table(Job), connection.ops.quote_name("jobs_job_aside")
-    execute(f"RENAME TABLE {jobs} TO {aside}, {other} TO {jobs}")
-    try:
-        yield
-    finally:
-        execute(f"RENAME TABLE {jobs} TO {other}, {aside} TO {jobs}")
 
 
 def cycle(types: Sequence[str], *, most: int | None = None) -> int:

@@ -23,6 +23,7 @@ from taskplatform.benchmark.figures import Figure, figure, median
 from taskplatform.benchmark.parts import Benchmark, Part, Run
 from taskplatform.benchmark.people import settle as let_settle
 from taskplatform.benchmark.replay import Statement, record, replay
+from taskplatform.benchmark.tables import Copy, in_place
 
 LARGE = 2**50
 
@@ -145,11 +146,11 @@ def _flatness(run: Run) -> Iterator[Figure]:
     small, large = (20_000, 200_000) if run.quick else (100_000, 2_000_000)
     _empty()
     # They stay beside the large table, so that all are used in the same moments.
-    empty = backlog.copy("jobs_job_none")
+    empty = Copy(Job, "none")
     run.say(f"{small:,} rows")
     backlog.fill(small, "noop", status="succeeded")
     _add_overdue()
-    few = backlog.copy("jobs_job_few")
+    few = Copy(Job, "few")
     run.say(f"{large:,} rows")
     backlog.fill(large - small, "noop", status="succeeded")
     let_settle()
@@ -176,11 +177,11 @@ def _crowd(run: Run) -> Iterator[Figure]:
     yield figure("wait beside a crowd of another type", _wait_beside_crowd(), "s", at_most=2)
 
 
-def _hold_rates(empty: str) -> tuple[float, float]:
+def _hold_rates(empty: Copy) -> tuple[float, float]:
     """Jobs a second of a cycle, in the table `empty` and in that of jobs, in turn."""
     rates: tuple[list[float], list[float]] = ([], [])
     for _ in range(15):
-        with backlog.in_place(empty):
+        with in_place(empty):
             rates[0].append(_hold_rate())
         rates[1].append(_hold_rate())
     return median(rates[0]), median(rates[1])
@@ -204,11 +205,11 @@ class _Peek(Exception):
     """Ends the work at its first look-up of jobs."""
 
 
-def _look_up_ms(scan: Callable[[], object], few: str) -> tuple[float, float]:
+def _look_up_ms(scan: Callable[[], object], few: Copy) -> tuple[float, float]:
     """Milliseconds of what the scan looks up, which changes nothing: in the table `few`, and in
     that of jobs."""
     sql, parameters = _look_up(scan)
-    looks = [(sql.replace(table(Job), few), list[float]()), (sql, list[float]())]
+    looks = [(sql.replace(table(Job), few.name), list[float]()), (sql, list[float]())]
     for _ in range(2000):
         for statement, times in looks:
             times.append(1000 * seconds_of(partial(fetch, statement, parameters)))

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 ANSWER_SECONDS = 30
@@ -27,9 +27,11 @@ class Answer(NamedTuple):
 
 
 class Volley(NamedTuple):
-    """The answers in the order of their requests, and the time for all of them."""
+    """The answers in the order of their requests, who of the clients asked for each, and the time
+    for all of them."""
 
     answers: list[Answer]
+    asked_by: list[int]
     seconds: float
 
     @property
@@ -48,40 +50,72 @@ def post(path: str, body: Any, *, key: str = "") -> bytes:
     return head.encode() + text
 
 
+class Clients:
+    """So many clients of a server on loopback, each with a connection that it keeps open."""
+
+    def __init__(self, port: int, number: int) -> None:
+        self._port, self._number = port, number
+
+    def __enter__(self) -> Clients:
+        """OSError when one cannot connect."""
+        with ExitStack() as opened:
+            address = ("127.0.0.1", self._port)
+            self._wires = [
+                opened.enter_context(socket.create_connection(address, ANSWER_SECONDS))
+                for _ in range(self._number)
+            ]
+            for wire in self._wires:
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._opened.close()
+
+    def fire(self, requests: Sequence[bytes], *, after: Volley | None = None) -> Volley:
+        """Send all requests, one of each client at a time; OSError when it breaks off.
+
+        Each client takes the next one or, `after` another volley, those at the places of its own
+        requests there: it goes on with its own work.
+        """
+        answers: list[Any] = [None] * len(requests)
+        asked_by = [0] * len(requests)
+        failures: list[Exception] = []
+        begun: list[float] = []
+        barrier = threading.Barrier(self._number, lambda: begun.append(time.perf_counter()))
+        # Which process of the server has how many connections is chance, and the last of a fixed
+        # share would wait for the busiest.
+        waiting = iter(range(len(requests)))
+
+        def run(client: int) -> None:
+            own = waiting
+            if after is not None:
+                own = iter([n for n in range(len(requests)) if after.asked_by[n] == client])
+            barrier.wait()
+            try:
+                for position in own:
+                    answers[position] = _ask(self._wires[client], requests[position])
+                    asked_by[position] = client
+            except OSError as error:
+                failures.append(error)
+
+        threads = [
+            threading.Thread(target=run, args=[client], daemon=True)
+            for client in range(self._number)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        return Volley(answers, asked_by, time.perf_counter() - begun[0])
+
+
 def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volley:
     """Send all requests to a server on loopback, so many at a time; OSError when it breaks off."""
-    answers: list[Any] = [None] * len(requests)
-    failures: list[Exception] = []
-    begun: list[float] = []
-    barrier = threading.Barrier(connections + 1, lambda: begun.append(time.perf_counter()))
-    # Each connection takes the next one: which process of the server has how many connections is
-    # chance, and the last of a fixed share would wait for the busiest.
-    waiting = iter(range(len(requests)))
-
-    def run() -> None:
-        try:
-            with socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS) as wire:
-                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                barrier.wait()
-                for position in waiting:
-                    answers[position] = _ask(wire, requests[position])
-        except threading.BrokenBarrierError:
-            return
-        except OSError as error:
-            failures.append(error)
-            barrier.abort()
-
-    threads = [threading.Thread(target=run, daemon=True) for _ in range(connections)]
-    for thread in threads:
-        thread.start()
-    # One that cannot connect holds nobody up: its failure is told below.
-    with suppress(threading.BrokenBarrierError):
-        barrier.wait(ANSWER_SECONDS)
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return Volley(answers, time.perf_counter() - begun[0])
+    with Clients(port, connections) as clients:
+        return clients.fire(requests)
 
 
 def _ask(wire: socket.socket, request: bytes) -> Answer:

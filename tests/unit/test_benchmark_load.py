@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskplatform.benchmark import load
-from taskplatform.benchmark.load import fire, post
+from taskplatform.benchmark.load import Clients, fire, post
 from tests.stub_server import Handler, Stub, cuts_short, hangs_up, says, serving
 
 
@@ -52,6 +52,19 @@ class TestFire:
         shares = Counter(seen.peer for seen in server.seen)
         assert len(shares) <= 3
         assert min(shares.values()) == 1
+
+    def test_clients_go_on_with_their_own_work(self, server: Stub) -> None:
+        """By the connection of before, and whoever is done with its own leaves those of others."""
+        server.behaves(echoes)
+        with Clients(server.server_port, 3) as clients:
+            first = clients.fire(numbered(30))
+            second = clients.fire(numbered(20), after=first)
+        assert [answer.json for answer in second.answers] == [{"n": n} for n in range(20)]
+        assert second.asked_by == first.asked_by[:20]
+        peers: dict[int, set[object]] = {n: set() for n in range(30)}
+        for seen in server.seen:
+            peers[seen.body["n"]].add(seen.peer)
+        assert {len(each) for each in peers.values()} == {1}
 
     def test_request_carries_path_body_and_key(self, server: Stub) -> None:
         server.behaves(says(200, {}))
