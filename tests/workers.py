@@ -120,8 +120,9 @@ class Workers:
         return dict(self.rows("SELECT status, COUNT(*) FROM jobs_job GROUP BY status"))
 
     def events(self, number: int) -> list[str]:
-        """What the journal tells of a job, oldest first."""
-        told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY id"  # noqa: S608
+        """What the journal tells of a job, by name: the clocks of two processes may differ by
+        more milliseconds than lie between two entries."""
+        told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY event"  # noqa: S608
         return [row[0] for row in self.rows(told)]
 
     def processes(self) -> list[int]:

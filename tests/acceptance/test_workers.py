@@ -127,7 +127,8 @@ def test_job_of_a_killed_worker_is_done_within_seconds(
 def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     swept.drains()
-    job = {"type": "nap", "context": {"file": str(trace), "seconds": 1}}
+    waking = tmp_path / "waking"
+    job = {"type": "nap", "context": {"file": str(trace), "until": str(waking)}}
     [number] = swept.submit(job)
     [frozen] = eventually(lambda: traces(trace))
 
@@ -135,9 +136,10 @@ def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Pat
     try:
         eventually(lambda: swept.job(number)[0] == "succeeded", seconds=20)
     finally:
+        waking.touch()
         os.kill(frozen, signal.SIGCONT)
 
-    eventually(lambda: swept.events(number) == ["lost", "succeeded", "stale"])
+    eventually(lambda: swept.events(number) == ["lost", "stale", "succeeded"])
     assert swept.job(number)[:2] == ("succeeded", 2)
 
 

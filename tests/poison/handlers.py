@@ -20,10 +20,13 @@ def good(context: Any) -> Any:
 
 @handler("nap", **{**QUICK, "max_attempts": 5})
 def nap(context: Any, ctx: Context) -> Any:
-    """Sleeps until it is done, or for the second time at once."""
+    """Sleeps for its seconds, or until the file `until` is there; its second attempt does not."""
     _trace(context)
-    if ctx.attempt == 1:
-        time.sleep(context.get("seconds", 60))
+    wakes_at = time.monotonic() + context.get("seconds", 60)
+    while ctx.attempt == 1 and time.monotonic() < wakes_at:
+        if "until" in context and Path(context["until"]).exists():
+            break
+        time.sleep(0.02)
     return os.getpid()
 
 
