@@ -97,12 +97,15 @@ def shared_lock() -> str:
     return " LOCK IN SHARE MODE" if connection.vendor == "mysql" else ""
 
 
-def exclusive_lock() -> str:
+def exclusive_lock(*, skip_locked: bool = False) -> str:
     """The SQL that lets nobody else lock or change the rows of a SELECT until commit.
 
+    With `skip_locked` it leaves out those that somebody has locked, instead of waiting for them.
     Empty on SQLite, where a writing transaction is alone anyway.
     """
-    return " FOR UPDATE" if connection.features.has_select_for_update else ""
+    if not connection.features.has_select_for_update:
+        return ""
+    return " FOR UPDATE SKIP LOCKED" if skip_locked else " FOR UPDATE"
 
 
 def forced(index: str) -> str:

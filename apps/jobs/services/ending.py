@@ -75,14 +75,18 @@ _BAD = frozenset({t.END_FAILED, *outcome.LOSSES})
 _UNSAID = "it failed without saying why"
 
 
-def lock_rows(ids: Iterable[int], *, now: datetime) -> dict[int, RunningRow]:
-    """The jobs of these ids, locked in the order of ids for the rest of the transaction."""
+def lock_rows(
+    ids: Iterable[int], *, now: datetime, skip_locked: bool = False
+) -> dict[int, RunningRow]:
+    """The jobs of these ids, locked in the order of ids for the rest of the transaction; with
+    `skip_locked`, but for those that somebody else has locked."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}
     rows = fetch(
         f"SELECT {_READ}, COALESCE(lease_until <= %s, 0), COALESCE(hard_end_at <= %s, 0) "  # noqa: S608
-        f"FROM {table(Job)} WHERE id IN ({marks(len(wanted))}) ORDER BY id" + exclusive_lock(),
+        f"FROM {table(Job)} WHERE id IN ({marks(len(wanted))}) ORDER BY id"
+        + exclusive_lock(skip_locked=skip_locked),
         [now, now, *wanted],
     )
     at = Instants()

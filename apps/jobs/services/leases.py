@@ -30,11 +30,11 @@ class Renewed(NamedTuple):
 LOST = Renewed(False)
 
 
-@transactional
 def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
     """Renew the leases of these jobs and tokens, up to the hard end of each; by job.
 
-    An attempt past its hard end is not renewed: its lease is lost.
+    An attempt past its hard end is not renewed: its lease is lost. Each statement is by itself: a
+    process that freezes here would else keep its jobs locked and so from their rescue.
     """
     if not leases:
         return {}

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from django.db import DatabaseError, connection
 
-from apps.common.db import fetch, marks, table
+from apps.common.db import exclusive_lock, fetch, marks, table
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import WAITING
 
@@ -58,6 +58,6 @@ def _locked_among(ids: Collection[int]) -> frozenset[int]:
         return frozenset()
     some = sorted(ids)
     these = f"SELECT id FROM {table(Job)} WHERE id IN ({marks(len(some))})"  # noqa: S608
-    free = {number for (number,) in fetch(f"{these} FOR UPDATE SKIP LOCKED", some)}
+    free = {number for (number,) in fetch(these + exclusive_lock(skip_locked=True), some)}
     waiting = fetch(f"{these} AND status IN ({marks(len(WAITING))})", [*some, *WAITING])
     return frozenset(number for (number,) in waiting if number not in free)

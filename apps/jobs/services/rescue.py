@@ -53,19 +53,21 @@ def rescue_due(*, until: datetime, silent: Collection[str] = (), by_lease: bool 
     """End the attempts whose lease or hard end is over, and those of the workers in `silent`; how
     many. Not `by_lease`, a lease that is over tells nothing.
 
-    Goes block by block and stops between two when the clock has passed `until`.
+    Goes block by block and stops between two when the clock has passed `until`. Who keeps a row
+    locked may have stopped with it in hand, and must not keep the others from their rescue.
     """
     ended = 0
     while (now := clock.now()) < until:
         found = _overdue(now, silent, by_lease)
-        ended += _rescue(
+        some = _rescue(
             [row[0] for row in found],
             {row[1] for row in found},
             now,
             frozenset(silent),
             by_lease,
         )
-        if len(found) < conf.JOB_RESCUE_BATCH:
+        ended += some
+        if not some or len(found) < conf.JOB_RESCUE_BATCH:
             break
     if ended:
         wakeup.announce()
@@ -111,7 +113,7 @@ def _rescue(
             memo=_REASONS[how],
             reason=_REASONS[how],
         )
-        for row in lock_rows(ids, now=now).values()
+        for row in lock_rows(ids, now=now, skip_locked=True).values()
         if (how := _how(row, silent, by_lease))
     ]
     return len(end_all(ends, policies=policies, states=states, now=now, forget_token=True))

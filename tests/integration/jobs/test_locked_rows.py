@@ -1,10 +1,11 @@
-"""S1.2: a person changes jobs by SQL, and leaves the transaction open."""
+"""S1.2, F5: a person changes jobs by SQL and leaves the transaction open; a worker freezes."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -15,7 +16,9 @@ from django.db import connection, connections, transaction
 from apps.common import clock
 from apps.jobs.models import Job
 from apps.jobs.services import locked
+from apps.jobs.services.leases import renew
 from apps.jobs.services.promote import promote_due
+from apps.jobs.services.rescue import rescue_due
 from tests.jobs import job_type, jobs, row, take
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -90,3 +93,50 @@ def test_locked_job_keeps_no_other_from_falling_due() -> None:
 
     assert promote_due() == 1
     assert {row(number).status for number in (first, *others)} == {"ready"}
+
+
+def test_locked_job_keeps_no_other_from_its_rescue() -> None:
+    job_type(lease_seconds=1)
+    first, *others = jobs(3)
+    take(9)
+    until = clock.now() + timedelta(minutes=1)
+    Job.objects.update(lease_until=clock.now())
+
+    with changing(first):
+        began = time.monotonic()
+        assert rescue_due(until=until) == len(others)
+        assert time.monotonic() - began < 1.5
+        assert row(first).status == "running"
+
+    assert rescue_due(until=until) == 1
+    assert {row(number).last_end for number in (first, *others)} == {"lost"}
+
+
+def test_worker_that_freezes_in_a_sign_of_life_keeps_no_job_locked() -> None:
+    job_type()
+    numbers = jobs(2)
+    held = take(9)
+    free = []
+
+    def freeze(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        answer = execute(sql, parameters, many, context)
+        with ThreadPoolExecutor(1) as somebody:
+            free.append(somebody.submit(free_jobs).result())
+        return answer
+
+    with connection.execute_wrapper(freeze):
+        renewed = renew(leases=[(each.id, each.token) for each in held])
+
+    assert all(answer.ok for answer in renewed.values())
+    assert len(free) > 1
+    assert all(found == numbers for found in free)
+
+
+def free_jobs() -> list[int]:
+    """The jobs that nobody has locked."""
+    try:
+        with transaction.atomic():
+            found = Job.objects.select_for_update(skip_locked=True).order_by("id")
+            return list(found.values_list("pk", flat=True))
+    finally:
+        connections.close_all()
