@@ -76,11 +76,11 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
-    "apps.common.middleware.ContentSecurityPolicyMiddleware",
-    "django.middleware.security.SecurityMiddleware",
+    "apps.common.middleware.HeadersMiddleware",
     "apps.common.middleware.ProblemMiddleware",
-    "django.middleware.common.CommonMiddleware",
     "apps.common.middleware.PagesOnlyFrom",
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from random import getrandbits
 from typing import Any, TypeAlias
 
-from django.http import HttpRequest, HttpResponseBase
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.http import parse_header_parameters
 
 from apps.common import logs
-from apps.common.errors import NotFound
+from apps.common.errors import Forbidden, NotFound
 from apps.common.problems import (
     by_status,
     error_response,
@@ -48,6 +49,10 @@ _ADMIN_POLICY = _POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-
 _PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 # What programs call; the pages about them stand beside it.
 _PROGRAMS = "/api/v1/"
+_NOT_SECURE = (
+    "Keys are taken over TLS only: ask https:// and change the key that you have sent. "
+    "A proxy that ends TLS has to say so by X-Forwarded-Proto."
+)
 _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 
 
@@ -106,7 +111,7 @@ class RequestIdMiddleware:
         return response
 
 
-class ContentSecurityPolicyMiddleware:
+class HeadersMiddleware:
     """Says what a page of ours may load and do, and that an answer to a program is none.
 
     A view may set a stricter policy itself.
@@ -117,15 +122,19 @@ class ContentSecurityPolicyMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        path = request.path_info
+        path, headers = request.path_info, response.headers
         if path.startswith("/api/"):
-            response.setdefault("Cache-Control", "no-store")
+            headers.setdefault("Cache-Control", "no-store")
+            headers["X-Content-Type-Options"] = "nosniff"
         if path.startswith(_PROGRAMS):
-            response.setdefault("Content-Security-Policy", _NO_PAGE)
+            headers.setdefault("Content-Security-Policy", _NO_PAGE)
+            if isinstance(response, HttpResponse) and response.status_code != 204:
+                # Without it the connection could not be kept.
+                headers["Content-Length"] = str(len(response.content))
             return response
         policy = _ADMIN_POLICY if path.startswith("/admin/") else _POLICY
-        response.setdefault("Content-Security-Policy", policy)
-        response.setdefault("Permissions-Policy", _PERMISSIONS)
+        headers.setdefault("Content-Security-Policy", policy)
+        headers.setdefault("Permissions-Policy", _PERMISSIONS)
         return response
 
 
@@ -180,9 +189,10 @@ class PagesOnlyUntil:
 
 
 class PagesOnlyFrom:
-    """The middleware from here to `PagesOnlyUntil` serves people: sessions, languages, forms.
+    """The middleware from here to `PagesOnlyUntil` serves people: sessions, languages, forms, and
+    what only browsers heed.
 
-    Calls of programs go around it, which saves a tenth of an empty answer.
+    Calls of programs go around it, which saves a fifth of an empty answer.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -190,5 +200,11 @@ class PagesOnlyFrom:
         self.for_programs = PagesOnlyUntil.latest
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        is_program = request.path_info.startswith(_PROGRAMS)
-        return (self.for_programs if is_program else self.for_people)(request)
+        if not request.path_info.startswith(_PROGRAMS):
+            return self.for_people(request)
+        if settings.SECURE_SSL_REDIRECT and not request.is_secure():
+            # Redirected, a POST would come as a GET, and nobody would notice the key that was sent.
+            return problem_response(request, Forbidden(_NOT_SECURE))
+        # A name that is not served is refused.
+        request.get_host()
+        return self.for_programs(request)

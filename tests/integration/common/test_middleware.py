@@ -26,6 +26,10 @@ def strict_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse("x", headers=headers)
 
 
+def empty_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(status=204)
+
+
 def session_page(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(hasattr(request, "session")))
 
@@ -41,6 +45,7 @@ urlpatterns = [
     path("api/page/", page),
     path("api/v1/page/", page),
     path("api/v1/session/", session_page),
+    path("api/v1/nothing/", empty_page),
     path("session/", session_page),
     path("api/strict/", strict_page),
     path("read/", reading_page),
@@ -134,6 +139,39 @@ def test_programs_go_around_what_serves_people(client: Client) -> None:
     assert program.content == b"False"
     assert "Content-Language" not in program
     assert "X-Request-Id" in program
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_program_without_tls_is_refused_and_not_redirected(
+    client: Client, settings: Any, method: str
+) -> None:
+    """It would lose its body, and nobody would notice that its key can be read."""
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+    bare = client.generic(method, "/api/v1/page/")
+    behind = client.generic(method, "/api/v1/page/", headers={"X-Forwarded-Proto": "https"})
+
+    assert (bare.status_code, bare.json()["code"]) == (403, "forbidden")
+    assert "https://" in bare.json()["detail"]
+    assert behind.status_code == 200
+    assert client.get("/page/").status_code == 301
+
+
+def test_program_asks_a_host_that_is_served(client: Client) -> None:
+    refused = client.get("/api/v1/page/", headers={"Host": "evil.example"})
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
+
+
+def test_answer_to_a_program_tells_its_length(client: Client) -> None:
+    """So that its connection can be kept; what has no body has no length."""
+    page = client.get("/api/v1/page/")
+    missing = client.get("/api/v1/nope/")
+
+    assert page["Content-Length"] == str(len(page.content))
+    assert missing["Content-Length"] == str(len(missing.content))
+    assert "Content-Length" not in client.get("/api/v1/nothing/")
 
 
 def test_address_like_that_of_programs_is_a_page(client: Client) -> None:
