@@ -18,7 +18,14 @@ from apps.dispatch.services.ending import State
 from apps.dispatch.services.expire import expire_if_due
 from apps.dispatch.services.handout import hand_out
 from apps.dispatch.services.queue import Ahead
-from apps.dispatch.services.standing import Standing, User, note_seen, standing_by_name, standing_of
+from apps.dispatch.services.standing import (
+    Standing,
+    User,
+    note_seen,
+    quiet_until,
+    standing_by_name,
+    standing_of,
+)
 
 MOST_RACES = 10
 LONGEST_WAIT = 60
@@ -36,6 +43,10 @@ def answer_pull(uid: str, *, bound: Iterable[str] | None = None) -> Dispatch | N
 
     Invalid for a group, NotFound when unknown or outside the names in `bound`.
     """
+    now = clock.now()
+    until = quiet_until(uid, now) if bound is None else None
+    if until is not None:
+        return Nothing(_retry_after(until, now))
     return _serve(standing_by_name(uid, bound=bound))
 
 
@@ -45,7 +56,7 @@ def take_next(executor: User) -> Dispatch | Nothing:
     A dispatch past its deadline is closed by its policy first. Losing a race is normal: the
     winner's dispatch is answered. Unavailable after ten lost races in a row.
     """
-    return _serve(standing_by_name(executor.name))
+    return answer_pull(executor.name)
 
 
 def take_anew(executor: User) -> Dispatch | Nothing:

@@ -65,12 +65,7 @@ class Ahead:
         self._looked = dict(standing.memory.looked)
         if ending is not None:
             note_past(self._looked, *ending)
-        self._entry: Entry | None = None
-        quiet = standing.memory.quiet
-        if quiet is not None and now < quiet.until:
-            self.next_at = quiet.until
-        elif standing.enabled:
-            self._entry = entry_of(standing, now=now)
+        self._entry = entry_of(standing, now=now) if standing.enabled else None
 
     def openings(self) -> Iterator[Opening]:
         """In hand-out order, most often the first can be had; who asks for another has lost it.

@@ -123,6 +123,27 @@ def standing_of_holder(uid: str, number: int, *, bound: Iterable[str] | None = N
     return found or standing_by_name(uid, bound=bound)
 
 
+def quiet_until(uid: str, now: datetime) -> datetime | None:
+    """When something may be due again for the user of that name, if it is remembered that nothing
+    is, and one read proves that nothing has changed; else None.
+
+    None also when it is time to write that the user was seen: then it is read like others.
+    """
+    known = memory.recall(uid)
+    quiet = None if known is None else known.quiet
+    if known is None or quiet is None or now >= quiet.until:
+        return None
+    groups = known.groups or (None,)
+    rows = fetch(_statement_of_quiet(len(groups)), [*groups, known.pk])
+    if not rows:
+        return None
+    name, seen, in_hand, version, *_ = rows[0]
+    if name != uid or in_hand is not None or _is_long_ago(instant(seen), now):
+        return None
+    versions = ((known.pk, version), *sorted(row[4:6] for row in rows if row[6]))
+    return quiet.until if versions == quiet.versions else None
+
+
 def note_seen(standing: Standing, now: datetime) -> Standing:
     """Write when the user last called, at most once a minute; returns how it stands then."""
     before = standing.last_seen_at
@@ -179,22 +200,15 @@ def _read_on(known: Memory, uid: str) -> Standing | None:
     Who joins or leaves a group gets another plan version, so the groups need not be looked for.
     """
     now = clock.now()
-    quiet = known.quiet if known.quiet is not None and now < known.quiet.until else None
-    since = [known.since] if quiet is None else []
     groups = known.groups or (None,)
-    rows = fetch(
-        _statement_of_known(len(groups), quiet is not None), [*groups, *since, uid, _MOST_ROWS]
-    )
+    rows = fetch(_statement_of_known(len(groups)), [*groups, known.since, uid, _MOST_ROWS])
     if not rows or len(rows) == _MOST_ROWS:
         return None
     pk, _, _, version, *_ = rows[0]
     if (pk, version) != (known.pk, known.version):
         return None
-    if quiet is None:
-        ended = {row[_REST]: _ended(*row[_REST:]) for row in rows if row[_REST] is not None}
-        return _standing(rows, known.after(ended.values(), since=_end_from(rows[0], now)))
-    standing = _standing(rows, known)
-    return standing if standing.in_hand is None and standing.versions == quiet.versions else None
+    ended = {row[_REST]: _ended(*row[_REST:]) for row in rows if row[_REST] is not None}
+    return _standing(rows, known.after(ended.values(), since=_end_from(rows[0], now)))
 
 
 def _end_from(row: Sequence[Any], now: datetime) -> int:
@@ -238,7 +252,7 @@ def _named(alias: str, columns: Iterable[str]) -> str:
 
 @functools.cache
 def _user_and_open() -> tuple[str, str]:
-    """The columns of every statement here, and the tables of the first two kinds of them."""
+    """The columns and the tables that whoever reads a standing begins with."""
     columns = ", ".join(
         [_named("e", _OF_USER), _named("d", _OF_OPEN), _named("g", _OF_GROUP)],
     )
@@ -263,17 +277,24 @@ def _statement(condition: str) -> str:
 
 
 @functools.cache
-def _statement_of_known(groups: int, is_quiet: bool) -> str:
-    """Without what has ended since, if nothing can have."""
+def _statement_of_known(groups: int) -> str:
     columns, tables = _user_and_open()
-    tables += f" LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)})"
-    if not is_quiet:
-        columns += ", " + _named("x", _OF_ENDED)
-        tables += (
-            f" LEFT JOIN {table(Dispatch)} x{forced('dispatch_of_executor')} "
-            "ON x.executor_id = e.id AND x.id >= %s AND x.open_for IS NULL"
-        )
-    return f"SELECT {columns} FROM {tables} WHERE e.name = %s LIMIT %s"  # noqa: S608
+    return (
+        f"SELECT {columns}, {_named('x', _OF_ENDED)} FROM {tables} "  # noqa: S608
+        f"LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)}) "
+        f"LEFT JOIN {table(Dispatch)} x{forced('dispatch_of_executor')} "
+        "ON x.executor_id = e.id AND x.id >= %s AND x.open_for IS NULL WHERE e.name = %s LIMIT %s"
+    )
+
+
+@functools.cache
+def _statement_of_quiet(groups: int) -> str:
+    """As little as proves that nothing has changed."""
+    return (
+        "SELECT e.name, e.last_seen_at, d.id, e.plan_version, g.id, g.plan_version, g.enabled "  # noqa: S608
+        f"FROM {table(Executor)} e LEFT JOIN {table(Dispatch)} d ON {rare('d.open_for = e.id')} "
+        f"LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)}) WHERE e.id = %s"
+    )
 
 
 def _ended(
