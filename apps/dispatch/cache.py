@@ -8,13 +8,14 @@ its members, and so is the work of building it.
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.core.cache import cache
 
@@ -51,15 +52,41 @@ class Entry(NamedTuple):
     queue: Queue
 
 
-def load_plans(executors: Iterable[int]) -> dict[int, Plan]:
-    """The plans that are cached, by executor, whatever version they have."""
-    keys = {_plan_key(executor): executor for executor in executors}
+class _Sealed(NamedTuple):
+    """How the cache has both: what an edit has outdated need not be read to be passed over."""
+
+    versions: Versions
+    content: bytes
+
+
+def _sealed(versions: Versions, content: Plan | Entry) -> _Sealed:
+    if isinstance(content, Plan):
+        # Plain tuples are written and read in half the time.
+        content = content._replace(tasks=[tuple(task) for task in content.tasks])  # type: ignore[misc]
+    return _Sealed(versions, pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
+
+
+def _opened(sealed: Any, versions: Versions | None) -> Any:
+    """What was sealed at these versions, or None; with None whatever was sealed."""
+    if not isinstance(sealed, _Sealed) or versions not in (None, sealed.versions):
+        return None
+    # As safe as what surrounds it, which Django's caches read in the same way.
+    content = pickle.loads(sealed.content)  # noqa: S301
+    if isinstance(content, Plan):
+        return content._replace(tasks=list(map(Planned._make, content.tasks)))
+    return content
+
+
+def load_plans(versions: Versions) -> dict[int, Plan]:
+    """The plans that are cached at those versions, by executor."""
+    keys = {_plan_key(executor): (executor, version) for executor, version in versions}
     try:
-        found = cache.get_many(keys)
+        found = {keys[key]: sealed for key, sealed in cache.get_many(keys).items()}
+        plans = {each[0]: _opened(sealed, (each,)) for each, sealed in found.items()}
     except Exception as error:  # noqa: BLE001
         _tell(error)
         return {}
-    return {keys[key]: plan for key, plan in found.items() if isinstance(plan, Plan)}
+    return {executor: plan for executor, plan in plans.items() if isinstance(plan, Plan)}
 
 
 class Near(Generic[Key, Held]):
@@ -107,17 +134,16 @@ def load(executor: int, versions: Versions) -> Entry | None:
     """The queue of the user at these versions, from this process or from the cache."""
     entry = near.get(executor)
     if entry is None or entry.versions != versions:
-        entry = look(executor)
-        if entry is None or entry.versions != versions:
-            return None
-        near.put(executor, entry)
+        entry = look(executor, versions)
+        if entry is not None:
+            near.put(executor, entry)
     return entry
 
 
-def look(executor: int) -> Entry | None:
-    """What the cache has for the user, whatever it was built at."""
+def look(executor: int, versions: Versions | None = None) -> Entry | None:
+    """What the cache has for the user, at these versions or whatever it was built at."""
     try:
-        entry = cache.get(_key(executor))
+        entry = _opened(cache.get(_key(executor)), versions)
     except Exception as error:  # noqa: BLE001
         _tell(error)
         return None
@@ -131,14 +157,16 @@ def _tell(error: Exception) -> None:
 
 def save_plan(executor: int, plan: Plan, *, now: datetime) -> None:
     """Keep the plan until the end of its frame."""
-    cache.set(_plan_key(executor), plan, timeout=_seconds_to(plan.frame.upper, now))
+    sealed = _sealed(((executor, plan.version),), plan)
+    cache.set(_plan_key(executor), sealed, timeout=_seconds_to(plan.frame.upper, now))
 
 
 def save(executor: int, entry: Entry, *, now: datetime) -> None:
     """Keep the queue until the end of the frame that it was built for."""
     entry.queue.unsaved = 0
     near.put(executor, entry)
-    cache.set(_key(executor), entry, timeout=_seconds_to(entry.queue.frame.upper, now))
+    sealed = _sealed(entry.versions, entry)
+    cache.set(_key(executor), sealed, timeout=_seconds_to(entry.queue.frame.upper, now))
 
 
 def _seconds_to(end: datetime, now: datetime) -> int:
@@ -168,8 +196,8 @@ def await_plan(executor: int, version: int) -> Plan | None:
         time.sleep(_GLANCE)
         building = cache.get(_builder(executor)) is not None
         # Looked for after the builder, who ends by putting it there.
-        plan = load_plans([executor]).get(executor)
-        if plan is not None and plan.version == version:
+        plan = load_plans(((executor, version),)).get(executor)
+        if plan is not None:
             return plan
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,42 +15,26 @@ from apps.dispatch.rules.policy import Policy
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.window import Window
 
-_COLUMNS = (
-    "executor_id",
-    "version",
-    "id",
-    "priority",
-    "start_at",
-    "end_at",
-    "mode",
-    "dispatch_times",
-    "lease_seconds",
-    "on_failure",
-    "on_expiry",
-    "max_rounds",
-)
+_OF_A_TASK = ("executor_id", "version", "id", "priority", "start_at", "end_at")
+_OF_A_POLICY = tuple(each.name for each in fields(Policy))
 _OF_A_RULE = ("rule", "time_zone", "effective_from", "misfire", "misfire_limit")
+# Where they begin in a row.
+_POLICY = len(_OF_A_TASK)
+_RULE = _POLICY + len(_OF_A_POLICY)
 
 
-def columns_of(source: str, alias: str) -> str:
-    """The columns of a task table that `planned_from` reads, for a SELECT."""
-    names = _COLUMNS + _OF_A_RULE if source == ROTATE else _COLUMNS
-    return ", ".join(f"{alias}.{name}" for name in names)
+class _Policies(dict[tuple[Any, ...], Policy]):
+    """Policies by their columns. Equal ones are one, which keeps a plan small."""
+
+    def __missing__(self, values: tuple[Any, ...]) -> Policy:
+        policy = self[values] = Policy(**dict(zip(_OF_A_POLICY, values, strict=True)))
+        return policy
 
 
-def planned_from(source: str, values: Sequence[Any], policies: dict[Policy, Policy]) -> Planned:
-    """The task of those columns. Equal policies become one, which keeps a plan small."""
-    owner, version, pk, priority, start_at, end_at, mode, times, lease, *rest = values
-    on_failure, on_expiry, rounds, *rule = rest
-    policy = Policy(
-        mode=mode,
-        dispatch_times=times,
-        lease_seconds=lease,
-        on_failure=on_failure,
-        on_expiry=on_expiry,
-        max_rounds=rounds,
-    )
-    policy = policies.setdefault(policy, policy)
+def _planned(source: str, values: tuple[Any, ...], policies: _Policies) -> Planned:
+    """The task of those columns."""
+    owner, version, pk, priority, start_at, end_at = values[:_POLICY]
+    policy, rule = policies[values[_POLICY:_RULE]], values[_RULE:]
     starts, ends = instant(start_at), instant(end_at)
     if not rule:
         return Planned(source, pk, priority, starts, ends, policy, owner, version)
@@ -78,17 +63,19 @@ def planned_from(source: str, values: Sequence[Any], policies: dict[Policy, Poli
 
 def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
     """The active tasks of the executors that can be due within the frame, in no order."""
-    policies: dict[Policy, Policy] = {}
+    policies = _Policies()
     plan = []
     for source, model in TASK_MODELS.items():
+        columns = _OF_A_TASK + _OF_A_POLICY
         condition, bound = ("start_at >= %s", frame.lower)
         if source == ROTATE:
+            columns += _OF_A_RULE
             condition, bound = ("(end_at IS NULL OR end_at > %s)", now)
         rows = fetch(
-            f"SELECT {columns_of(source, 't')} FROM {table(model)} t "  # noqa: S608
+            f"SELECT {', '.join(columns)} FROM {table(model)} "  # noqa: S608
             f"WHERE executor_id IN ({marks(len(owners))}) AND status = %s AND start_at < %s "
             f"AND {condition}",
             [*owners, Task.Status.ACTIVE.value, frame.upper, bound],
         )
-        plan += [planned_from(source, row, policies) for row in rows]
+        plan += [_planned(source, row, policies) for row in rows]
     return plan

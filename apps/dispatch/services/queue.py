@@ -187,11 +187,11 @@ def rebuilt(executor: int, *, now: datetime) -> Entry:
 def build(standing: Standing, *, now: datetime) -> Entry:
     """The queue made of the plans of the user and its groups."""
     frame = standing.window(now)
-    known = cache.load_plans(standing.owners)
+    known = cache.load_plans(standing.versions)
     plans = []
     for owner, version in standing.versions:
         plan = known.get(owner)
-        if plan is None or not _fits(plan, version, frame, now):
+        if plan is None or not _fits(plan, frame, now):
             plan = _shared_plan(owner, version, frame, now)
         plans.append(plan)
     # It ends with the first of its plans.
@@ -200,16 +200,19 @@ def build(standing: Standing, *, now: datetime) -> Entry:
     return Entry(standing.versions, now, queue)
 
 
-def _fits(plan: Plan, version: int, frame: Window, now: datetime) -> bool:
-    return plan.version == version and plan.frame.lower <= frame.lower and now < plan.frame.upper
+def _fits(plan: Plan, frame: Window, now: datetime) -> bool:
+    return plan.frame.lower <= frame.lower and now < plan.frame.upper
 
 
 def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
     """The plan at that version; of many that miss it one builds, the others wait a little."""
     with cache.building(owner) as mine:
         # Another may have finished it since it was looked for.
-        plan = cache.load_plans([owner]).get(owner) if mine else cache.await_plan(owner, version)
-        if plan is not None and _fits(plan, version, frame, now):
+        if mine:
+            plan = cache.load_plans(((owner, version),)).get(owner)
+        else:
+            plan = cache.await_plan(owner, version)
+        if plan is not None and _fits(plan, frame, now):
             return plan
         frame = Window(_depth(frame, now), frame.upper)
         plan = Plan(version, frame, plan_of([owner], frame, now=now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -154,7 +155,7 @@ def test_a_build_begun_before_an_edit_is_not_published_after_it(
     queue.entry_of(standing, now=scene.task.start_at)
     assert cache.look(scene.alice.pk) is None
     current = {e.pk: e.plan_version for e in Executor.objects.all()}
-    for owner, plan in cache.load_plans(current).items():
+    for owner, plan in cache.load_plans(tuple(current.items())).items():
         assert plan.version == current[owner]
     assert title_of(take_next(scene.alice)) == EXPECTED[edit]
 
@@ -279,18 +280,37 @@ def test_a_kept_queue_moves_through_the_occurrences(frozen_clock: FrozenClock) -
     assert instants == [instants[0] + timedelta(hours=n) for n in range(30)]
 
 
-JUNK = [b"", 7, "text", {"versions": ()}, cache.Plan(0, None, [])]  # type: ignore[arg-type]
+def _sealed(content: bytes) -> Callable[[Executor], object]:
+    return lambda user: cache._Sealed(standing_of(user.pk).versions, content)
+
+
+JUNK: list[Callable[[Executor], object]] = [
+    lambda _: b"",
+    lambda _: 7,
+    lambda _: "text",
+    lambda _: {"versions": ()},
+    lambda _: cache.Plan(0, None, []),  # type: ignore[arg-type]
+    _sealed(b"no pickle"),
+    _sealed(pickle.dumps("no queue")),
+    _sealed(pickle.dumps(cache.Plan(0, None, [1]))),  # type: ignore[arg-type, list-item]
+]
 
 
 @pytest.mark.parametrize("junk", JUNK, ids=[str(n) for n in range(len(JUNK))])
-def test_junk_in_the_cache_is_made_anew(junk: Any) -> None:
+def test_junk_in_the_cache_is_made_anew(junk: Callable[[Executor], object]) -> None:
     """I9: whatever stands under our keys, the tables decide."""
     alice = factories.user()
     factories.once_task(alice)
-    store.set(f"dispatch:queue:{alice.pk}", junk)
-    if not isinstance(junk, cache.Plan):
-        store.set(f"dispatch:plan:{alice.pk}", junk)
+    for kind in ("queue", "plan"):
+        store.set(f"dispatch:{kind}:{alice.pk}", junk(alice))
     assert title_of(take_next(alice)) == "Check the shelf"
+
+
+def test_an_empty_cache_is_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+    alice = factories.user()
+    factories.once_task(alice)
+    assert title_of(take_next(alice)) == "Check the shelf"
+    assert "cannot be read" not in caplog.text
 
 
 @pytest.mark.mariadb
