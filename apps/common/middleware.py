@@ -192,7 +192,7 @@ class PagesOnlyFrom:
     """The middleware from here to `PagesOnlyUntil` serves people: sessions, languages, forms, and
     what only browsers heed.
 
-    Calls of programs go around it, which saves a fifth of an empty answer.
+    Calls of programs go around it, which saves a sixth of an empty answer.
     """
 
     def __init__(self, get_response: GetResponse) -> None:

@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 
 
 class _Sealed(NamedTuple):
-    """How the cache has both: what an edit has outdated need not be read to be passed over."""
+    """A plan or a queue as the cache has it: what an edit has outdated is passed over unread."""
 
     versions: Versions
     content: bytes

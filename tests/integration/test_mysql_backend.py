@@ -9,6 +9,7 @@ from typing import Any
 
 import MySQLdb
 import pytest
+from django.conf import settings
 from django.core.signals import request_finished, request_started
 from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -396,3 +397,24 @@ def test_a_connection_lost_at_work_fails_one_request(
     request_finished.send(None)
     request_started.send(None)
     assert ApiClient.objects.count() == 0
+
+
+def test_transaction_that_falls_silent_is_ended_by_the_server() -> None:
+    """As of a machine that lost its power: what it has locked, others need."""
+    silent = connection.copy()
+    options = silent.settings_dict["OPTIONS"]
+    limit = f"={settings.SILENT_TRANSACTION_SECONDS} "
+    assert limit in options["init_command"]
+    options["init_command"] = options["init_command"].replace(limit, "=1 ")
+    _client("a")
+    renaming = f"UPDATE {table(ApiClient)} SET name = %s WHERE client_id = 'a'"  # noqa: S608
+    silent.set_autocommit(False)
+    with silent.cursor() as cursor:
+        cursor.execute(renaming, ["by the silent"])
+
+        assert execute(renaming, ["by others"]) == 1
+
+        with pytest.raises(OperationalError):
+            cursor.execute("SELECT 1")
+    silent.close()
+    assert ApiClient.objects.get().name == "by others"
