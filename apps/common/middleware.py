@@ -123,9 +123,9 @@ class HeadersMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
         path, headers = request.path_info, response.headers
+        headers["X-Content-Type-Options"] = "nosniff"
         if path.startswith("/api/"):
             headers.setdefault("Cache-Control", "no-store")
-            headers["X-Content-Type-Options"] = "nosniff"
         if path.startswith(_PROGRAMS):
             headers.setdefault("Content-Security-Policy", _NO_PAGE)
             if isinstance(response, HttpResponse) and response.status_code != 204:

@@ -10,8 +10,9 @@ import pytest
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, RequestFactory
-from django.urls import path
+from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
 
 from apps.common import logs, problems
 from apps.common.middleware import ReadableHeaders
@@ -24,6 +25,12 @@ def page(request: HttpRequest) -> HttpResponse:
 def strict_page(request: HttpRequest) -> HttpResponse:
     headers = {"Content-Security-Policy": "default-src 'none'", "Cache-Control": "max-age=60"}
     return HttpResponse("x", headers=headers)
+
+
+@csrf_exempt
+@require_safe
+def read_only_page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("x")
 
 
 def empty_page(request: HttpRequest) -> HttpResponse:
@@ -49,6 +56,7 @@ urlpatterns = [
     path("session/", session_page),
     path("api/strict/", strict_page),
     path("read/", reading_page),
+    re_path(r".*/?page/only-read/$", read_only_page),
     path("health/live", page),
 ]
 handler400 = problems.handler400
@@ -112,6 +120,19 @@ def test_eval_is_allowed_nowhere_but_in_admin(client: Client, address: str) -> N
 def test_every_answer_forbids_devices(client: Client) -> None:
     for address in ("/page/", "/api/page/", "/api/page", "/nope/"):
         assert "camera=()" in client.get(address)["Permissions-Policy"]
+
+
+@pytest.mark.parametrize("address", ["/page/", "/admin/page/", "/api/page/", "/api/v1/page/"])
+@pytest.mark.parametrize("accept", ["text/html", "application/json"])
+def test_every_answer_is_what_it_says_it_is(client: Client, address: str, accept: str) -> None:
+    """A problem is that stands for a page of Django's own, too."""
+    good = client.get(address)
+    refused = client.delete(f"{address}only-read/", headers={"accept": accept})
+    unknown = client.get(f"{address}nope/", headers={"accept": accept})
+
+    for answer in (good, refused, unknown):
+        assert answer["X-Content-Type-Options"] == "nosniff"
+    assert (refused.status_code, unknown.status_code) == (405, 404)
 
 
 def test_api_answers_are_not_stored(client: Client) -> None:
