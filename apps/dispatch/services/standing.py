@@ -290,10 +290,11 @@ def _statement_of_known(groups: int) -> str:
 @functools.cache
 def _statement_of_quiet(groups: int) -> str:
     """As little as proves that nothing has changed."""
+    _, tables = _user_and_open()
     return (
         "SELECT e.name, e.last_seen_at, d.id, e.plan_version, g.id, g.plan_version, g.enabled "  # noqa: S608
-        f"FROM {table(Executor)} e LEFT JOIN {table(Dispatch)} d ON {rare('d.open_for = e.id')} "
-        f"LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)}) WHERE e.id = %s"
+        f"FROM {tables} LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)}) "
+        "WHERE e.id = %s"
     )
 
 

@@ -18,6 +18,7 @@ from apps.dispatch.services.standing import standing_of_holder
 from tests import factories
 from tests.caches import TwoProcesses
 from tests.frozen import FrozenClock
+from tests.integration.dispatch.taken import title_of
 from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
@@ -64,10 +65,6 @@ def _seen(executor: Executor) -> datetime:
     executor.refresh_from_db()
     assert executor.last_seen_at is not None
     return executor.last_seen_at
-
-
-def title_of(answer: Dispatch | Nothing) -> str:
-    return "nothing" if isinstance(answer, Nothing) else answer.title
 
 
 def reads(work: Callable[[], object]) -> list[str]:

@@ -20,18 +20,10 @@ from tests import factories
 from tests.caches import TwoProcesses
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.pair import id_maker
+from tests.integration.dispatch.taken import finish, title_of
 from tests.statements import is_read, sent_by
 
 pytestmark = pytest.mark.django_db
-
-
-def title_of(taken: Dispatch | Nothing) -> str:
-    return "nothing" if isinstance(taken, Nothing) else taken.title
-
-
-def finish(taken: Dispatch | Nothing, outcome: str = "succeeded") -> None:
-    assert isinstance(taken, Dispatch)
-    callback.call_back(executor=taken.executor, number=taken.pk, outcome=outcome)
 
 
 def row_by_row(executor: Executor, count: int, **fields: Any) -> list[OnceTask]:

@@ -18,21 +18,13 @@ from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import callback, executors, pull, queue, tasks
 from apps.dispatch.services.handout import hand_out
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services.pull import take_next
 from apps.dispatch.services.standing import standing_of
 from tests import factories
 from tests.frozen import FrozenClock
+from tests.integration.dispatch.taken import finish, title_of
 
 pytestmark = pytest.mark.django_db
-
-
-def title_of(taken: Dispatch | Nothing) -> str:
-    return "nothing" if isinstance(taken, Nothing) else taken.title
-
-
-def finish(taken: Dispatch | Nothing, outcome: str = "succeeded") -> None:
-    assert isinstance(taken, Dispatch)
-    callback.call_back(executor=taken.executor, number=taken.pk, outcome=outcome)
 
 
 def plans_read(work: Callable[[], object]) -> int:
