@@ -57,6 +57,7 @@ FOR_PROGRAMS = (
     "apps/access/rules/keys.py",
     "apps/access/schema.py",
     "apps/common/conf.py",
+    "apps/common/middleware.py",
     "apps/common/paging.py",
     "apps/common/parsers.py",
     "apps/common/problems.py",
