@@ -20,6 +20,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.db import OperationalError, connection
+from django.db.backends.utils import CursorWrapper
 
 from apps.access.models import ApiClient
 from apps.access.rules import keys
@@ -83,8 +84,7 @@ def alone() -> Iterator[None]:
         return
     name = f"{_SETUP_LOCK}.{settings.DATABASES['default']['NAME']}"[:64]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT GET_LOCK(%s, %s)", [name, _SETUP_LOCK_SECONDS])
-        if cursor.fetchone()[0] != 1:
+        if not _takes(cursor, name):
             raise CannotStart(
                 f"Another machine has been setting up the database {database_address()} for "
                 f"{_SETUP_LOCK_SECONDS} s; look what it does and start again."
@@ -93,6 +93,18 @@ def alone() -> Iterator[None]:
             yield
         finally:
             cursor.execute("SELECT RELEASE_LOCK(%s)", [name])
+
+
+def _takes(cursor: CursorWrapper, name: str) -> bool:
+    """Whether the lock is ours within _SETUP_LOCK_SECONDS. It asks once a second: a signal is not
+    heard while a statement waits."""
+    deadline = time.monotonic() + _SETUP_LOCK_SECONDS
+    while True:
+        cursor.execute("SELECT GET_LOCK(%s, 1)", [name])
+        if cursor.fetchone()[0] == 1:
+            return True
+        if time.monotonic() >= deadline:
+            return False
 
 
 def ensure_handlers() -> None:

@@ -46,6 +46,15 @@ _LONGEST_MESSAGE = 300
 _NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
+def on_stop(call: Callable[[int, FrameType | None], None]) -> None:
+    """Call it on each signal that asks this process to stop: SIGINT, SIGTERM, SIGHUP."""
+    for number in _STOP_SIGNALS:
+        # Under nohup the end of the terminal is to be ignored. A shell that starts commands in the
+        # background has them ignore SIGINT too, but then kill -INT would do nothing.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, call)
+
+
 @dataclass(frozen=True)
 class Part:
     """One process to keep running. Those that lead are up before the others start, and have ended
@@ -245,11 +254,7 @@ class Supervisor:
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
         signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        for number in _STOP_SIGNALS:
-            # Under nohup the end of the terminal is to be ignored. A shell that starts commands
-            # in the background has them ignore SIGINT too, but then kill -INT would do nothing.
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._request_stop)
+        on_stop(self._request_stop)
 
     def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stop_requests += 1

@@ -115,6 +115,13 @@ class Platform:
         url = self.environment["DATABASE_URL"]
         return rows(url or f"sqlite:///{self.var / 'taskplatform.sqlite3'}", sql)
 
+    def has_tables(self) -> bool:
+        """Whether its first start has begun to make them."""
+        if self.environment["DATABASE_URL"]:
+            return bool(self.rows("SHOW TABLES"))
+        kept = (self.var / "taskplatform.sqlite3").exists()
+        return kept and bool(self.rows("SELECT name FROM sqlite_master"))
+
     def log(self, name: str) -> str:
         path = self.var / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""

@@ -8,13 +8,13 @@ import http.client
 import logging
 import os
 import shlex
-import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -25,25 +25,34 @@ from django.db import DatabaseError, connections
 from taskplatform import startup
 from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
-from taskplatform.supervisor import Part, Supervisor
+from taskplatform.supervisor import Part, Supervisor, on_stop
 
 WEB_THREADS = 4
 SWEEP_THREADS = 2
 DRAIN_THREADS = 4
 
 
+def _end() -> None:
+    """No process has been started yet, and what this one was about, the next start does anew. An
+    exception in its place may come at a bad moment: finalizers swallow it, and a connection that
+    it cuts off between a statement and its answer refuses whatever tidies up after it."""
+    os._exit(0)
+
+
 class Command(BaseCommand):
     """Sets the machine up, then runs web, sweeps with beat, and drains until it is stopped.
 
-    Exit code 0 after Ctrl-C or SIGTERM, 1 with one line on standard error when it cannot start or
-    a part cannot be kept running.
+    Exit code 0 after Ctrl-C, SIGTERM or the end of the terminal, 1 with one line on standard error
+    when it cannot start or a part cannot be kept running.
     """
+
+    _stop_requests = 0
+    _is_undivided = False
 
     help = "Start web, sweeps with beat, and drains on this machine, and keep them running."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.default_int_handler)
+        on_stop(self._stop_setting_up)
         # The terminal is for what somebody has to read.
         logging.disable(logging.INFO)
         self.var = Path(settings.VAR_DIR)
@@ -51,8 +60,6 @@ class Command(BaseCommand):
         self.port: int = settings.PORT
         try:
             code = self._serve()
-        except KeyboardInterrupt:
-            code = 0
         except CannotStart as reason:
             code = self._refuse(str(reason))
         except DatabaseError as error:
@@ -88,7 +95,8 @@ class Command(BaseCommand):
         startup.await_database(self.tell)
         startup.allow_own_http()
         with startup.alone():
-            call_command("migrate", interactive=False, verbosity=0)
+            with self._undivided():
+                call_command("migrate", interactive=False, verbosity=0)
             startup.ensure_handlers()
             password = startup.ensure_admin(self.var)
             key = startup.ensure_demo(self.var)
@@ -99,6 +107,27 @@ class Command(BaseCommand):
         # The parts have connections of their own.
         connections.close_all()
         return password, key
+
+    # --- A stop before anything runs ----------------------------------------------------------
+
+    @contextmanager
+    def _undivided(self) -> Iterator[None]:
+        """What has to come to its end before a stop: MariaDB keeps what half a migration made, and
+        then the next start cannot make it."""
+        self._is_undivided = True
+        yield
+        self._is_undivided = False
+        if self._stop_requests:
+            _end()
+
+    def _stop_setting_up(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop_requests += 1
+        if not self._is_undivided or self._stop_requests > 1:
+            _end()
+        self.tell(
+            "The tables are being set up: everything stops after that. A second Ctrl-C or SIGTERM "
+            "stops it now, and the tables may then have to be mended by hand."
+        )
 
     # --- One at a time ------------------------------------------------------------------------
 
