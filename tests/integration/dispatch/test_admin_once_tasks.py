@@ -224,7 +224,9 @@ def test_edit_writes_only_what_was_changed(admin_client: Client) -> None:
     }
 
 
-def test_form_sent_untouched_writes_nothing(admin_client: Client) -> None:
+def test_form_sent_untouched_writes_nothing(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
     task = factories.once_task(
         factories.group(),
         template=factories.template(),
