@@ -105,3 +105,16 @@ def other_reads() -> int:
 
 def _reads() -> dict[str, int]:
     return {name: int(count) for name, count in asked("SHOW SESSION STATUS LIKE 'Handler_read%'")}
+
+
+def waits_for_a_lock(session: int) -> bool:
+    """Whether that session of MariaDB waits for a row that another has locked.
+
+    `information_schema.innodb_trx` would not do: it is renewed only after a tenth of a second in
+    which nobody has looked at it, and tests beside this one may look as well.
+    """
+    [(_, _, told)] = asked("SHOW ENGINE INNODB STATUS")
+    return any(
+        "LOCK WAIT" in each and f"thread id {session}," in each
+        for each in told.split("---TRANSACTION ")
+    )

@@ -19,6 +19,8 @@ from apps.dispatch.services.expire import expire_due
 from apps.dispatch.services.pull import Nothing, take_next
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.processes import eventually
+from tests.statements import waits_for_a_lock
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
@@ -133,9 +135,12 @@ def _answer_beside_a_hand_out(user: Executor, edit: Callable[[], object]) -> str
     """Begin the edit between a hand-out to the user and its commit, for which it has to wait:
     "done", or the code of its refusal."""
     answers: list[str] = []
+    sessions: list[int] = []
 
     def answer() -> None:
         try:
+            connection.ensure_connection()
+            sessions.append(connection.connection.thread_id())
             edit()
             answers.append("done")
         except PlatformError as error:
@@ -148,25 +153,11 @@ def _answer_beside_a_hand_out(user: Executor, edit: Callable[[], object]) -> str
         assert isinstance(take_next(user), Dispatch)
         editor.start()
         # The edit is waiting for our locks, seen by a third party, not by a clock.
-        assert _somebody_waits()
+        eventually(lambda: answers or any(map(waits_for_a_lock, sessions)))
         assert answers == []
     editor.join(timeout=30)
     [answered] = answers
     return answered
-
-
-def _somebody_waits() -> bool:
-    """Whether a transaction waits for a row lock; gives it ten seconds to come to that."""
-    with connection.cursor() as cursor:
-        for _ in range(70):
-            cursor.execute(
-                "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-            )
-            if cursor.fetchone()[0]:
-                return True
-            # The server keeps its list of transactions for a tenth of a second after each look.
-            cursor.execute("SELECT SLEEP(0.15)")
-    return False
 
 
 def test_callbacks_of_one_number_end_it_once(racers: Any) -> None:
