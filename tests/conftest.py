@@ -145,6 +145,22 @@ def patient_clock() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def patient_cache() -> Iterator[None]:
+    """Redis is waited for as long as it takes: that the platform soon goes on without it, the tests
+    of that prove on servers of their own."""
+    from django.test import override_settings
+
+    default = django_settings.CACHES["default"]
+    if not os.environ["REDIS_URL"]:
+        yield
+        return
+    patience = {"SOCKET_CONNECT_TIMEOUT": 60.0, "SOCKET_TIMEOUT": 60.0}
+    options = {**default["OPTIONS"], **patience}
+    with override_settings(CACHES={"default": {**default, "OPTIONS": options}}):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def quick_emptying() -> Iterator[None]:
     """Of the database, behind each test that commits."""
     from django.test import TransactionTestCase
