@@ -24,6 +24,14 @@ def key_with(rate: str, **changes: Any) -> str:
     )[1]
 
 
+@pytest.fixture
+def lasting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache forgets none of them: it goes by a clock that does not stand still meanwhile."""
+    add = cache.add
+    monkeypatch.setattr(cache, "add", lambda key, count, timeout: add(key, count, timeout=None))
+
+
+@pytest.mark.usefixtures("lasting_counts")
 @pytest.mark.parametrize(
     ("rate", "seconds", "passed"),
     [("3/s", 1, 0), ("3/m", 60, 20), ("3/h", 3600, 90), ("3/d", 86_400, 0)],
