@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection, connections
 
-RACE_SECONDS = 60.0
+RACE_SECONDS = 300.0
 
 
 class Race:

@@ -92,7 +92,8 @@ def test_database_that_never_answered_is_an_error(scene: Scene) -> None:
 def test_reads_the_time_of_the_real_database() -> None:
     """The session's zone or a driver's conversion would be off by hours."""
     read = DatabaseClock().now()
-    assert abs(read - datetime.now(UTC)) < timedelta(seconds=5)
+    # No two zones are closer to each other than a quarter of an hour.
+    assert abs(read - datetime.now(UTC)) < timedelta(minutes=10)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -12,7 +12,7 @@ from apps.dispatch.services.pull import Nothing, take_next
 
 
 def purge() -> Counter[str]:
-    return retention.purge(until=clock.now() + timedelta(seconds=60))
+    return retention.purge(until=clock.now() + timedelta(hours=1))
 
 
 def taken(executor: Executor) -> Dispatch:

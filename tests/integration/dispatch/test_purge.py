@@ -230,7 +230,8 @@ def test_chunk_in_progress_holds_up_no_pull_or_callback(busy: list[Executor], ra
 
         def work(executor: Executor) -> str:
             with connection.cursor() as cursor:
-                cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
+                # Enough for those sixteen to wait for each other; the chunk ends after them.
+                cursor.execute("SET SESSION innodb_lock_wait_timeout = 10")
             return finish(executor).state
 
         done = racers([lambda person=person: work(person) for person in busy])
