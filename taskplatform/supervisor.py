@@ -32,6 +32,8 @@ FIRST_DELAY = 1.0
 LONGEST_DELAY = 30.0
 MOST_DEATHS = 5
 DEATHS_WITHIN = 60.0
+# Longer than the death of what was killed takes; only what nobody reaps stays.
+GONE_SECONDS = 5.0
 LOG_BYTES = 5_000_000
 LOG_FILES = 4
 LONGEST_LINE = 65_536
@@ -183,9 +185,14 @@ class Child:
         return None if self._process is None else self._process.poll()
 
     def clear(self) -> None:
-        """Forget an ended process, and end what it may have left running in its session."""
+        """Forget an ended process, and await the end of what it may have left running in its
+        session: killed, that still has its port for a while, and could outlive a supervisor."""
         assert self._process is not None and self._process.stdout is not None  # noqa: S101
-        self.kill()
+        deadline = time.monotonic() + GONE_SECONDS
+        with suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                time.sleep(0.005)
         self.read()
         self._unfinished = b""
         self._process.stdout.close()
