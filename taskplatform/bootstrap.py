@@ -169,24 +169,30 @@ def run(
 ) -> "tuple[int, str]":
     """Exit code and, when `quiet`, the output that was kept back.
 
-    Ctrl-C and SIGTERM reach this process alone, which passes them on and waits for the end.
+    Ctrl-C and SIGTERM reach this process alone, which passes them on and waits for the end. They
+    wait while the command starts: one in between would leave it running, unknown to anybody.
     """
-    process = subprocess.Popen(  # noqa: S603
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if quiet else None,
-        stderr=subprocess.STDOUT if quiet else None,
-        encoding="utf-8",
-        errors="replace",
-        start_new_session=True,
-    )
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
+        )
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         output, _ = process.communicate()
     except KeyboardInterrupt:
         end(process)
         raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return process.returncode, output or ""
 
 
@@ -227,15 +233,12 @@ def setting(name: "str") -> "str":
     """A variable of the environment or, where that lacks it, of `.env`; "" if neither has it."""
     if name in os.environ:
         return os.environ[name]
-    value = ""
-    try:
-        with open(os.path.join(ROOT, ".env"), encoding="utf-8") as file:
-            for line in file:
-                match = re.match(r"(?:export )?([A-Za-z_0-9]+)=(.*)", line)
-                if match and match.group(1) == name:
-                    value = match.group(2).strip().strip("'\"")
-    except FileNotFoundError:
-        pass
+    path, value = os.path.join(ROOT, ".env"), ""
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        for line in file:
+            match = re.match(r"(?:export )?([A-Za-z_0-9]+)=(.*)", line)
+            if match and match.group(1) == name:
+                value = match.group(2).strip().strip("'\"")
     return value
 
 
@@ -386,10 +389,10 @@ def main(arguments: "list[str]") -> "int":
         sys.stderr.write("Interrupted.\n")
         return 130
     except OSError as error:
+        told = f"{error.filename or ROOT}: {error.strerror}."
         if error.errno == errno.ENOSPC:
-            sys.stderr.write("The disk is full: No space left on device. Make room and repeat.\n")
-        else:
-            sys.stderr.write(f"{error.filename or ROOT}: {error.strerror}.\n")
+            told = "The disk is full: No space left on device. Make room and repeat."
+        sys.stderr.write(f"{told}\n")
     return 1
 
 

@@ -215,16 +215,25 @@ def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]
 # --- Being stopped ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stop_lets_the_running_command_tidy_up(tmp_path: Path, number: signal.Signals) -> None:
-    """pytest and the private servers of the tests must not be left behind by a stopped make."""
+@pytest.mark.parametrize(
+    ("number", "seconds"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGTERM, 1)]
+)
+def test_stop_lets_the_running_command_tidy_up(
+    tmp_path: Path, number: signal.Signals, seconds: int
+) -> None:
+    """pytest and the private servers of the tests must not be left behind by a stopped make, which
+    may take so many seconds to learn that the command has started."""
     child = (
         "import sys, time, pathlib\n"
         "try:\n    print('here', flush=True)\n    time.sleep(60)\n"
         f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'tidy')!r}).touch()\n"
     )
     program = (
-        "import sys\nfrom taskplatform import bootstrap\n"
+        "import sys, time\nfrom taskplatform import bootstrap\n"
+        "class Popen(bootstrap.subprocess.Popen):\n"
+        "    def __init__(self, *args, **options):\n"
+        f"        super().__init__(*args, **options)\n        time.sleep({seconds})\n"
+        "bootstrap.subprocess.Popen = Popen\n"
         f"bootstrap.COMMANDS['run'] = lambda: bootstrap.run([sys.executable, '-c', {child!r}])[0]\n"
         "sys.exit(bootstrap.main(['run']))\n"
     )
