@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
+
+from taskplatform import sdk
 
 KEY = "demo.s3cret-part"
 OPEN: dict[str, Any] = {
@@ -156,6 +161,28 @@ def then_closes(behaviour: Behaviour) -> Behaviour:
 offers = says(200, OPEN)
 ends = says(200, ENDED)
 cuts_short = then_closes(says_text(200, b'{"number": "90', "application/json", length=400))
+
+
+class SteppingClock:
+    """The clock of the client's patience: each look at it is a step, however long it took."""
+
+    step = 0.2
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(sdk, "time", SimpleNamespace(monotonic=self._look))
+
+    def _look(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@contextmanager
+def unused_port() -> Iterator[int]:
+    """A port of this machine at which nobody listens, nor begins to in the block."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
 
 
 @contextmanager

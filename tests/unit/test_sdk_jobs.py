@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from taskplatform import sdk
 from tests.stub_server import (
     KEY,
     Behaviour,
+    SteppingClock,
     Stub,
     cuts_short,
     hangs_up,
@@ -21,6 +21,7 @@ from tests.stub_server import (
     says,
     serving,
     then_closes,
+    unused_port,
 )
 
 MADE = {"id": "7012", "created": True, "status": "ready", "a_later_field": 1}
@@ -63,7 +64,7 @@ def stub() -> Iterator[Stub]:
 
 @pytest.fixture
 def client(stub: Stub) -> Iterator[sdk.Client]:
-    with sdk.Client(stub.url, KEY, timeout=2, give_up_after=5) as made:
+    with sdk.Client(stub.url, KEY, timeout=30, give_up_after=60) as made:
         yield made
 
 
@@ -189,11 +190,10 @@ def test_other_submission_is_repeated_where_nothing_was_done(
     assert len(stub.seen) == 2
 
 
-def test_nobody_there_is_found_out_by_repeats() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_nobody_there_is_found_out_by_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    SteppingClock(monkeypatch)
     with (
+        unused_port() as port,
         sdk.Client(f"http://127.0.0.1:{port}", KEY, give_up_after=0.6) as client,
         pytest.raises(sdk.Unavailable, match=r"tries: [2-9].*Check the address"),
     ):
