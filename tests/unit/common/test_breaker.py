@@ -53,7 +53,7 @@ def test_lets_one_call_probe_after_five_seconds(time: Time) -> None:
     assert breaker.allows()
 
 
-def test_absent_redis_is_an_empty_cache() -> None:
+def test_absent_redis_is_an_empty_cache(time: Time) -> None:
     """Nothing listens on port 1: every call answers like an empty cache, also while skipped."""
     address = "redis://127.0.0.1:1/0"
     breaker_of.cache_clear()
