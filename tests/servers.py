@@ -31,7 +31,7 @@ from typing import TypeVar
 from tests.processes import free_port
 
 INSTALL = "apt-get install --yes mariadb-server redis-server"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 # Users other than root often have no sbin folder in their PATH.
 _SEARCH_PATH = os.pathsep.join(
