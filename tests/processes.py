@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
 
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], *, seconds: float = 30.0) -> T:
+def eventually(condition: Callable[[], T], *, seconds: float = 60.0) -> T:
     """The first true answer of the condition; AssertionError when none comes in time."""
     deadline = time.monotonic() + seconds
     while not (answer := condition()):
@@ -27,11 +27,20 @@ def eventually(condition: Callable[[], T], *, seconds: float = 30.0) -> T:
     return answer
 
 
+_kept_ports: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A port of 127.0.0.1 that is the caller's as long as this process runs.
+
+    It stays bound, so that nobody else is given it while a server of the test is down; a server
+    takes it all the same, because it may use again an address at which nobody listens.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    _kept_ports.append(kept)
+    port: int = kept.getsockname()[1]
     return port
 
 

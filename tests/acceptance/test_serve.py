@@ -214,15 +214,18 @@ def test_drain_worker_waits_for_work(running: Platform) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_stop_leaves_nothing_running(running: Platform, number: signal.Signals) -> None:
-    assert len(running.processes()) >= 4
-    shown = list(running.shown)
+def test_stop_leaves_nothing_running(platform: Platform, number: signal.Signals) -> None:
+    platform.start()
+    # A worker that is still starting hears of the stop only when it has started.
+    eventually(platform.works, seconds=WAIT_SECONDS)
+    assert len(platform.processes()) >= 4
+    shown = list(platform.shown)
 
-    code = running.end(number)
+    code = platform.end(number)
 
     assert code == 0
-    assert running.processes() == {}
-    assert running.shown == shown
+    assert platform.processes() == {}
+    assert platform.shown == shown
 
 
 def test_killed_supervisor_leaves_nothing_running(running: Platform) -> None:
@@ -265,7 +268,7 @@ def test_stop_while_the_tables_are_made_lets_the_next_start_go_on(tmp_path: Path
 
 @pytest.mark.parametrize("mark", ["granian", "sweeps-", "drains-"])
 def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
-    killed = running.part(mark)
+    killed = eventually(lambda: running.part(mark))
     shown = len(running.shown)
 
     os.kill(killed, signal.SIGKILL)
@@ -277,7 +280,7 @@ def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
 
 def test_beat_that_dies_starts_again(running: Platform) -> None:
     """It is a process below that of the sweeps, which alone the supervisor knows."""
-    sweeps = running.part("sweeps-")
+    sweeps = eventually(lambda: running.part("sweeps-"))
     below = Path(f"/proc/{sweeps}/task/{sweeps}/children")
     beat = int(eventually(lambda: below.read_text().split())[0])
     began = "SELECT MAX(started_at) FROM common_sweeplease"
