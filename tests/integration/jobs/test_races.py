@@ -69,7 +69,7 @@ def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers) -> None
     reported, rescued, cancelled = racers(
         [
             lambda: end(held).ok,
-            lambda: rescue_due(until=clock.now() + timedelta(seconds=5)),
+            lambda: rescue_due(until=clock.now() + timedelta(minutes=5)),
             cancel,
         ]
     ).results

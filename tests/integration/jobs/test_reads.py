@@ -28,7 +28,7 @@ LOOK_UPS: dict[str, Callable[[], Any]] = {
     "hold one type": lambda: take(20),
     "hold two types": lambda: take(20, types=TYPES),
     "promote": promote_due,
-    "rescue": lambda: rescue_due(until=clock.now() + timedelta(seconds=1)),
+    "rescue": lambda: rescue_due(until=clock.now() + timedelta(minutes=1)),
     "probe": lambda: due_types(TYPES),
     "starvation": lambda: starving(clock.now(), policies_of(TYPES).values()),
 }
