@@ -188,9 +188,10 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
             "after": {name: _wire(value) for name, value in changed.items()},
         }
     }
-    if changed.get("max_attempts", current.max_attempts) <= current.attempts:
+    most = changed.get("max_attempts", current.max_attempts)
+    if most <= current.attempts:
         changed |= {"status": t.FAILED, "finished_at": now, **_ENDED}
-        changed["memo"] = f"{current.attempts} of {changed['max_attempts']} attempts are used"
+        changed["memo"] = f"{current.attempts} of {most} attempts are used"
         return _move(current, "give_up", changed, "edited", now, actor, reason, **told)
     if "run_at" in changed:
         changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)

@@ -317,14 +317,16 @@ def test_new_priority_moves_it_in_the_order() -> None:
     assert changed(job, priority=3).order_key == expected
 
 
-@pytest.mark.parametrize("most", [1, 2])
-def test_no_attempt_left_ends_it(most: int) -> None:
-    """S1.11, I59: by lowering the maximum to what is used, or below."""
+@pytest.mark.parametrize(
+    ("most", "changes"), [(3, {"max_attempts": 1}), (3, {"max_attempts": 2}), (2, {"priority": 5})]
+)
+def test_no_attempt_left_ends_it(most: int, changes: dict[str, int]) -> None:
+    """S1.11, I59: by lowering the maximum to what is used or below, if only by SQL before."""
     job = job_in("ready", key="order-1", unique=True)
-    Job.objects.filter(pk=job.pk).update(attempts=2)
-    ended = changed(job, max_attempts=most)
+    Job.objects.filter(pk=job.pk).update(attempts=2, max_attempts=most)
+    ended = changed(job, **changes)
     assert (ended.status, ended.finished_at, ended.unique_key) == ("failed", NOW, None)
-    assert ended.memo == f"2 of {most} attempts are used"
+    assert ended.memo == f"2 of {ended.max_attempts} attempts are used"
     [entry] = told(job)
     assert (entry.from_state, entry.to_state) == ("ready", "failed")
 
