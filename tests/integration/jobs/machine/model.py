@@ -121,14 +121,17 @@ class Model:
             job.ends.append("stale")
             return "lease_lost"
         if job.status != "running":
-            return "ok" if job.last_end == how else "conflict"
+            # A suspect that was given back has kept its loss.
+            told = "released" if job.last_end == "lost" else job.last_end
+            return "ok" if told == how else "conflict"
         if how == "stage_done" and STAGES.index(stage) <= STAGES.index(job.stage):
             return "invalid"
         self.ended(job, how, stage)
         return "ok"
 
     def ended(self, job: Job, how: str, stage: str = "") -> None:
-        job.last_end = how
+        if (job.last_end, how) != ("lost", "released"):
+            job.last_end = how
         job.ends.append(how)
         asked, job.cancel_requested = job.cancel_requested, False
         if how == "succeeded":
@@ -189,9 +192,7 @@ class Model:
             return False
         place = job.place[0]
         since = job.order_since, job.demotion
-        was_ready = job.status == "ready"
-        assert job.expected_at
-        job.expected_at = min(self.now, job.expected_at) if was_ready else self.now
+        job.expected_at = self.now
         job.goes("ready", min(self.now, job.run_at))
         job.order_since, job.demotion = self.now, 0
         if place < job.place[0]:
