@@ -100,7 +100,7 @@ class Workers:
             input=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert ended.returncode == 0, ended.stderr
@@ -125,12 +125,17 @@ class Workers:
         told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY event"  # noqa: S608
         return [row[0] for row in self.rows(told)]
 
+    def losses(self) -> set[str]:
+        """Why workers were taken for dead, by the journal."""
+        told = "SELECT reason FROM journal_journalentry WHERE source = 'worker' AND event = 'lost'"
+        return {row[0] for row in self.rows(told)}
+
     def processes(self) -> list[int]:
         """The processes that live by the register."""
         living = "SELECT pid FROM jobs_worker WHERE state = 'active' ORDER BY pid"
         return [row[0] for row in self.rows(living)]
 
-    def settled(self, *, seconds: float = 30.0) -> dict[str, int]:
+    def settled(self, *, seconds: float = 90.0) -> dict[str, int]:
         """Wait until no job is open; how many ended in each way."""
         final = {"succeeded", "failed", "cancelled"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -63,7 +62,7 @@ def test_forked_worker_without_redis_says_what_to_do(
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
 
     assert ended.returncode == 1
@@ -112,12 +111,11 @@ def test_job_of_a_killed_worker_is_done_within_seconds(
             os.kill(drains.pid, signal.SIGKILL)
         else:
             drains.signal_all(signal.SIGKILL)
-    at = time.monotonic()
 
-    eventually(lambda: swept.job(number)[0] == "succeeded", seconds=10)
+    # Nobody waits for its lease, nor until it counts as silent.
+    eventually(lambda: swept.job(number)[0] == "succeeded", seconds=20)
 
-    seconds = time.monotonic() - at
-    assert seconds < 5
+    assert swept.losses() == {"its process is gone"}
     assert swept.events(number) == ["lost", "succeeded"]
     assert swept.job(number)[1] == 2
     assert not is_alive(first)
@@ -128,13 +126,13 @@ def test_late_result_of_a_frozen_worker_is_refused(swept: Workers, tmp_path: Pat
     trace = tmp_path / "trace"
     swept.drains()
     waking = tmp_path / "waking"
-    job = {"type": "nap", "context": {"file": str(trace), "until": str(waking)}}
+    job = {"type": "short-lease", "context": {"file": str(trace), "until": str(waking)}}
     [number] = swept.submit(job)
     [frozen] = eventually(lambda: traces(trace))
 
     os.kill(frozen, signal.SIGSTOP)
     try:
-        eventually(lambda: swept.job(number)[0] == "succeeded", seconds=20)
+        eventually(lambda: swept.job(number)[0] == "succeeded")
     finally:
         waking.touch()
         os.kill(frozen, signal.SIGCONT)
@@ -156,8 +154,8 @@ def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, 
     """What runs longer than the stop allows counts as an attempt and is ready again."""
     trace = tmp_path / "trace"
     drains = swept.drains(pool=pool, JOB_STOP_SECONDS="1")
-    nap = {"type": "nap", "context": {"file": str(trace)}}
-    numbers = swept.submit(nap, nap, *[{"type": "good"}] * 10)
+    first = {"type": "nap", "context": {"file": str(trace)}}
+    numbers = swept.submit(first, {"type": "nap"}, *[{"type": "good"}] * 10)
     eventually(lambda: traces(trace))
 
     number = signal.Signals[how.partition(" ")[0]]
@@ -165,7 +163,7 @@ def test_stop_leaves_nothing_running(swept: Workers, tmp_path: Path, pool: str, 
         drains.signal_all(number)
     else:
         drains.process.send_signal(number)
-    eventually(lambda: not drains.lives(), seconds=15)
+    eventually(lambda: not drains.lives())
 
     assert "running" not in swept.statuses()
     assert swept.processes() == []
@@ -187,8 +185,9 @@ def test_stop_lets_a_handler_end_that_ends_soon(
         drains.signal_all(signal.SIGTERM)
     else:
         drains.process.terminate()
-    eventually(lambda: not drains.lives(), seconds=15)
+    eventually(lambda: not drains.lives())
 
+    assert drains.process.returncode != -signal.SIGALRM
     assert swept.job(number)[:2] == ("succeeded", 1)
     assert swept.events(number) == ["succeeded"]
 
@@ -211,7 +210,8 @@ def test_stop_ends_a_child_that_has_just_been_given_a_drain(workers: Workers) ->
     for pid in pool:
         os.kill(pid, signal.SIGCONT)
 
-    eventually(lambda: not drains.lives(), seconds=10)
+    eventually(lambda: not drains.lives())
+    assert drains.process.returncode != -signal.SIGALRM
     assert workers.processes() == []
 
 
@@ -223,7 +223,7 @@ def test_stop_is_over_in_time_whatever_keeps_a_child(workers: Workers) -> None:
     os.kill(pool[0], signal.SIGSTOP)
 
     drains.process.terminate()
-    eventually(lambda: not drains.lives(), seconds=15)
+    eventually(lambda: not drains.lives())
 
     assert drains.process.returncode == -signal.SIGALRM
     assert "most recent call first" in drains.output
@@ -251,10 +251,10 @@ def test_redis_that_vanishes_and_comes_back_costs_only_time(
     redis.signal_all(signal.SIGKILL)
     redis.process.wait()
     [second] = workers.submit(job)
-    eventually(lambda: workers.job(second)[0] == "succeeded", seconds=10)
+    eventually(lambda: workers.job(second)[0] == "succeeded")
     start(*command).await_output("Ready to accept connections")
     [third] = workers.submit(job)
-    eventually(lambda: workers.job(third)[0] == "succeeded", seconds=10)
+    eventually(lambda: workers.job(third)[0] == "succeeded")
 
 
 @pytest.mark.mariadb
@@ -265,18 +265,21 @@ def test_mariadb_that_is_killed_and_comes_back_costs_only_time(
     tmp_path: Path,
 ) -> None:
     """F6: no job is lost, none is stuck, and nobody has to start a worker again."""
-    trace = tmp_path / "trace"
+    trace, back = tmp_path / "trace", tmp_path / "back"
     parents = [swept.drains(), swept.drains(pool="threads", name="threads")]
     eventually(lambda: len(swept.processes()) == 3)
     nap = {"type": "nap", "context": {"file": str(trace), "seconds": 0.05}}
-    numbers = swept.submit(*[nap] * 300)
+    # However late the blow falls, some are left for the time after it.
+    late = {"type": "nap", "context": {"file": str(trace), "until": str(back)}}
+    numbers = swept.submit(*[nap] * 150, *[late] * 150)
     eventually(lambda: traces(trace))
 
     mariadb.kill()
+    back.touch()
     eventually(lambda: all("database does not answer" in each.output for each in parents))
     before = len(traces(trace))
     mariadb.start()
-    eventually(lambda: len(traces(trace)) > before, seconds=5)
+    eventually(lambda: len(traces(trace)) > before)
 
     assert swept.settled() == {"succeeded": len(numbers)}
     told = "SELECT subject_id FROM journal_journalentry WHERE event = 'succeeded'"
