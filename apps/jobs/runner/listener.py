@@ -48,6 +48,8 @@ class Listener:
         self._is_stopping = is_stopping
         self.new: dict[str, int] = {}
         self._version = -1
+        # Kept beside its subscription: one that is cleared away ends all its connections.
+        self._client: Any = None
         self._subscription: Any = None
         self._connect_at = 0.0
         self._read_at = 0.0
@@ -65,8 +67,8 @@ class Listener:
         if self._subscription is not None:
             with suppress(redis.RedisError, OSError):
                 self._subscription.close()
-                self._subscription.connection_pool.disconnect()
-            self._subscription = None
+                self._client.close()
+            self._subscription = self._client = None
 
     def _has_woken(self, seconds: float) -> bool:
         if settings.REDIS_URL:
@@ -130,13 +132,13 @@ class Listener:
         return bool(mine)
 
     def _subscribe(self) -> None:
-        client: Any = redis.Redis.from_url(
+        self._client = redis.Redis.from_url(
             settings.REDIS_URL,
             socket_connect_timeout=0.5,
             socket_timeout=1.0,
             retry=Retry(NoBackoff(), 0),
         )
-        self._subscription = client.pubsub(ignore_subscribe_messages=False)
+        self._subscription = self._client.pubsub(ignore_subscribe_messages=False)
         self._subscription.subscribe(channel())
         confirmed = self._subscription.get_message(timeout=1.0)
         self._read_at = time.monotonic()

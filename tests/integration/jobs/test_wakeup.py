@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -144,6 +145,16 @@ def test_drain_hears_which_job_is_new(drain: Listener) -> None:
 
     assert drain.wait(30)
     assert drain.new == {}
+
+
+def test_drain_hears_on_when_garbage_is_collected(drain: Listener) -> None:
+    """With the client of a subscription would go its connection, and what is told meanwhile."""
+    gc.collect()
+
+    wakeup.announce("fast", "mail", 7)
+
+    assert drain.wait(30)
+    assert drain.new == {"mail": 7}
 
 
 def test_of_a_transaction_one_job_of_each_type_is_told(drain: Listener) -> None:
