@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 from celery import beat, bootsteps
@@ -41,20 +44,30 @@ class Scheduler(beat.Scheduler):
 
 
 class EndWithBeat(bootsteps.StartStopStep):
-    """Ends a worker whose beat, a process of its own, has died, so that both are started anew.
+    """Ends a worker whose beat, a process of its own, has died, so that both are started anew; and
+    the beat with its worker.
 
-    Celery itself goes on without, and no sweep ever comes again.
+    Celery itself goes on without, and no sweep ever comes again. The SIGTERM that it ends a beat
+    with is lost on one that has just been forked and still has the handler of its parent.
     """
 
     requires = (Beat, Timer)
+    _watch: Any = None
 
     def start(self, worker: Any) -> None:
         if worker.beat is not None:
             self._watch = worker.timer.call_repeatedly(1.0, self._look, (worker,))
 
     def stop(self, worker: Any) -> None:
-        if worker.beat is not None:
+        if self._watch is not None:
             self._watch.cancel()
+        if worker.beat is not None and worker.beat.is_alive():
+            # It keeps nothing that would have to be put in order.
+            with suppress(ProcessLookupError):
+                os.kill(worker.beat.pid, signal.SIGKILL)
+
+    def terminate(self, worker: Any) -> None:
+        self.stop(worker)
 
     @staticmethod
     def _look(worker: Any) -> None:

@@ -229,6 +229,17 @@ def test_stop_is_over_in_time_whatever_keeps_a_child(workers: Workers) -> None:
     assert "most recent call first" in drains.output
 
 
+def test_stop_ends_the_beat_that_hears_of_nothing(workers: Workers) -> None:
+    sweeps = workers.sweeps()
+    sweeps.await_output(" ready.")
+    [beat] = children(sweeps.pid)
+    os.kill(beat, signal.SIGSTOP)
+
+    sweeps.process.terminate()
+
+    eventually(lambda: not sweeps.lives())
+
+
 @pytest.mark.mariadb
 def test_redis_that_vanishes_and_comes_back_costs_only_time(
     workers: Workers,
