@@ -50,7 +50,7 @@ def environment(tmp_path: Path, fresh_database: str) -> dict[str, str]:
 def manage(environment: Mapping[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`manage("migrate")` runs manage.py to its end: `.returncode`, `.stdout`, `.stderr`."""
 
-    def manage(*arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    def manage(*arguments: str, seconds: float = 600) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,

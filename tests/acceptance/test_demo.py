@@ -94,7 +94,7 @@ def test_jobs_of_four_types_drain_and_keep_what_is_promised(
         assert told.returncode == 1
         assert "JOB_HTTP_HOSTS=127.0.0.1:" in told.stderr
         return
-    played = manage("demo", "--jobs", "100", "--seconds", "600", seconds=700)
+    played = manage("demo", "--jobs", "100", "--seconds", "500")
     assert played.returncode == 0, played.stdout + played.stderr
     assert played.stdout.count("✓") == 6
     assert "100 jobs ended in" in played.stdout
