@@ -32,11 +32,12 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def await_drawn(page: Page) -> None:
-    """Until the page has been drawn as it stands.
+    """Until all of the page is there and has been drawn as it stands.
 
-    Scripts that follow its width do so while it is drawn; what is measured before is what no one
-    sees.
+    A click that leads to it ends once its first part is there. Scripts that follow its width do so
+    while it is drawn; what is measured before is what no one sees.
     """
+    page.wait_for_load_state()
     page.evaluate(
         "() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
     )

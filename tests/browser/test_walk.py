@@ -17,7 +17,9 @@ from apps.jobs.handlers import Retry
 from apps.jobs.models import Job, JobType
 from apps.jobs.runner.process import Node, Process
 from apps.journal.models import JournalEntry
+from apps.reports.admin.overview.page import known_of
 from apps.reports.services import rollup
+from apps.reports.services.lately import closed_until
 from taskplatform.sdk import Client, Nothing
 from tests.clients import JsonClient
 from tests.frozen import FrozenClock
@@ -174,7 +176,7 @@ def send(page: Page, button: str) -> None:
 # --- what others do meanwhile ---------------------------------------------------------------------
 def work_off_round(site: str, key: str, frozen: FrozenClock) -> None:
     """Two members succeed, the third fails, each in a time of its own."""
-    with Client(site, key, give_up_after=5) as client:
+    with Client(site, key) as client:
         for seconds, uid in ((20, "uid_ava"), (45, "uid_bo"), (90, "uid_cy")):
             offer = client.pull(uid)
             assert not isinstance(offer, Nothing)
@@ -210,6 +212,11 @@ def entries_of(source: str) -> list[JournalEntry]:
 
 def check_overview(page: Page) -> None:
     """The figures of the last hour; all that has ended here ended in it."""
+    until = closed_until()
+    assert until is not None
+    # Its parts come one by one.
+    for part in known_of(until):
+        expect(page.locator(f'[data-known="{part}"]')).to_be_attached()
     statuses = list(Job.objects.values_list("status", flat=True))
     for status in ("ready", "scheduled", "running", "failed"):
         expect(tile(page, f"jobs-{status}")).to_have_text(str(statuses.count(status)))
@@ -251,6 +258,8 @@ def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path
     expect(page).to_have_url(re.compile(f"source={source}&"))
     page.get_by_role("link", name=f"By {by}", exact=True).click()
     expect(page).to_have_url(re.compile(f"by={by}&"))
+    # Its end may still be on its way.
+    page.wait_for_load_state()
     entries = entries_of(source)
     expect(page.locator(".report-table")).to_have_count(1 if by in ("hour", "day") else 2)
     tables = page.locator(".report-table").evaluate_all(TABLES)
