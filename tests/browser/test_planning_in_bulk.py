@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from apps.dispatch.models import OnceTask, RotateTask
 from tests.factories import group, once_task, rotation, user
 from tests.frozen import FrozenClock
+from tests.processes import eventually
 
 HEADINGS = "title,executor,start_at,mode,dispatch_times\n"
 
@@ -132,9 +133,16 @@ def test_names_that_did_not_come_are_asked_for_again(
     with page.expect_response("**/names/?term=uid_a"):
         box.press_sequentially("uid_a")
     page.unroute("**/names/**")
-    box.blur()
-    box.focus()
-    expect(page.locator("datalist option")).to_have_attribute("value", "uid_ava")
+    names = page.locator("datalist option")
+
+    def have_come() -> int:
+        # The answer has come to the browser, and perhaps not yet to the script.
+        box.blur()
+        box.focus()
+        return names.count()
+
+    eventually(have_come)
+    expect(names).to_have_attribute("value", "uid_ava")
 
 
 def test_whole_list_is_paused_beyond_its_page(page_as: Callable[[str | None], Page]) -> None:
