@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,7 @@ def test_job_is_submitted_found_edited_and_cancelled(
     page.goto(reverse("admin:jobs_job_changelist"))
     page.locator("[name=q]").fill("order-17")
     page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("q=order-17"))
     page.get_by_role("link", name=str(job.pk)).click()
     page.get_by_role("link", name="Cancel the job").click()
     page.get_by_label("Reason").fill("Order withdrawn")

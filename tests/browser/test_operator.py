@@ -103,6 +103,7 @@ def test_planned_task_goes_out_comes_back_and_is_found_in_the_log(
     open_from_menu(page, "Dispatches")
     page.get_by_placeholder("Number or executor").fill("uid_ava")
     page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("q=uid_ava"))
     expect(page.get_by_role("row", name="Night photo")).to_contain_text("Succeeded")
     page.get_by_role("link", name=offer.number).click()
     expect(page.get_by_text("All sharp")).to_be_visible()
