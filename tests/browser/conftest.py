@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.handlers.wsgi import WSGIHandler
 from django.core.management import call_command
+from django.core.signals import request_finished, request_started
 from django.test import Client, override_settings
 from django.test.testcases import LiveServerThread
 from playwright.sync_api import (
@@ -32,6 +34,7 @@ from playwright.sync_api import (
 )
 
 import taskplatform.settings
+from tests.processes import eventually
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -119,6 +122,25 @@ def collected_static() -> None:
         call_command("collectstatic", interactive=False, verbosity=0)
 
 
+class Platform(WSGIHandler):
+    """The platform, which knows how many requests it has not answered to the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = 0
+        self._lock = threading.Lock()
+        request_started.connect(self._begin, sender=Platform)
+        request_finished.connect(self._end, sender=Platform)
+
+    def _begin(self, **_signal: Any) -> None:
+        with self._lock:
+            self.open += 1
+
+    def _end(self, **_signal: Any) -> None:
+        with self._lock:
+            self.open -= 1
+
+
 @pytest.fixture
 def live_site(transactional_db: None, collected_static: None) -> Iterator[str]:
     """The platform on a free port: its address without a slash at the end.
@@ -126,7 +148,8 @@ def live_site(transactional_db: None, collected_static: None) -> Iterator[str]:
     Not pytest-django's live_server, which serves static files in place of the platform.
     """
     with override_settings(STORAGES=taskplatform.settings.STORAGES):
-        server = LiveServerThread("127.0.0.1", lambda _media: WSGIHandler())
+        platform = Platform()
+        server = LiveServerThread("127.0.0.1", lambda _media: platform)
         server.daemon = True
         server.start()
         server.is_ready.wait()
@@ -134,6 +157,9 @@ def live_site(transactional_db: None, collected_static: None) -> Iterator[str]:
             raise server.error
         yield f"http://127.0.0.1:{server.port}"
         server.terminate()
+        # A page that has been closed does not wait for what it has asked for, and the rows and the
+        # memory that an answer is made of are those of the next test.
+        eventually(lambda: platform.open < 1, seconds=60)
 
 
 @pytest.fixture
