@@ -30,6 +30,7 @@ from playwright.sync_api import (
     Page,
     Request,
     ViewportSize,
+    expect,
     sync_playwright,
 )
 
@@ -48,6 +49,8 @@ ARGUMENTS = [
     "--proxy-server=127.0.0.1:9",
     "--proxy-bypass-list=127.0.0.1",
 ]
+# For a condition or a page, on a machine that is busy with much else, too.
+PATIENCE_MS = 60_000
 TELL_VIOLATIONS = """
 addEventListener("securitypolicyviolation", event => tellViolation(
   `${event.effectiveDirective} refuses ${event.blockedURI || "inline code"} on ${event.documentURI}`
@@ -111,6 +114,7 @@ def chromium() -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         # Playwright runs an event loop in this thread, in which Django would refuse all queries.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        expect.set_options(timeout=PATIENCE_MS)
         browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
         yield browser
         browser.close()
@@ -184,6 +188,7 @@ def page_as(
     def page_as(role: str | None) -> Page:
         context = chromium.new_context(base_url=live_site, timezone_id="UTC")
         contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
         watch.attend(context)
         if role is not None:
             user = _superuser() if role == "superuser" else role_user(role)

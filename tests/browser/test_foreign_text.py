@@ -29,7 +29,7 @@ def test_text_of_clients_and_operators_is_inert_on_every_page(
     """S0.7, S0.29: title, params, result, message and reason, on lists, pages and timelines."""
     person = user("uid_ava", title=TEXT)
     task = once_task(person, title=TEXT, params={"note": TEXT, TEXT: [TEXT]})
-    with Client(live_site, make_key(scopes=["pull"]), give_up_after=5) as client:
+    with Client(live_site, make_key(scopes=["pull"])) as client:
         offer = client.pull("uid_ava")
         assert not isinstance(offer, Nothing)
         client.callback("uid_ava", offer.number, "failed", {"said": TEXT}, TEXT)

@@ -27,7 +27,7 @@ def test_secret_of_a_new_key_is_shown_on_one_page_and_kept_nowhere(
 
     key = page.locator("#new-key").inner_text()
     assert re.fullmatch(r"handhelds-[a-z0-9]+\.[A-Za-z0-9_-]{40,}", key)
-    with Client(live_site, key, give_up_after=5) as client:
+    with Client(live_site, key) as client:
         assert isinstance(client.pull("uid_ava"), Nothing)
 
     page.get_by_role("link", name="I have copied it").click()

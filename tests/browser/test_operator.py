@@ -87,7 +87,7 @@ def test_planned_task_goes_out_comes_back_and_is_found_in_the_log(
     save(page)
     expect(page.get_by_role("row", name="Night photo")).to_contain_text("0 / 2")
 
-    with Client(live_site, make_key(scopes=["pull"]), give_up_after=5) as client:
+    with Client(live_site, make_key(scopes=["pull"])) as client:
         offer = client.pull("uid_ava")
         assert not isinstance(offer, Nothing)
         assert offer.params == {
@@ -118,7 +118,7 @@ def test_open_dispatch_is_cancelled_with_a_reason(
 ) -> None:
     """S0.28, I55: the reason is demanded, kept beside the name, and shown."""
     once_task(user("uid_ava"))
-    with Client(live_site, make_key(scopes=["pull"]), give_up_after=5) as client:
+    with Client(live_site, make_key(scopes=["pull"])) as client:
         offer = client.pull("uid_ava")
     assert not isinstance(offer, Nothing)
     page = page_as("operator")
