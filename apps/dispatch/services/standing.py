@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from apps.common import clock, ids
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, marks, rare, table
+from apps.common.db import fetch, forced, instant, marks, rare, table, transactional
 from apps.common.errors import Invalid, NotFound
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import Dispatch, Executor, Membership
@@ -149,8 +149,13 @@ def note_seen(standing: Standing, now: datetime) -> Standing:
     before = standing.last_seen_at
     if not _is_long_ago(before, now):
         return standing
-    Executor.objects.filter(pk=standing.pk, last_seen_at=before).update(last_seen_at=now)
+    _write_seen(standing.pk, before, now)
     return replace(standing, last_seen_at=now)
+
+
+@transactional
+def _write_seen(pk: int, before: datetime | None, now: datetime) -> None:
+    Executor.objects.filter(pk=pk, last_seen_at=before).update(last_seen_at=now)
 
 
 def _is_long_ago(last: datetime | None, now: datetime) -> bool:

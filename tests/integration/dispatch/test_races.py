@@ -160,6 +160,38 @@ def _answer_beside_a_hand_out(user: Executor, edit: Callable[[], object]) -> str
     return answered
 
 
+def test_user_whose_call_loses_a_deadlock_is_served_all_the_same() -> None:
+    """I6: noting that a user was seen holds nothing, so of two it is the one that is given up."""
+    alice = factories.user()
+    task = factories.once_task(alice)
+    sessions: list[int] = []
+    answers: list[Any] = []
+
+    def call() -> None:
+        connection.ensure_connection()
+        sessions.append(connection.connection.thread_id())
+        answers.append(take_next(alice))
+        connections.close_all()
+
+    caller = threading.Thread(target=call)
+    with transaction.atomic():
+        # Who has written more goes on.
+        factories.once_task(factories.user("uid_ben"))
+        with connection.cursor() as cursor:
+            people = Executor._meta.db_table
+            cursor.execute(f"SELECT title FROM {people} WHERE id = {alice.pk} LOCK IN SHARE MODE")  # noqa: S608
+        caller.start()
+        eventually(lambda: answers or any(map(waits_for_a_lock, sessions)))
+        assert answers == []
+        # In the way of this one is whoever waits already, and that one waits for us.
+        Executor.objects.filter(pk=alice.pk).update(title="Alice")
+    caller.join(timeout=60)
+
+    [taken] = answers
+    assert (taken.task, taken.executor_id) == (task.pk, alice.pk)
+    assert factories.member(alice.name).last_seen_at is not None
+
+
 def test_callbacks_of_one_number_end_it_once(racers: Any) -> None:
     """I13, I16: ten clients, two stories; one wins, its repeats agree, the others are refused."""
     alice = factories.user()
