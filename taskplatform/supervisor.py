@@ -7,7 +7,6 @@ they print goes to `<logs>/<name>.log`; errors are repeated on the terminal.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -15,7 +14,6 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,6 +21,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from taskplatform.processes import (
+    adopt_orphans,
+    bury,
+    bury_orphans,
+    end_with_parent,
+    kill_group,
+    on_stop,
+)
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -32,29 +39,18 @@ FIRST_DELAY = 1.0
 LONGEST_DELAY = 30.0
 MOST_DEATHS = 5
 DEATHS_WITHIN = 60.0
-# Longer than the death of what was killed takes; only what nobody reaps stays.
+# Longer than the death of what was killed takes.
 GONE_SECONDS = 5.0
 LOG_BYTES = 5_000_000
 LOG_FILES = 4
 LONGEST_LINE = 65_536
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PR_SET_PDEATHSIG = 1
 _REPEAT_SECONDS = 60.0
 # As `apps.common.logs` writes it for people.
 _ERROR_AS_TEXT = re.compile(rb"[0-9T:.-]{23}Z (?:ERROR|CRITICAL) \S+: (.*)")
 _LONGEST_MESSAGE = 300
 # Ids as Celery makes them, and counts.
 _NUMBERS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
-
-
-def on_stop(call: Callable[[int, FrameType | None], None]) -> None:
-    """Call it on each signal that asks this process to stop: SIGINT, SIGTERM, SIGHUP."""
-    for number in _STOP_SIGNALS:
-        # Under nohup the end of the terminal is to be ignored. A shell that starts commands in the
-        # background has them ignore SIGINT too, but then kill -INT would do nothing.
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, call)
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent(os.getpid()),
+            preexec_fn=end_with_parent(os.getpid()),
         )
         assert self._process.stdout is not None  # noqa: S101
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -180,6 +176,11 @@ class Child:
             self._told_at[kind] = now
             self._tell(f"{self.part.name}: {problem}")
 
+    @property
+    def pid(self) -> int:
+        """0 when it is down."""
+        return 0 if self._process is None else self._process.pid
+
     def has_ended(self) -> int | None:
         """The exit code if the process has ended; None while it runs."""
         return None if self._process is None else self._process.poll()
@@ -189,10 +190,9 @@ class Child:
         session: killed, that still has its port for a while, and could outlive a supervisor."""
         assert self._process is not None and self._process.stdout is not None  # noqa: S101
         deadline = time.monotonic() + GONE_SECONDS
-        with suppress(ProcessLookupError):
-            while time.monotonic() < deadline:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                time.sleep(0.005)
+        while kill_group(self._process.pid) and time.monotonic() < deadline:
+            bury(self._process.pid)
+            time.sleep(0.005)
         self.read()
         self._unfinished = b""
         self._process.stdout.close()
@@ -217,8 +217,7 @@ class Child:
     def kill(self) -> None:
         """kill -9 for the process and all it started."""
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_group(self._process.pid)
 
 
 class Supervisor:
@@ -262,6 +261,7 @@ class Supervisor:
         signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         on_stop(self._request_stop)
+        adopt_orphans()
 
     def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stop_requests += 1
@@ -271,6 +271,7 @@ class Supervisor:
         while not self._stop_requests:
             self._start([child for child in self._children if self._ready or child.part.leads])
             self._wait(1.0 if self._ready else 0.05)
+            bury_orphans({child.pid for child in self._children})
             if not all(self._lives_on(child) for child in self._children):
                 return 1
             if not self._ready and is_ready():
@@ -382,19 +383,3 @@ def _told_code(code: int) -> str:
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with code {code}"
-
-
-def _end_with_parent(parent: int) -> Callable[[], None]:
-    """What a child does before its command: ask for SIGTERM at the end of its parent, so that
-    kill -9 for the supervisor leaves nothing running."""
-    if sys.platform != "linux":
-        return lambda: None
-    # Looked up here: little is safe between fork and exec.
-    prctl = ctypes.CDLL(None).prctl
-
-    def prepare() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare

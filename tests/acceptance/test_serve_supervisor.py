@@ -207,6 +207,26 @@ def test_what_a_dead_part_left_running_ends_before_it_starts_again(run: Run) -> 
     assert not any(map(is_alive, run.pids()))
 
 
+def test_what_left_the_session_of_a_part_is_buried_when_it_dies(run: Run) -> None:
+    """Where the first process of the system buries nobody, as in many containers."""
+    leaving = (
+        "import os\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        with open('pids', 'a') as file:\n            file.write(f'{os.getpid()}\\n')\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    ) + POLITE
+    process = run.start(part("web", leaving, leads=True))
+    eventually(lambda: run.lines_of("events") == ["web up"] and run.pids())
+
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in run.pids()))
+
+    process.send_signal(signal.SIGTERM)
+    assert run.end()[0] == 0
+
+
 def test_nothing_ready_in_time_stops_everything(run: Run) -> None:
     silent = "import signal\nsignal.pause()"
     run.start(part("web", silent, leads=True), part("worker", POLITE), READY_SECONDS=0.5)

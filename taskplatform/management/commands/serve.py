@@ -24,8 +24,9 @@ from django.db import DatabaseError, connections
 
 from taskplatform import startup
 from taskplatform.demo.company import ANN
+from taskplatform.processes import on_stop
 from taskplatform.startup import CannotStart
-from taskplatform.supervisor import Part, Supervisor, on_stop
+from taskplatform.supervisor import Part, Supervisor
 
 WEB_THREADS = 4
 SWEEP_THREADS = 2
