@@ -66,6 +66,9 @@ def bury(group: int) -> None:
 
 def bury_orphans(own: set[int]) -> None:
     """The same with all dead children that are not among those, whose exit codes are awaited."""
+    if sys.platform != "linux":
+        # Nothing was adopted, and not every system can look at the dead without taking them.
+        return
     with suppress(ChildProcessError):
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if dead.si_pid in own:
