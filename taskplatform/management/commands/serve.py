@@ -47,10 +47,10 @@ class Command(BaseCommand):
     when it cannot start or a part cannot be kept running.
     """
 
+    help = "Start web, sweeps with beat, and drains on this machine, and keep them running."
+
     _stop_requests = 0
     _is_undivided = False
-
-    help = "Start web, sweeps with beat, and drains on this machine, and keep them running."
 
     def handle(self, *args: Any, **options: Any) -> None:
         on_stop(self._stop_setting_up)
