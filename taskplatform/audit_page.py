@@ -18,7 +18,7 @@ from apps.common.leases import sweep_lease
 from taskplatform.audit import CHECKS, broken_lines, may_audit
 
 LEASE = "audit"
-MOST_TIME = timedelta(minutes=10)
+MAX_TIME = timedelta(minutes=10)
 
 
 def audit(request: HttpRequest) -> HttpResponse:
@@ -34,7 +34,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "lines": [_waiting(check) for check in CHECKS],
     }
     if request.method == "POST":
-        with sweep_lease(LEASE, at_most=MOST_TIME) as mine:
+        with sweep_lease(LEASE, at_most=MAX_TIME) as mine:
             context |= _result() if mine else {"is_running": True}
     return TemplateResponse(request, "admin/audit.html", context)
 

@@ -27,7 +27,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 if (BASE_DIR / ".env").is_file():
     Env.read_env(BASE_DIR / ".env")
 
-_LEAST_SECRET = 50
+_MIN_SECRET = 50
 # As Django compares them: a name, one with all below it, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _DATABASES = (
@@ -197,9 +197,9 @@ def secret(name: str, kept_in: Path) -> str:
         value = text(name) or _kept_secret(kept_in)
     except PermissionError as error:
         raise ImproperlyConfigured(f"{error.filename} cannot be read; {_OWNER}") from error
-    if len(value) < _LEAST_SECRET:
+    if len(value) < _MIN_SECRET:
         raise ImproperlyConfigured(
-            f"{name} is shorter than {_LEAST_SECRET} characters; make one with "
+            f"{name} is shorter than {_MIN_SECRET} characters; make one with "
             "python3 -c 'import secrets; print(secrets.token_urlsafe(64))'"
         )
     return value

@@ -52,18 +52,18 @@ T = TypeVar("T")
 
 _API = "/api/v1"
 # What the server takes; more is refused here, as it would cut the connection while sending.
-_MOST_BODY_BYTES = 256 * 1024
-_MOST_BATCH_BYTES = 8 * 1024 * 1024
-_MOST_BATCH = 1000
-_MOST_ANSWER_BYTES = 8 * 1024 * 1024
-_MOST_MESSAGE = 500
+_MAX_BODY_BYTES = 256 * 1024
+_MAX_BATCH_BYTES = 8 * 1024 * 1024
+_MAX_BATCH = 1000
+_MAX_ANSWER_BYTES = 8 * 1024 * 1024
+_MAX_MESSAGE = 500
 # Pauses in seconds: between repeats, and between pulls while nothing is due.
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
-_LEAST_WAIT = 0.1
+_MIN_WAIT = 0.1
 _DEFAULT_WAIT = 5.0
 # More than a day is the mistake of something between here and the server.
-_MOST_WAIT = 86_400.0
+_MAX_WAIT = 86_400.0
 # Codes of a dispatch that has ended otherwise, or that the server no longer knows.
 _TOO_LATE = frozenset({"closed", "not_found"})
 # Not seeded: devices that were started from one image must not retry in step.
@@ -272,12 +272,12 @@ class _Raw:
         """Seconds asked for by Retry-After, which may be a number or a date; None without."""
         text = self.headers.get("Retry-After", "").strip()
         if re.fullmatch(r"[0-9]{1,18}", text):
-            return min(float(text), _MOST_WAIT)
+            return min(float(text), _MAX_WAIT)
         try:
             until = email.utils.parsedate_to_datetime(text)
             # The clock of a device may be wrong; that of the answer is the one meant.
             since = email.utils.parsedate_to_datetime(self.headers.get("Date", ""))
-            return min(max((until - since).total_seconds(), 0.0), _MOST_WAIT)
+            return min(max((until - since).total_seconds(), 0.0), _MAX_WAIT)
         except (TypeError, ValueError):
             return None
 
@@ -420,15 +420,15 @@ class Client:
         `{"type", "key", "context", "run_at", "delay", "unique", …}`, `run_at` a time with zone,
         `delay` in seconds or as timedelta. The answers are in order.
         """
-        if len(jobs) > _MOST_BATCH:
-            raise ValueError(f"{len(jobs)} jobs at once are too many; send {_MOST_BATCH} at a time")
+        if len(jobs) > _MAX_BATCH:
+            raise ValueError(f"{len(jobs)} jobs at once are too many; send {_MAX_BATCH} at a time")
         if not jobs:
             return []
         return self._call(
             "/jobs/",
             {"jobs": [{name: _wire(value) for name, value in job.items()} for job in jobs]},
             lambda answer: [_submitted(each) for each in answer.body["jobs"]],
-            most_bytes=_MOST_BATCH_BYTES,
+            most_bytes=_MAX_BATCH_BYTES,
             repeatable=all(job.get("unique") for job in jobs),
         )
 
@@ -467,7 +467,7 @@ class Client:
                     logger.warning("%s: pull failed: %s", uid, exc)
                     offer = Nothing(exc.retry_after)
             if isinstance(offer, Nothing):
-                stop.wait(max(offer.retry_after, _LEAST_WAIT))
+                stop.wait(max(offer.retry_after, _MIN_WAIT))
         if isinstance(offer, Dispatch):
             self._let_go(uid, offer, "the executor stopped before it began", stop)
         return handled
@@ -552,7 +552,7 @@ class Client:
         read: Callable[[_Answer], T],
         stop: threading.Event | None = None,
         *,
-        most_bytes: int = _MOST_BODY_BYTES,
+        most_bytes: int = _MAX_BODY_BYTES,
         repeatable: bool = True,
     ) -> T:
         """One call with its repeats, a GET without body; `read` makes of the answer what the
@@ -621,7 +621,7 @@ class Client:
             method = "GET" if payload is None else "POST"
             self._connection.request(method, path, payload, self._headers)
             with self._connection.getresponse() as response:
-                content = response.read(_MOST_ANSWER_BYTES)
+                content = response.read(_MAX_ANSWER_BYTES)
                 if response.length:
                     raise http.client.IncompleteRead(content, response.length)
         except BaseException:
@@ -702,7 +702,7 @@ def _checked_key(key: str) -> str:
 
 def _sendable(text: str) -> str:
     """Text that the server stores: cut, without NUL and lone surrogates."""
-    return text[:_MOST_MESSAGE].replace("\0", " ").encode("utf-8", "replace").decode()
+    return text[:_MAX_MESSAGE].replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 def _instant(text: str) -> datetime:

@@ -32,14 +32,14 @@ from apps.journal.models import JournalEntry, Source
 
 Look = Callable[[QuerySet[Any]], QuerySet[Any]]
 
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 # Of the newest rows, which are looked through for what has no index.
-MOST_JOBS = 10_000
-MOST_TASKS = 10_000
-MOST_ENTRIES = 20_000
-LEAST_TEXT = 3
+MAX_JOBS = 10_000
+MAX_TASKS = 10_000
+MAX_ENTRIES = 20_000
+MIN_TEXT = 3
 # Two Chinese characters are a word.
-LEAST_WIDE_TEXT = 2
+MIN_WIDE_TEXT = 2
 _LABEL = re.compile(r"(once|rotate):([0-9]{1,18})")
 _UIDS = ("", "uid_", "gid_")
 
@@ -71,7 +71,7 @@ class Term:
     @property
     def is_text(self) -> bool:
         """Whether it is long enough to be looked for in texts."""
-        return len(self.text) >= (LEAST_TEXT if self.text.isascii() else LEAST_WIDE_TEXT)
+        return len(self.text) >= (MIN_TEXT if self.text.isascii() else MIN_WIDE_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,13 @@ def _group(request: HttpRequest, kind: Kind, look: Look | None, term: Term) -> G
     if kind.related:
         # MariaDB would begin a join at the shorter table, and sort all rows of the longer one.
         visible = visible.prefetch_related(*kind.related)
-    found = list(look(visible)[: MOST_SHOWN + 1])
+    found = list(look(visible)[: MAX_SHOWN + 1])
     if not found:
         return None
-    has_more = len(found) > MOST_SHOWN
+    has_more = len(found) > MAX_SHOWN
     return Group(
         str(kind.model._meta.verbose_name_plural),
-        [_hit(model_admin, kind, row) for row in found[:MOST_SHOWN]],
+        [_hit(model_admin, kind, row) for row in found[:MAX_SHOWN]],
         has_more,
         _list_url(model_admin, term) if has_more and kind.has_list else "",
     )
@@ -198,16 +198,16 @@ def _beginning(column: str, *prefixes: str) -> Callable[[QuerySet[Any], str], Qu
 
 
 def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    keyed = look_up.with_key(str(number), most=MOST_SHOWN + 1)
+    keyed = look_up.with_key(str(number), most=MAX_SHOWN + 1)
     return _light(rows.filter(pk__in=[number, *keyed]).order_by("-pk"))
 
 
 def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     """Those with the key, else the newest ones of that user or trace."""
-    if keyed := look_up.with_key(key, most=MOST_SHOWN + 1):
+    if keyed := look_up.with_key(key, most=MAX_SHOWN + 1):
         return _light(rows.filter(pk__in=keyed).order_by("-pk"))
     mine = Q(user_id=key) | Q(trace_id=key)
-    return _light(_newest(rows, MOST_JOBS).filter(mine).order_by("-pk"))
+    return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))
 
 
 def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
@@ -219,7 +219,7 @@ def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
     wanted = Q()
     for word in text.split():
         wanted &= Q(title__icontains=word)
-    return _newest(rows, MOST_TASKS).filter(wanted).order_by("-pk")
+    return _newest(rows, MAX_TASKS).filter(wanted).order_by("-pk")
 
 
 def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
@@ -232,7 +232,7 @@ def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
     wanted = Q(error__icontains=text)
     if (key := read_key(text)) is not None:
         wanted |= Q(error_key=key) | Q(trace_id=key)
-    return _newest(rows, MOST_ENTRIES).filter(wanted).order_by("-pk")
+    return _newest(rows, MAX_ENTRIES).filter(wanted).order_by("-pk")
 
 
 def _newest(rows: QuerySet[Any], most: int) -> QuerySet[Any]:

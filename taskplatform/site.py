@@ -22,7 +22,7 @@ from taskplatform import beat, search
 from taskplatform.audit import may_audit
 
 # More than any name and password: hashing a megabyte would keep a process busy.
-MOST_LOGIN_BYTES = 16_384
+MAX_LOGIN_BYTES = 16_384
 AUDIT_URL = "audit"
 
 
@@ -110,7 +110,7 @@ class PlatformAdminSite(AdminSite):
 
     def login(self, request: HttpRequest, extra_context: Any = None) -> Any:
         size = request.META.get("CONTENT_LENGTH") or "0"
-        if request.method == "POST" and int(size) > MOST_LOGIN_BYTES:
+        if request.method == "POST" and int(size) > MAX_LOGIN_BYTES:
             raise SuspiciousOperation(f"A login of {size} bytes is none.")
         return super().login(request, extra_context)
 
@@ -130,9 +130,9 @@ class PlatformAdminSite(AdminSite):
             "subtitle": None,
             "term": term.text,
             "groups": groups,
-            "most_jobs": f"{search.MOST_JOBS:,}",
-            "most_tasks": f"{search.MOST_TASKS:,}",
-            "most_entries": f"{search.MOST_ENTRIES:,}",
+            "most_jobs": f"{search.MAX_JOBS:,}",
+            "most_tasks": f"{search.MAX_TASKS:,}",
+            "most_entries": f"{search.MAX_ENTRIES:,}",
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/search.html", context)

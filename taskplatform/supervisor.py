@@ -37,7 +37,7 @@ STOP_SECONDS = 10.0
 HEAD_START_SECONDS = 5.0
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 30.0
-MOST_DEATHS = 5
+MAX_DEATHS = 5
 DEATHS_WITHIN = 60.0
 # Longer than the death of what was killed takes.
 GONE_SECONDS = 5.0
@@ -120,7 +120,7 @@ class Child:
         self._tell = tell
         self._process: subprocess.Popen[bytes] | None = None
         self._unfinished = b""
-        self._deaths: deque[float] = deque(maxlen=MOST_DEATHS)
+        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         self._told_at: dict[str, float] = {}
 
     @property
@@ -202,7 +202,7 @@ class Child:
         """Seconds to wait before the next start; None when it has died too often."""
         now = time.monotonic()
         self._deaths.append(now)
-        too_often = len(self._deaths) == MOST_DEATHS and now - self._deaths[0] < DEATHS_WITHIN
+        too_often = len(self._deaths) == MAX_DEATHS and now - self._deaths[0] < DEATHS_WITHIN
         if too_often and not self.part.may_die:
             return None
         recent = sum(1 for at in self._deaths if now - at < DEATHS_WITHIN)
@@ -300,7 +300,7 @@ class Supervisor:
         self._forget(child)
         delay = child.note_death()
         if delay is None:
-            what = f"for the {MOST_DEATHS}th time within a minute; stopping everything"
+            what = f"for the {MAX_DEATHS}th time within a minute; stopping everything"
         else:
             what = f"and starts again in {delay:.0f} s"
         self._tell(

@@ -33,8 +33,8 @@ class TwoProcesses:
         self._cache, self._memory = cache, memory
         self._first = self._present
         self._other = (
-            cache.Near(cache.MOST_NEAR, weigh=cache.near._weigh),
-            cache.Near(memory.MOST_REMEMBERED, weigh=memory._memories._weigh),
+            cache.Near(cache.MAX_NEAR, weigh=cache.near._weigh),
+            cache.Near(memory.MAX_REMEMBERED, weigh=memory._memories._weigh),
         )
 
     def swap(self) -> None:

@@ -112,7 +112,7 @@ class Workers:
 
     def job(self, number: int) -> tuple[str, int, str]:
         """Status, attempts and memo of a job."""
-        [row] = self.rows(f"SELECT status, attempts, memo FROM jobs_job WHERE id = {number}")  # noqa: S608
+        [row] = self.rows(f"SELECT status, attempts, memo FROM jobs_job WHERE id = {number}")
         return row  # type: ignore[return-value]
 
     def statuses(self) -> dict[str, int]:
@@ -122,7 +122,7 @@ class Workers:
     def events(self, number: int) -> list[str]:
         """What the journal tells of a job, by name: the clocks of two processes may differ by
         more milliseconds than lie between two entries."""
-        told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY event"  # noqa: S608
+        told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY event"
         return [row[0] for row in self.rows(told)]
 
     def losses(self) -> set[str]:

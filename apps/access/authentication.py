@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 # Half of the second within which a revoked key must be refused everywhere.
 BELIEVED_SECONDS = 0.5
-MOST_BELIEVED = 10_000
+MAX_BELIEVED = 10_000
 LAST_USED_PERIOD = timedelta(minutes=1)
 
 REFUSED = "This API key is not valid; ask an operator for one that is."
@@ -67,7 +67,7 @@ class KeyLookup:
         opens = (row or _nobody()).opens_with(credentials.digest, now)
         if row is None or not opens:
             return None
-        if len(self._believed) >= MOST_BELIEVED:
+        if len(self._believed) >= MAX_BELIEVED:
             self._believed.clear()
         opened = self._believed[row.client_id] = Opened(row, row.as_client(), asked_at)
         return opened

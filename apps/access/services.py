@@ -21,7 +21,7 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 KEEP_OLD = timedelta(hours=24)
-MOST_KEEP_OLD = timedelta(days=30)
+MAX_KEEP_OLD = timedelta(days=30)
 
 
 def find(client_id: str) -> ApiClient:
@@ -147,13 +147,13 @@ def rotate(
     Conflict when the key is revoked or expired, or was changed since the caller read it: of two
     operators who rotate at once, one would hand out a key that the other has already replaced.
     """
-    if not timedelta(0) <= keep_old <= MOST_KEEP_OLD:
+    if not timedelta(0) <= keep_old <= MAX_KEEP_OLD:
         raise Invalid.field(
             "keep_old",
             _(
                 "The old key cannot be kept for {long}; choose between nothing and {most} days.",
                 long=str(keep_old),
-                most=MOST_KEEP_OLD.days,
+                most=MAX_KEEP_OLD.days,
             ),
         )
     now = clock.now()

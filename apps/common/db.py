@@ -36,7 +36,7 @@ Statement: TypeAlias = tuple[str, Sequence[Any]]
 # The rows of a statement, and how many it changed.
 Answer: TypeAlias = tuple[Sequence[tuple[Any, ...]], int]
 
-MOST_TRIES = 5
+MAX_TRIES = 5
 # SQLite takes 500 parts of one statement, and 32,766 parameters.
 _PARTS_AT_ONCE = 150
 _PARAMETERS_AT_ONCE = 30_000
@@ -75,12 +75,12 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
         for prepare in _preparations:
             prepare()
-        for attempt in range(1, MOST_TRIES + 1):
+        for attempt in range(1, MAX_TRIES + 1):
             try:
                 with transaction.atomic():
                     return function(*args, **kwargs)
             except DatabaseError as error:
-                if attempt == MOST_TRIES or not is_retryable(error):
+                if attempt == MAX_TRIES or not is_retryable(error):
                     raise
                 logger.info("%s: lock lost, try %d", function.__qualname__, attempt + 1)
                 time.sleep(random.uniform(0.002, 0.02) * 2**attempt)  # noqa: S311
@@ -108,7 +108,7 @@ def exclusive_lock(*, skip_locked: bool = False) -> str:
     return " FOR UPDATE SKIP LOCKED" if skip_locked else " FOR UPDATE"
 
 
-def forced(index: str) -> str:
+def force_index(index: str) -> str:
     """The SQL, after a table, that has MariaDB/MySQL use this index and no other.
 
     For look-ups that their statistics mislead: what is one row on average may be a million in one
@@ -261,7 +261,7 @@ class Instants(dict[Any, Any]):
         return at
 
 
-def marks(count: int) -> str:
+def placeholders(count: int) -> str:
     """So many placeholders for the values of an IN."""
     return ", ".join(["%s"] * count)
 

@@ -18,9 +18,9 @@ from django.utils.functional import Promise
 from apps.common.db import fetch, table
 
 # Found of one kind in one look; what is beyond that is "more".
-MOST_FOUND = 1000
+MAX_FOUND = 1000
 # Told of each invariant.
-MOST_TOLD = 20
+MAX_TOLD = 20
 # Newest rows and entries that are held against each other.
 RECENT = 20_000
 # By how much times written by two processes may be out of order: their clocks are put right by
@@ -82,7 +82,7 @@ class Checked:
         """Each broken invariant with its first breaches and the number of those beyond them."""
         for name in sorted({breach.invariant for breach in self.breaches}, key=_number):
             mine = [breach for breach in self.breaches if breach.invariant == name]
-            yield name, mine[:MOST_TOLD], max(0, len(mine) - MOST_TOLD)
+            yield name, mine[:MAX_TOLD], max(0, len(mine) - MAX_TOLD)
 
 
 def _number(invariant: str) -> tuple[int, str]:
@@ -132,20 +132,20 @@ def look_at_rows(model: type[models.Model], rules: Sequence[RowRule], noun: str)
     """
     sums = ", ".join(f"SUM(CASE WHEN {rule.broken} THEN 1 ELSE 0 END)" for rule in rules)
     parameters = [each for rule in rules for each in rule.parameters]
-    [(rows, *counts)] = fetch(f"SELECT COUNT(*), {sums} FROM {table(model)}", parameters)  # noqa: S608
+    [(rows, *counts)] = fetch(f"SELECT COUNT(*), {sums} FROM {table(model)}", parameters)
     breaches: list[Breach] = []
     for rule, count in zip(rules, counts, strict=True):
         if count:
             breaches += _broken(model, rule, noun)
-    return Looked(rows, breaches, any((count or 0) > MOST_FOUND for count in counts))
+    return Looked(rows, breaches, any((count or 0) > MAX_FOUND for count in counts))
 
 
 def _broken(model: type[models.Model], rule: RowRule, noun: str) -> list[Breach]:
     key = str(model._meta.pk.column)
     columns = ", ".join([key, *rule.columns])
     rows = fetch(
-        f"SELECT {columns} FROM {table(model)} WHERE {rule.broken} "  # noqa: S608
-        f"ORDER BY {key} LIMIT {MOST_FOUND}",
+        f"SELECT {columns} FROM {table(model)} WHERE {rule.broken} "
+        f"ORDER BY {key} LIMIT {MAX_FOUND}",
         rule.parameters,
     )
     return [

@@ -11,7 +11,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 
 _EMPTY, _NOT_EMPTY = _("{value} should be non-empty"), _("{value} is expected to be empty")
 _SHORT, _LONG = _("{value} is too short"), _("{value} is too long")
@@ -103,4 +103,4 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"

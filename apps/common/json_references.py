@@ -15,15 +15,15 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
 
 from apps.common.errors import Invalid
-from apps.common.json_rules import MOST_DEPTH
+from apps.common.json_rules import MAX_DEPTH
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Each step is some calls deep, and the interpreter bears about a thousand calls.
-MOST_STEPS = 120
+MAX_STEPS = 120
 # Of one value: what allOf and its like, and references, lead to together.
-MOST_SUBSCHEMAS = 1000
+MAX_SUBSCHEMAS = 1000
 
 # Keywords whose subschemas judge the same value, and those that judge values inside of it.
 _SAME_ONE = ("not", "if", "then", "else")
@@ -129,14 +129,14 @@ class _Walk:
     def measure(self, schema: Any, resolver: Resolver, *, level: int, steps: int) -> _Effort:
         """The effort from this schema on, `steps` deep and `level` values below the root.
 
-        No value lies deeper than MOST_DEPTH. A schema that applies itself to the same value runs
+        No value lies deeper than MAX_DEPTH. A schema that applies itself to the same value runs
         into the limit of steps like any other chain that is too long.
         """
-        if not isinstance(schema, Mapping) or level > MOST_DEPTH:
+        if not isinstance(schema, Mapping) or level > MAX_DEPTH:
             return _Effort()
         effort = self._known.get((id(schema), level))
         if effort is None:
-            _demand_few(steps, MOST_STEPS, _TOO_DEEP)
+            _demand_few(steps, MAX_STEPS, _TOO_DEEP)
             same = [
                 self.measure(below, at, level=level, steps=steps + 1)
                 for below, at in _same(schema, resolver)
@@ -147,7 +147,7 @@ class _Walk:
             ]
             effort = _sum(schema, same, inner)
             self._known[id(schema), level] = effort
-        _demand_few(steps + effort.steps, MOST_STEPS, _TOO_DEEP)
+        _demand_few(steps + effort.steps, MAX_STEPS, _TOO_DEEP)
         return effort
 
 
@@ -156,7 +156,7 @@ def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -
     if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
         # What is left over is found by checking everything else again.
         subschemas *= 3
-    _demand_few(subschemas, MOST_SUBSCHEMAS, _TOO_WIDE)
+    _demand_few(subschemas, MAX_SUBSCHEMAS, _TOO_WIDE)
     longest = max((effort.steps for effort in (*same, *inner)), default=0)
     return _Effort(1 + longest, 1 + subschemas)
 

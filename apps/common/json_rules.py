@@ -18,9 +18,9 @@ from apps.common.errors import (
 from apps.common.sentences import sentence as _
 
 # MariaDB's JSON check refuses 32 levels.
-MOST_DEPTH = 20
-MOST_KEYS = 1000
-MOST_BYTES = 262_144
+MAX_DEPTH = 20
+MAX_KEYS = 1000
+MAX_BYTES = 262_144
 INTEGERS = (-(2**63), 2**63 - 1)
 
 # NUL cannot be stored everywhere, half a surrogate pair nowhere.
@@ -48,11 +48,11 @@ def check_json(value: Any, *, field: str = "") -> None:
 def check_size(value: Any, *, field: str = "") -> None:
     """TooLarge when the value, which passed `check_tree`, fills more than 256 KB as UTF-8."""
     size = len(canonical(value).encode())
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise _refusal(
             TooLarge,
             field,
-            _("{size} bytes of JSON; at most {most} are kept.", size=size, most=MOST_BYTES),
+            _("{size} bytes of JSON; at most {most} are kept.", size=size, most=MAX_BYTES),
         )
 
 
@@ -60,12 +60,12 @@ def check_tree(value: Any, *, field: str = "") -> None:
     """`check_json` without the limit of bytes, for a value whose text has been measured."""
     keys = 0
     level: list[Any] = [value]
-    for depth in range(MOST_DEPTH + 1):
+    for depth in range(MAX_DEPTH + 1):
         deeper: list[Any] = []
         for node in level:
-            if depth == MOST_DEPTH and isinstance(node, dict | list):
+            if depth == MAX_DEPTH and isinstance(node, dict | list):
                 raise _refusal(
-                    TooDeep, field, _("More than {most} levels of nesting.", most=MOST_DEPTH)
+                    TooDeep, field, _("More than {most} levels of nesting.", most=MAX_DEPTH)
                 )
             if isinstance(node, dict):
                 keys += len(node)
@@ -77,11 +77,11 @@ def check_tree(value: Any, *, field: str = "") -> None:
                 deeper.extend(node)
             elif not _is_plain(node):
                 _check_scalar(node, field)
-        if keys > MOST_KEYS:
+        if keys > MAX_KEYS:
             raise _refusal(
                 LimitReached,
                 field,
-                _("More than {most} keys in one JSON value; send fewer.", most=MOST_KEYS),
+                _("More than {most} keys in one JSON value; send fewer.", most=MAX_KEYS),
             )
         if not deeper:
             return

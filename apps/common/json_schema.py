@@ -14,7 +14,7 @@ from apps.common.json_faults import told
 from apps.common.json_references import check_references
 from apps.common.sentences import sentence as _
 
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 
 
 def check_schema(schema: Any, *, field: str = "schema") -> None:
@@ -82,9 +82,7 @@ def faults(
 ) -> list[FieldError]:
     """What keeps the params from fitting, each with its path, at most 20."""
     found = sorted(validator.iter_errors(params), key=lambda e: str(e.json_path))
-    return [
-        FieldError(_path(field, error), "invalid", told(error)) for error in found[:MOST_ERRORS]
-    ]
+    return [FieldError(_path(field, error), "invalid", told(error)) for error in found[:MAX_ERRORS]]
 
 
 def _path(root: str, error: ValidationError | SchemaError) -> str:

@@ -87,8 +87,7 @@ def turns(periods: Mapping[str, float], now: datetime) -> list[Turn]:
     holds the turn, it is under way and not overdue.
     """
     rows = fetch(
-        "SELECT name, started_at, finished_at, held_until, duration_ms "  # noqa: S608
-        f"FROM {table(SweepLease)}"
+        f"SELECT name, started_at, finished_at, held_until, duration_ms FROM {table(SweepLease)}"
     )
     found = {
         name: (instant(started), instant(finished), instant(held), took)

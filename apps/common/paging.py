@@ -19,9 +19,9 @@ from apps.common.serializers import Integer, StrictSerializer, Text
 
 M = TypeVar("M", bound=Model)
 
-MOST_PAGES = 100
+MAX_PAGES = 100
 # Rows that one request for a filtered list looks at, where no index has them in its order.
-MOST_EXAMINED = 20_000
+MAX_EXAMINED = 20_000
 
 
 class PageQuery(StrictSerializer):
@@ -108,7 +108,7 @@ class CountFreePaginator(Paginator):  # type: ignore[type-arg]
 
     def __init__(self, object_list: QuerySet[Any], per_page: int, *, number: int) -> None:
         super().__init__(object_list, per_page)
-        self.number = min(max(number, 1), MOST_PAGES)
+        self.number = min(max(number, 1), MAX_PAGES)
 
     @cached_property
     def _rows(self) -> list[Any]:
@@ -123,13 +123,13 @@ class CountFreePaginator(Paginator):  # type: ignore[type-arg]
     @cached_property
     def count(self) -> int:
         seen = (self.number - 1) * self.per_page + len(self._rows)
-        return min(seen, MOST_PAGES * self.per_page)
+        return min(seen, MAX_PAGES * self.per_page)
 
     def page(self, number: int | str) -> Page[Any]:
         if self.validate_number(number) != self.number:
             raise EmptyPage(
                 _("Only the first %(pages)d pages are shown; narrow the list by filters.")
-                % {"pages": MOST_PAGES}
+                % {"pages": MAX_PAGES}
             )
         return Page(self._rows[: self.per_page], self.number, self)
 

@@ -25,9 +25,9 @@ from apps.common.errors import (
 )
 from apps.common.json_rules import (
     INTEGERS,
-    MOST_BYTES,
-    MOST_DEPTH,
-    MOST_KEYS,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_KEYS,
     check_size,
     check_tree,
 )
@@ -64,7 +64,7 @@ class StrictJSONParser(BaseParser):
         context = parser_context or {}
         batch = getattr(context["view"], "body_limit", "single") == "batch"
         request: HttpRequest = context["request"]._request
-        body = read_body(request, BATCH_BYTES if batch else MOST_BYTES)
+        body = read_body(request, BATCH_BYTES if batch else MAX_BYTES)
         check_content_headers(request)
         return parse_json(body, batch=batch)
 
@@ -122,7 +122,7 @@ def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
         text = body.decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"Byte {error.start} of the body is not UTF-8.") from error
-    depth = _check_depth(body, _BATCH_DEPTH if batch else MOST_DEPTH)
+    depth = _check_depth(body, _BATCH_DEPTH if batch else MAX_DEPTH)
     try:
         value = _decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -131,9 +131,9 @@ def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Malformed(f"The body is {_kind(value)}; send a JSON object: {{…}}.")
     # Colons outnumber keys, so most bodies need no walk through their values.
-    walk = body.count(b":") > MOST_KEYS or _SUSPECT_ESCAPE.search(body) is not None
+    walk = body.count(b":") > MAX_KEYS or _SUSPECT_ESCAPE.search(body) is not None
     if batch:
-        _check_batch(value, walk=walk or depth > MOST_DEPTH, measure=len(body) > MOST_BYTES)
+        _check_batch(value, walk=walk or depth > MAX_DEPTH, measure=len(body) > MAX_BYTES)
     elif walk:
         check_tree(value)
     return value
@@ -145,7 +145,7 @@ def _check_depth(body: bytes, limit: int) -> int:
     Counted before parsing, because the parser itself falls over deep nesting.
     """
     count = body.count(b"[") + body.count(b"{")
-    if count <= MOST_DEPTH:
+    if count <= MAX_DEPTH:
         return count
     if b"\\" in body:
         body = body.replace(rb"\\", b"").replace(rb"\"", b"")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
-from apps.common.db import Statement, execute, marks, send, table
+from apps.common.db import Statement, execute, placeholders, send, table
 
 
 @functools.cache
@@ -39,8 +39,8 @@ def _shape(model: type[models.Model], given: tuple[str, ...]) -> _Shape:
     left_out = [n for n, f in fields.items() if n not in given and not f.primary_key]
     columns = ", ".join(_quoted(fields[name]) for name in (*given, *left_out))
     return _Shape(
-        f"INSERT INTO {table(model)} ({columns}) VALUES ",  # noqa: S608
-        f"({marks(len(given) + len(left_out))})",
+        f"INSERT INTO {table(model)} ({columns}) VALUES ",
+        f"({placeholders(len(given) + len(left_out))})",
         [(name, _conversion(fields[name])) for name in given],
         [_default_of(fields[name]) for name in left_out],
     )
@@ -136,7 +136,7 @@ def update_rows(
         column = _quoted(fields[name])
         sets.append(f"{column} = {column} + 1")
     sql = (
-        f"UPDATE {table(model)} SET {', '.join(sets)} WHERE {key} IN ({marks(len(ids))})"  # noqa: S608
+        f"UPDATE {table(model)} SET {', '.join(sets)} WHERE {key} IN ({placeholders(len(ids))})"
         + (f" AND {guard}" if guard else "")
     )
     return execute(sql, [*values, *ids, *parameters])
@@ -172,8 +172,8 @@ def _constant_shape(model: type[models.Model], names: tuple[str, ...]) -> tuple[
     columns = ", ".join(_quoted(field) for field in [*(fields[n] for n in names), *left_out])
     constants = "".join(f", {_constant(field)}" for field in left_out)
     return (
-        f"INSERT INTO {table(model)} ({columns}) VALUES ",  # noqa: S608
-        f"({marks(len(names))}{constants})",
+        f"INSERT INTO {table(model)} ({columns}) VALUES ",
+        f"({placeholders(len(names))}{constants})",
     )
 
 
@@ -197,8 +197,8 @@ def ensure_row(model: type[models.Model], unique: Sequence[str], row: Mapping[st
     fields = _columns(model)
     names = list(row)
     columns = ", ".join(_quoted(fields[name]) for name in names)
-    values = marks(len(names))
-    sql = f"INSERT INTO {table(model)} ({columns}) VALUES ({values})"  # noqa: S608
+    values = placeholders(len(names))
+    sql = f"INSERT INTO {table(model)} ({columns}) VALUES ({values})"
     key = _quoted(fields[unique[0]])
     if connection.vendor == "mysql":
         sql += f" ON DUPLICATE KEY UPDATE {key} = {key}"

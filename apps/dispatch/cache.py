@@ -33,7 +33,7 @@ BUILD_SECONDS = 5
 _LONGEST_WAIT = 0.25
 _GLANCE = 0.005
 # Candidates that one process holds, of about 300 bytes each.
-MOST_NEAR = 50_000
+MAX_NEAR = 50_000
 
 
 class Plan(NamedTuple):
@@ -127,7 +127,7 @@ class Near(Generic[Key, Held]):
 
 
 # Queues are judged by their versions, wherever they are, so none has to be told of an edit.
-near: Near[int, Entry] = Near(MOST_NEAR, weigh=lambda entry: 1 + entry.queue.size)
+near: Near[int, Entry] = Near(MAX_NEAR, weigh=lambda entry: 1 + entry.queue.size)
 
 
 def load(executor: int, versions: Versions) -> Entry | None:

@@ -11,19 +11,19 @@ from apps.common.leases import sweep_lease
 from apps.dispatch.services import retention
 from apps.dispatch.services.expire import expire_due
 
-MOST_TIME = timedelta(seconds=30)
-MOST_PURGE = timedelta(minutes=2)
+MAX_TIME = timedelta(seconds=30)
+MAX_PURGE = timedelta(minutes=2)
 
 
 @shared_task(name="dispatch.expire")
 def expire() -> int:
     """Close the dispatches whose executors fell silent; returns how many."""
-    with sweep_lease("dispatch.expire", at_most=MOST_TIME) as mine:
-        return expire_due(until=clock.now() + MOST_TIME / 2) if mine else 0
+    with sweep_lease("dispatch.expire", at_most=MAX_TIME) as mine:
+        return expire_due(until=clock.now() + MAX_TIME / 2) if mine else 0
 
 
 @shared_task(name=retention.SWEEP)
 def purge() -> int:
     """Remove what is past its retention, for half a minute at most; returns how many rows."""
-    with sweep_lease(retention.SWEEP, at_most=MOST_PURGE) as mine:
-        return retention.purge(until=clock.now() + MOST_PURGE / 4).total() if mine else 0
+    with sweep_lease(retention.SWEEP, at_most=MAX_PURGE) as mine:
+        return retention.purge(until=clock.now() + MAX_PURGE / 4).total() if mine else 0

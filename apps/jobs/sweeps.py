@@ -17,7 +17,7 @@ from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, rescue_due, silence_counts
 
 SCAN, WORKERS = "jobs.scan", "jobs.workers"
-MOST_TIME = timedelta(seconds=30)
+MAX_TIME = timedelta(seconds=30)
 
 
 @shared_task(name=DRAIN)
@@ -29,14 +29,14 @@ def drain(lane: str) -> int:
 @shared_task(name=SCAN)
 def scan() -> dict[str, int]:
     """Make ready what is due, and start drains where there is work and where none waits."""
-    with sweep_lease(SCAN, at_most=MOST_TIME) as mine:
+    with sweep_lease(SCAN, at_most=MAX_TIME) as mine:
         return start_drains() if mine else {}
 
 
 @shared_task(name=RESCUE)
 def rescue() -> int:
     """End the attempts of workers that died or fell silent; returns how many."""
-    with sweep_lease(RESCUE, at_most=MOST_TIME) as mine:
+    with sweep_lease(RESCUE, at_most=MAX_TIME) as mine:
         if not mine:
             return 0
         now = clock.now()
@@ -47,32 +47,32 @@ def rescue() -> int:
             register.lose_silent(now=now)
             free_hosts(alive={each.host for each in register.alive(now)}, now=now)
         silent = register.silent_workers(now)
-        return rescue_due(until=now + MOST_TIME / 2, silent=silent, by_lease=counts)
+        return rescue_due(until=now + MAX_TIME / 2, silent=silent, by_lease=counts)
 
 
 @shared_task(name=reorder.SWEEP)
 def reorder_waiting() -> int:
     """Bring the order of waiting jobs in line with a changed weight; returns how many changed."""
-    with sweep_lease(reorder.SWEEP, at_most=MOST_TIME) as mine:
-        return reorder.reorder(until=clock.now() + MOST_TIME / 2) if mine else 0
+    with sweep_lease(reorder.SWEEP, at_most=MAX_TIME) as mine:
+        return reorder.reorder(until=clock.now() + MAX_TIME / 2) if mine else 0
 
 
 @shared_task(name=giving_up.SWEEP)
 def give_up() -> int:
     """End waiting jobs that expired or have no attempt left; returns how many."""
-    with sweep_lease(giving_up.SWEEP, at_most=MOST_TIME) as mine:
-        return giving_up.give_up_worn(until=clock.now() + MOST_TIME / 2) if mine else 0
+    with sweep_lease(giving_up.SWEEP, at_most=MAX_TIME) as mine:
+        return giving_up.give_up_worn(until=clock.now() + MAX_TIME / 2) if mine else 0
 
 
 @shared_task(name=WORKERS)
 def forget_workers() -> int:
     """Remove the rows of workers that ended a day ago; returns how many."""
-    with sweep_lease(WORKERS, at_most=MOST_TIME) as mine:
+    with sweep_lease(WORKERS, at_most=MAX_TIME) as mine:
         return register.forget_gone(now=clock.now()) if mine else 0
 
 
 @shared_task(name=starvation.SWEEP)
 def warn_of_starving() -> int:
     """Log which types let ready jobs wait too long; returns how many."""
-    with sweep_lease(starvation.SWEEP, at_most=MOST_TIME) as mine:
+    with sweep_lease(starvation.SWEEP, at_most=MAX_TIME) as mine:
         return starvation.warn_of_starving() if mine else 0

@@ -18,9 +18,9 @@ from apps.common.db import Statement, send, written
 from apps.common.rows import values_insertion
 from apps.journal.models import JournalEntry
 
-MOST_ERROR_CHARACTERS = 16_000
-MOST_REASON_CHARACTERS = 500
-MOST_ACTOR_CHARACTERS = 160
+MAX_ERROR_CHARACTERS = 16_000
+MAX_REASON_CHARACTERS = 500
+MAX_ACTOR_CHARACTERS = 160
 
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|'[^']*'|\"[^\"]*\"|\d+")
 
@@ -109,9 +109,9 @@ def _once(column: _Column) -> _Column:
 # How columns are given to the driver, and cut to what they hold.
 _WRITTEN: Mapping[str, Callable[[_Column], _Column]] = {
     "at": _instants,
-    "reason": _cut(MOST_REASON_CHARACTERS),
-    "actor": _cut(MOST_ACTOR_CHARACTERS),
-    "error": _cut(MOST_ERROR_CHARACTERS),
+    "reason": _cut(MAX_REASON_CHARACTERS),
+    "actor": _cut(MAX_ACTOR_CHARACTERS),
+    "error": _cut(MAX_ERROR_CHARACTERS),
     "data": _json,
 }
 
@@ -134,7 +134,7 @@ def error_key(error: str) -> str:
 
     The last line of a traceback names the error, so it alone counts. "" for no error.
     """
-    lines = error[:MOST_ERROR_CHARACTERS].strip().splitlines() if error else []
+    lines = error[:MAX_ERROR_CHARACTERS].strip().splitlines() if error else []
     if not lines:
         return ""
     normal = _VARYING.sub("#", lines[-1].strip().lower())[:500]

@@ -35,10 +35,10 @@ from apps.reports.services.summary import summarise, total_of
 
 # Of which latencies are told.
 LATELY = timedelta(minutes=15)
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BREAKER_STATES = (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN)
-_UP_TO = f"counted up to {MOST_COUNTED}, which means at least so many"
+_UP_TO = f"counted up to {MAX_COUNTED}, which means at least so many"
 
 
 class PlatformCollector(Collector):
@@ -78,7 +78,7 @@ def _types(now: datetime) -> Iterator[Metric]:
     jobs = GaugeMetricFamily(
         "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]
     )
-    for name, found in counts.counts_of(names, MOST_COUNTED).items():
+    for name, found in counts.counts_of(names, MAX_COUNTED).items():
         jobs.add_metric([name, "ready"], found.ready)
         jobs.add_metric([name, "scheduled"], found.scheduled)
         jobs.add_metric([name, "running"], found.running)
@@ -117,7 +117,7 @@ def _types(now: datetime) -> Iterator[Metric]:
 
 
 def _dispatches(now: datetime) -> Iterator[Metric]:
-    handed = in_flight(MOST_COUNTED)
+    handed = in_flight(MAX_COUNTED)
     yield _single("dispatches_open", f"Dispatches in hand, {_UP_TO}", handed.open)
     yield _single(
         "dispatches_overdue_seconds",

@@ -60,7 +60,7 @@ def fill(count: int, name: str, **columns: Any) -> None:
 
     Their ids lie below all that are made later.
     """
-    highest = f"SELECT COALESCE(MAX(id), 0) FROM {table(Job)} WHERE id < 1000000000"  # noqa: S608
+    highest = f"SELECT COALESCE(MAX(id), 0) FROM {table(Job)} WHERE id < 1000000000"
     first = 1 + int(fetch(highest)[0][0])
     made = min(count, SEED)
     now = clock.now()
@@ -70,7 +70,7 @@ def fill(count: int, name: str, **columns: Any) -> None:
     while made < count:
         step = min(made, count - made, 100_000)
         execute(
-            f"INSERT INTO {table(Job)} (id, {columns_sql}) SELECT id + %s, {columns_sql} "  # noqa: S608
+            f"INSERT INTO {table(Job)} (id, {columns_sql}) SELECT id + %s, {columns_sql} "
             f"FROM {table(Job)} WHERE id >= %s AND id < %s",
             [made, first, first + step],
         )

@@ -215,7 +215,7 @@ def _copy(shift: timedelta, start: datetime, end: datetime, week: int = 0) -> No
     made = [moved.get(name, (connection.ops.quote_name(name), [])) for name in names]
     entries = table(JournalEntry)
     execute(
-        f"INSERT INTO {entries} ({columns}) SELECT {', '.join(sql for sql, _ in made)} "  # noqa: S608
+        f"INSERT INTO {entries} ({columns}) SELECT {', '.join(sql for sql, _ in made)} "
         f"FROM {entries} WHERE id >= %s AND id < %s ORDER BY id",
         [
             *(value for _, values in made for value in values),
@@ -248,7 +248,7 @@ def _live(count: int, until: datetime) -> None:
                 *(ids.lowest_id_at(made), draw.choices(names, shares)[0], f"order-{n}"),
                 *(f"uid_{n % 4000}", f'{{"order": {n}}}', status),
                 *(int(run_at.timestamp() * 1000), written(run_at), told),
-                *(int(held), past.MOST_ATTEMPTS, int(held), "", told if held else None, *worker),
+                *(int(held), past.MAX_ATTEMPTS, int(held), "", told if held else None, *worker),
                 *("", "", told, told if held else None, None, n % 1024),
             )
         )
@@ -260,7 +260,7 @@ def _live(count: int, until: datetime) -> None:
     for copy in range(1, -(-count // seed)):
         # Numbers of the same millisecond, from another process.
         execute(
-            f"INSERT INTO {jobs} (id, {columns}) SELECT id + %s, {columns} FROM {jobs} "  # noqa: S608
+            f"INSERT INTO {jobs} (id, {columns}) SELECT id + %s, {columns} FROM {jobs} "
             f"WHERE id >= %s AND id %% {1 << ids.NODE_BITS + ids.SEQUENCE_BITS} = 0",
             [(copy + 1) << ids.SEQUENCE_BITS, first],
         )

@@ -87,7 +87,7 @@ def hold_and_settle(*, quick: bool) -> Figure:
     backlog.waiting(3 * BATCH, "noop")
     backlog.cycle(["noop"], most=2 * BATCH)
     # So the recorded batch is the only one there, and its ids are known.
-    numbers = [row[0] for row in fetch(f"SELECT id FROM {table(Job)} WHERE status = 'ready'")]  # noqa: S608
+    numbers = [row[0] for row in fetch(f"SELECT id FROM {table(Job)} WHERE status = 'ready'")]
     statements = record(lambda: backlog.cycle(["noop"], most=BATCH))
     names: dict[Any, str] = {pk: f"job{n}" for n, pk in enumerate(sorted(numbers))}
     for statement in statements:
@@ -137,7 +137,7 @@ def _position_of_id(insert: Statement) -> int:
 
 
 def _empty() -> None:
-    execute(f"DELETE FROM {table(Job)}")  # noqa: S608
+    execute(f"DELETE FROM {table(Job)}")
 
 
 # --- Flatness ---------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _MS = timedelta(milliseconds=1)
 MINUTES_A_WEEK = 7 * 24 * 60
 # Of the entries, the rest tells of dispatches.
 JOBS_SHARE = 0.72
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 # What failed once fails again more often than what did not.
 AGAIN = 0.35
 SEQUENCES = 1 << ids.SEQUENCE_BITS
@@ -217,7 +217,7 @@ class Past:
         luck = self._luck(subject, attempt)
         if luck < (kind.fails if attempt == 1 else AGAIN):
             event = draw.choices(("failed", "timed_out", "lost"), (90, 7, 3))[0]
-            after = "failed" if attempt == MOST_ATTEMPTS else "scheduled"
+            after = "failed" if attempt == MAX_ATTEMPTS else "scheduled"
             error = self._error(kind, event)
         elif luck > 0.9985:
             event, after, run = "cancelled", "cancelled", 0
@@ -292,7 +292,7 @@ class Past:
                 *(subject, kind.name, f"order-{number % 900_000}", f"uid_{number % 40_000}"),
                 *(f'{{"order": {number % 900_000}, "to": "somebody@example.org"}}', status),
                 *(int(due.timestamp() * 1000), written(due), made),
-                *(attempt, MOST_ATTEMPTS, attempt, event, began if has_run else None),
+                *(attempt, MAX_ATTEMPTS, attempt, event, began if has_run else None),
                 *((worker_of(place), host_of(place)) if has_run else ("", "")),
                 *(error, key, made, began if has_run else None, ended, number % 1024),
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from apps.common.db import execute, fetch, marks, table
+from apps.common.db import execute, fetch, placeholders, table
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner.drain import Drain
@@ -99,7 +99,7 @@ def _await_drains() -> None:
 def _nothing_open() -> bool:
     jobs = table(Job)
     return not fetch(
-        f"SELECT 1 FROM {jobs} WHERE status IN ('ready', 'running', 'scheduled') LIMIT 1"  # noqa: S608
+        f"SELECT 1 FROM {jobs} WHERE status IN ('ready', 'running', 'scheduled') LIMIT 1"
     )
 
 
@@ -118,7 +118,7 @@ def _waits(count: int) -> list[float]:
         numbers.append(submit("stamp", {"at": time.monotonic()}).id)
         await_true(_nothing_open, 10, "a job")
     rows = fetch(
-        f"SELECT result FROM {table(Job)} WHERE id IN ({marks(len(numbers))})",  # noqa: S608
+        f"SELECT result FROM {table(Job)} WHERE id IN ({placeholders(len(numbers))})",
         numbers,
     )
     if any(row[0] is None for row in rows):
@@ -170,7 +170,7 @@ def _bare_cycle() -> None:
     while True:
         with transaction.atomic():
             rows = fetch(
-                f"UPDATE {jobs} SET status = 'running', lease_token = 'x' WHERE id IN (SELECT id "  # noqa: S608
+                f"UPDATE {jobs} SET status = 'running', lease_token = 'x' WHERE id IN (SELECT id "
                 f"FROM {jobs} WHERE status = 'ready' AND type = 'noop' AND affinity_host = '' "
                 "ORDER BY order_key, id LIMIT 100) RETURNING id"
             )
@@ -178,6 +178,6 @@ def _bare_cycle() -> None:
             return
         numbers = [row[0] for row in rows]
         execute(
-            f"UPDATE {jobs} SET status = 'succeeded' WHERE id IN ({marks(len(numbers))})",  # noqa: S608
+            f"UPDATE {jobs} SET status = 'succeeded' WHERE id IN ({placeholders(len(numbers))})",
             numbers,
         )

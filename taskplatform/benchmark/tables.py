@@ -20,7 +20,7 @@ class Copy:
         self.name = connection.ops.quote_name(f"{model._meta.db_table}_{suffix}")
         self._aside = connection.ops.quote_name(f"{model._meta.db_table}_aside")
         execute(f"CREATE TABLE {self.name} LIKE {self._of}")
-        execute(f"INSERT INTO {self.name} SELECT * FROM {self._of}")  # noqa: S608
+        execute(f"INSERT INTO {self.name} SELECT * FROM {self._of}")
         fetch(f"ANALYZE TABLE {self.name}")
 
     @property

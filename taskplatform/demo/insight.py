@@ -16,7 +16,7 @@ from taskplatform.demo.company import ANN, NIGHT, ROUND, TOMORROW
 from taskplatform.demo.planning import ACTOR
 
 AHEAD = timedelta(days=1)
-MOST_ITEMS = 4
+MAX_ITEMS = 4
 
 
 def insights() -> Iterator[str]:
@@ -65,12 +65,12 @@ def _resumed(night: RotateTask, day: Period, now: datetime) -> Iterator[str]:
 
 
 def _shown(items: Sequence[Item], day: Period, *, sign: str = "") -> Iterator[str]:
-    for item in items[:MOST_ITEMS]:
+    for item in items[:MAX_ITEMS]:
         when = "now" if item.at <= day.start else _time(item.at)
         late = f" of {_time(item.occurrence_at)}" if item.source == RotateTask.source else ""
         yield f"    {sign}{when}  {item.title}{late if item.at > item.occurrence_at else ''}"
-    if len(items) > MOST_ITEMS:
-        yield f"    and {len(items) - MOST_ITEMS} more"
+    if len(items) > MAX_ITEMS:
+        yield f"    and {len(items) - MAX_ITEMS} more"
     if not items:
         yield "    nothing"
 

@@ -26,7 +26,7 @@ Start = Callable[..., RunningProcess]
 BEN = "uid_ben"
 BASE = "/api/v1/"
 EXAMPLES = 15
-LEAST_REQUESTS = 1000
+MIN_REQUESTS = 1000
 SECONDS = 600
 
 CONFIGURATION = """
@@ -187,4 +187,4 @@ def test_generated_requests_find_nothing(
     counted = re.search(r"(\d+) generated, (\d+) passed", done.stdout)
     assert counted, done.stdout
     assert counted[1] == counted[2]
-    assert int(counted[1]) > LEAST_REQUESTS
+    assert int(counted[1]) > MIN_REQUESTS

@@ -200,7 +200,7 @@ def test_submitted_job_is_done_by_itself(running: Platform) -> None:
         check=True,
     )
     number = int(made.stdout)
-    job = f"SELECT status, result FROM jobs_job WHERE id = {number}"  # noqa: S608
+    job = f"SELECT status, result FROM jobs_job WHERE id = {number}"
     eventually(lambda: running.rows(job)[0][0] == "succeeded", seconds=WAIT_SECONDS)
     assert json.loads(running.rows(job)[0][1]) == {"shop": 7}
 

@@ -152,7 +152,7 @@ def test_a_refused_value_is_an_integrity_error() -> None:
     """MariaDB calls it an operational one, which would be tried again."""
     send(Stock.beginning(**STOCK))
     with pytest.raises(IntegrityError):
-        execute(f"UPDATE {table(Stock)} SET handed = handed - 2")  # noqa: S608
+        execute(f"UPDATE {table(Stock)} SET handed = handed - 2")
 
 
 def test_who_looks_on_sees_each_statement() -> None:
@@ -186,7 +186,7 @@ def test_the_last_changes_and_the_commit_are_one_question(
 
 def test_what_they_have_made_can_be_read_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = _sent(monkeypatch)
-    read = (f"SELECT handed FROM {table(Stock)} WHERE task = %s", [7])  # noqa: S608
+    read = (f"SELECT handed FROM {table(Stock)} WHERE task = %s", [7])
     with transaction.atomic():
         assert list(conclude([Stock.beginning(**STOCK)], answer=read)) == [(1,)]
     assert len(sent) == 1
@@ -197,7 +197,7 @@ def test_what_they_have_made_can_be_read_with_them(monkeypatch: pytest.MonkeyPat
 
 def test_an_insert_that_selects_nothing_takes_all_back() -> None:
     sql = (
-        f"INSERT INTO {table(Stock)} (source, task, occurrence, handed) "  # noqa: S608
+        f"INSERT INTO {table(Stock)} (source, task, occurrence, handed) "
         f"SELECT 'once', 8, 0, 1 FROM {table(Stock)} WHERE task = %s"
     )
     with pytest.raises(Unchanged), transaction.atomic():
@@ -407,7 +407,7 @@ def test_transaction_that_falls_silent_is_ended_by_the_server() -> None:
     assert limit in options["init_command"]
     options["init_command"] = options["init_command"].replace(limit, "=1 ")
     _client("a")
-    renaming = f"UPDATE {table(ApiClient)} SET name = %s WHERE client_id = 'a'"  # noqa: S608
+    renaming = f"UPDATE {table(ApiClient)} SET name = %s WHERE client_id = 'a'"
     silent.set_autocommit(False)
     with silent.cursor() as cursor:
         cursor.execute(renaming, ["by the silent"])

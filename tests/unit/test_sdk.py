@@ -206,7 +206,7 @@ class TestRepeats:
     def test_answer_that_is_too_long_leaves_nothing_behind_on_the_connection(
         self, stub: Stub, client: sdk.Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sdk, "_MOST_ANSWER_BYTES", 1000)
+        monkeypatch.setattr(sdk, "_MAX_ANSWER_BYTES", 1000)
         stub.behaves(says(200, {**OPEN, "title": "x" * 2000}), offers)
         dispatch = client.pull("uid_alice")
         assert isinstance(dispatch, sdk.Dispatch)

@@ -9,12 +9,12 @@ import secrets
 import unicodedata
 from dataclasses import dataclass, field
 
-MOST_HEADER_CHARACTERS = 512
-MOST_CLIENT_ID_CHARACTERS = 64
+MAX_HEADER_CHARACTERS = 512
+MAX_CLIENT_ID_CHARACTERS = 64
 RANDOM_CHARACTERS = 6
 # Without the look-alikes 0 o 1 l i: an id is read out over the telephone.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-_CLIENT_ID = re.compile(rf"[a-z0-9-]{{1,{MOST_CLIENT_ID_CHARACTERS}}}")
+_CLIENT_ID = re.compile(rf"[a-z0-9-]{{1,{MAX_CLIENT_ID_CHARACTERS}}}")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 UNREADABLE = (
@@ -63,7 +63,7 @@ def read_header(header: str) -> Credentials:
 
     Two headers, which a server joins by a comma, fit neither form, so neither is believed.
     """
-    if len(header) > MOST_HEADER_CHARACTERS:
+    if len(header) > MAX_HEADER_CHARACTERS:
         raise ValueError(UNREADABLE)
     scheme, _, rest = header.partition(" ")
     if scheme.lower() == "bearer":

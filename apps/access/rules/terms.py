@@ -12,8 +12,8 @@ from apps.common.errors import FieldError, Invalid
 from apps.common.sentences import sentence as _
 from apps.common.sentences import together
 
-MOST_NAME_CHARACTERS = 100
-MOST_NAMES = 1000
+MAX_NAME_CHARACTERS = 100
+MAX_NAMES = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _EXECUTOR = re.compile(r"[ug]id_[A-Za-z0-9_.@-]{1,124}")
@@ -116,13 +116,13 @@ def checked(terms: Terms, *, now: datetime, agreed: Terms | None = None) -> Term
 
 
 def _errors(terms: Terms, now: datetime, agreed: Terms | None) -> Iterator[FieldError]:
-    if not 1 <= len(terms.name) <= MOST_NAME_CHARACTERS or not terms.name.isprintable():
+    if not 1 <= len(terms.name) <= MAX_NAME_CHARACTERS or not terms.name.isprintable():
         yield _error(
             "name",
             _(
                 "The name {name!r} is not usable; write 1 to {most} printable characters.",
                 name=terms.name[:40],
-                most=MOST_NAME_CHARACTERS,
+                most=MAX_NAME_CHARACTERS,
             ),
         )
     if not terms.scopes:
@@ -163,14 +163,14 @@ def _errors(terms: Terms, now: datetime, agreed: Terms | None) -> Iterator[Field
 def _wrong_names(
     field: str, names: tuple[str, ...], is_right: Callable[[str], bool], allowed: str
 ) -> Iterator[FieldError]:
-    if len(names) > MOST_NAMES:
+    if len(names) > MAX_NAMES:
         yield _error(
             field,
             _(
                 "{count} {field} are too many; name at most {most}.",
                 count=len(names),
                 field=field,
-                most=MOST_NAMES,
+                most=MAX_NAMES,
             ),
         )
         return

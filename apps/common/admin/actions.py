@@ -30,10 +30,10 @@ from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
 
-MOST_ROWS = 1000
-MOST_REASON = 500
-MOST_NAMED = 20
-MOST_LABEL = 120
+MAX_ROWS = 1000
+MAX_REASON = 500
+MAX_NAMED = 20
+MAX_LABEL = 120
 
 Act = Callable[..., object]
 
@@ -51,7 +51,7 @@ class ReasonForm(forms.Form):
 
     reason = forms.CharField(
         label=_("Reason"),
-        max_length=MOST_REASON,
+        max_length=MAX_REASON,
         help_text=_("Kept in the journal beside your name."),
         widget=TextareaWidget(attrs={"rows": 3}),
     )
@@ -109,7 +109,7 @@ def reason_action(
     def decorate(act: Act) -> Callable[..., Any]:
         @functools.wraps(act)
         def action(admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponseBase:
-            pks = list(rows.order_by("pk").values_list("pk", flat=True)[: MOST_ROWS + 1])
+            pks = list(rows.order_by("pk").values_list("pk", flat=True)[: MAX_ROWS + 1])
             return _confirm(admin, request, action.spec, pks, back=request.get_full_path())  # type: ignore[attr-defined]
 
         action.short_description = description  # type: ignore[attr-defined]
@@ -182,7 +182,7 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
     if request.method != "POST":
         return _confirm(admin, request, spec, pks, back=back)
     form = spec.form(request.POST, request=request)
-    if len(pks) > MOST_ROWS or not form.is_valid():
+    if len(pks) > MAX_ROWS or not form.is_valid():
         return _confirm(admin, request, spec, pks, back=back, form=form)
     carry_out = _carry_out_at_once if spec.at_once else _carry_out
     try:
@@ -262,11 +262,11 @@ def _confirm(
     form: ReasonForm | None = None,
     note: str = "",
 ) -> HttpResponseBase:
-    if len(pks) > MOST_ROWS:
-        text = gettext("At most %d rows at once; narrow the list by its filters first.") % MOST_ROWS
+    if len(pks) > MAX_ROWS:
+        text = gettext("At most %d rows at once; narrow the list by its filters first.") % MAX_ROWS
         admin.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(back)
-    rows = _rows(admin, request).filter(pk__in=pks[:MOST_NAMED]).order_by("pk")
+    rows = _rows(admin, request).filter(pk__in=pks[:MAX_NAMED]).order_by("pk")
     request.current_app = admin.admin_site.name
     context = {
         **admin.admin_site.each_context(request),
@@ -277,8 +277,8 @@ def _confirm(
         "note": note,
         "url": admin.act_url(spec.act.__name__),
         "form": form or spec.form(request=request),
-        "rows": [shown_text(admin.row_label(row), most=MOST_LABEL) for row in rows],
-        "more": max(0, len(pks) - MOST_NAMED),
+        "rows": [shown_text(admin.row_label(row), most=MAX_LABEL) for row in rows],
+        "more": max(0, len(pks) - MAX_NAMED),
         "count": len(pks),
         "ids": ",".join(str(pk) for pk in pks),
         "back": back,
@@ -355,7 +355,7 @@ def _report(
         "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
         "done": done,
         "skipped": [
-            (shown_text(row, most=MOST_LABEL), why or nothing) for row, why in outcome.skipped
+            (shown_text(row, most=MAX_LABEL), why or nothing) for row, why in outcome.skipped
         ],
         "back": back,
     }

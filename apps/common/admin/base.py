@@ -26,7 +26,7 @@ from apps.common.admin.theme import ModelAdmin
 from apps.common.admin.timeline import Moment, render_timeline
 from apps.common.paging import CountFreeAdminMixin
 
-MOST_SELECTED = 1000
+MAX_SELECTED = 1000
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class PlatformModelAdmin(ModelAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], *where: Any
     ) -> HttpResponse | None:
         selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
-        if len(selected) > MOST_SELECTED:
+        if len(selected) > MAX_SELECTED:
             text = gettext("At most %(most)d rows at once; %(count)d were selected.") % {
-                "most": MOST_SELECTED,
+                "most": MAX_SELECTED,
                 "count": len(selected),
             }
             self.message_user(request, text, messages.WARNING)

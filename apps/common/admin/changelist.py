@@ -11,14 +11,14 @@ from django.http import HttpRequest, QueryDict
 
 from apps.common.admin.theme import ChangeList
 
-MOST_SEARCH = 100
-MOST_PARAMETER = 500
+MAX_SEARCH = 100
+MAX_PARAMETER = 500
 _LEAVES_ALL = {ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
 def tidy_search(term: str) -> str:
     """A search term as far as it is used: without NUL, at most 100 characters."""
-    return term.replace("\0", "")[:MOST_SEARCH]
+    return term.replace("\0", "")[:MAX_SEARCH]
 
 
 def tidied(query: QueryDict) -> str | None:
@@ -29,7 +29,7 @@ def tidied(query: QueryDict) -> str | None:
     """
     for name, values in query.lists():
         if name != SEARCH_VAR and any(
-            len(text) > MOST_PARAMETER or "\0" in text for text in (name, *values)
+            len(text) > MAX_PARAMETER or "\0" in text for text in (name, *values)
         ):
             return f"{ERROR_FLAG}=1"
     term = query.get(SEARCH_VAR, "")

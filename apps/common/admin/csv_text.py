@@ -21,8 +21,8 @@ from apps.common.sentences import Sentence
 
 # Without it Excel reads a file as the code page of its machine.
 BYTE_ORDER_MARK = "\ufeff"
-MOST_ROWS = 1000
-MOST_BYTES = 1_048_576
+MAX_ROWS = 1000
+MAX_BYTES = 1_048_576
 # What Python says of text that is no CSV, marked so that catalogues have it.
 _PYTHONS_WORDS = (
     gettext_noop("unexpected end of data"),
@@ -79,7 +79,7 @@ class CsvForm(forms.Form):
         label=_("or its text"),
         required=False,
         strip=False,
-        max_length=MOST_BYTES,
+        max_length=MAX_BYTES,
         widget=TextareaWidget(attrs={"rows": 8, "class": "json", "spellcheck": "false"}),
     )
 
@@ -110,10 +110,8 @@ class CsvForm(forms.Form):
 
     @staticmethod
     def _decoded(file: Any) -> str:
-        if file.size > MOST_BYTES:
-            raise ValidationError(
-                gettext("The file has more than %d bytes; split it.") % MOST_BYTES
-            )
+        if file.size > MAX_BYTES:
+            raise ValidationError(gettext("The file has more than %d bytes; split it.") % MAX_BYTES)
         try:
             text: str = file.read().decode()
         except UnicodeDecodeError as error:
@@ -134,8 +132,8 @@ class CsvForm(forms.Form):
             raise ValidationError(gettext("There are no rows in it."))
         headings = [heading.strip().lower() for heading in lines[0]]
         self._check_headings(headings)
-        if len(lines) - 1 > MOST_ROWS:
-            raise ValidationError(gettext("At most %d rows at once; split the file.") % MOST_ROWS)
+        if len(lines) - 1 > MAX_ROWS:
+            raise ValidationError(gettext("At most %d rows at once; split the file.") % MAX_ROWS)
         rows = tablib.Dataset(headers=headings)
         for number, line in enumerate(lines[1:], start=2):
             if len(line) != len(headings):

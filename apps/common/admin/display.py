@@ -25,8 +25,8 @@ Shown = Callable[[Any, Any], SafeString]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 MASK = "••••••"
-MOST_JSON = 20_000
-MOST_TEXT = 4_000
+MAX_JSON = 20_000
+MAX_TEXT = 4_000
 
 # Control characters and what turns the direction of text around: they could hide or reorder what a
 # reader sees, or, copied from here, act on a terminal.
@@ -48,7 +48,7 @@ def column(
     return decorate
 
 
-def shown_text(text: str, *, most: int = MOST_TEXT) -> str:
+def shown_text(text: str, *, most: int = MAX_TEXT) -> str:
     """Foreign text with its invisible characters spelled out (`\\u202e`), at most `most` long."""
     cut = len(text) - most
     if cut > 0:
@@ -192,9 +192,9 @@ def unmasked(edited: Any, stored: Any) -> Any:
 
 
 def pretty_json(value: Any) -> SafeString:
-    """The JSON value indented, its secrets masked, at most MOST_JSON characters."""
+    """The JSON value indented, its secrets masked, at most MAX_JSON characters."""
     text = json.dumps(masked(value), indent=2, ensure_ascii=False)
-    return format_html('<pre class="json">{}</pre>', shown_text(text, most=MOST_JSON))
+    return format_html('<pre class="json">{}</pre>', shown_text(text, most=MAX_JSON))
 
 
 def json_field(field: str, description: str | Promise) -> Shown:

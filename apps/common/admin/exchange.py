@@ -35,12 +35,12 @@ from apps.common.errors import Invalid, PlatformError
 logger = logging.getLogger(__name__)
 
 SALT = "import"
-MOST_EXPORTED = 10_000
-MOST_EXPORTED_BYTES = 32 * 1_048_576
+MAX_EXPORTED = 10_000
+MAX_EXPORTED_BYTES = 32 * 1_048_576
 CHUNK = 500
-MOST_TOLD = 30
-MOST_PREVIEWED = 100
-MOST_NAME = 120
+MAX_TOLD = 30
+MAX_PREVIEWED = 100
+MAX_NAME = 120
 
 
 class LockLost(BaseException):
@@ -132,7 +132,7 @@ class ServiceResource(resources.ModelResource):  # type: ignore[misc]
 def _told(error: Exception) -> list[str]:
     """Every mistake of a row, each after the column that it is in."""
     if isinstance(error, PlatformError):
-        told = [each.named for each in error.errors[:MOST_TOLD]]
+        told = [each.named for each in error.errors[:MAX_TOLD]]
         return [said(each) for each in told or [error.detail]]
     # The importer catches whatever a row raises; what is no mistake of the file is for the log.
     logger.error("an import failed", exc_info=error)
@@ -272,27 +272,27 @@ class CsvExchange(PlatformModelAdmin):
         ]
         shown = [
             (line, self._row_name(row.row_values), words[row.import_type], row.told)
-            for line, row in written[:MOST_PREVIEWED]
+            for line, row in written[:MAX_PREVIEWED]
         ]
         return {"preview": shown, "more": len(written) - len(shown)}
 
     def _row_name(self, row: Mapping[str, str]) -> str:
         name = next((row[name] for name in self.row_names if row.get(name)), "")
-        return shown_text(name, most=MOST_NAME)
+        return shown_text(name, most=MAX_NAME)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """The rows of the list with its filters as CSV, at most MOST_EXPORTED."""
+        """The rows of the list with its filters as CSV, at most MAX_EXPORTED."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
             found: QuerySet[Any] = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
             return HttpResponseRedirect(f"{self.changelist_url()}?e=1")
-        pks = list(found.values_list("pk", flat=True)[: MOST_EXPORTED + 1])
-        text = None if len(pks) > MOST_EXPORTED else self._exported(request, pks)
+        pks = list(found.values_list("pk", flat=True)[: MAX_EXPORTED + 1])
+        text = None if len(pks) > MAX_EXPORTED else self._exported(request, pks)
         if text is None:
             told = gettext("More than %(rows)d rows or %(megabytes)d MB; narrow the list first.")
-            told %= {"rows": MOST_EXPORTED, "megabytes": MOST_EXPORTED_BYTES // 1_048_576}
+            told %= {"rows": MAX_EXPORTED, "megabytes": MAX_EXPORTED_BYTES // 1_048_576}
             self.message_user(request, told, messages.WARNING)
             return HttpResponseRedirect(f"{self.changelist_url()}?{request.GET.urlencode()}")
         return download(text, name=f"{self.opts.model_name}s.csv")
@@ -307,7 +307,7 @@ class CsvExchange(PlatformModelAdmin):
             chunk = pks[start : start + CHUNK]
             rows = self.with_related(self.get_queryset(request)).in_bulk(chunk)
             writer.writerows(resource.export([rows[pk] for pk in chunk if pk in rows]))
-            if lines.tell() > MOST_EXPORTED_BYTES:
+            if lines.tell() > MAX_EXPORTED_BYTES:
                 return None
         return lines.getvalue()
 

@@ -19,7 +19,7 @@ from apps.common.admin.theme import DateWidget, SelectWidget, TextWidget
 from apps.common.fields import KEY_PATTERN
 from apps.common.ids import lowest_id_at
 
-MOST_NUMBER = 2**63 - 1
+MAX_NUMBER = 2**63 - 1
 
 
 def read_key(text: str) -> str | None:
@@ -29,7 +29,7 @@ def read_key(text: str) -> str | None:
 
 def read_number(text: str) -> int | None:
     """The text when it is a whole number that an id can be, else None."""
-    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > MOST_NUMBER:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > MAX_NUMBER:
         return None
     return int(text)
 

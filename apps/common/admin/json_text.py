@@ -16,7 +16,7 @@ from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
 from apps.common.sentences import Sentence
 
-MOST_CHARACTERS = 300_000
+MAX_CHARACTERS = 300_000
 # What Python says of text that is no JSON, marked so that catalogues have it.
 _PYTHONS_WORDS = (
     gettext_noop("Expecting value"),
@@ -93,7 +93,7 @@ class JsonTextField(forms.CharField):
         **kwargs: Any,
     ) -> None:
         widget = TextareaWidget(attrs={"rows": rows, "class": "json", "spellcheck": "false"})
-        super().__init__(max_length=MOST_CHARACTERS, widget=widget, **kwargs)
+        super().__init__(max_length=MAX_CHARACTERS, widget=widget, **kwargs)
         self.is_object = is_object
         self.is_masking = is_masking
         self.stored = stored

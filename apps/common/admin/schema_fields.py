@@ -30,7 +30,7 @@ from apps.common.json_rules import canonical
 Path = tuple[str, ...]
 Schema = Mapping[str, Any]
 
-MOST_REFERENCES = 8
+MAX_REFERENCES = 8
 LONG_TEXT = 200
 # Keywords that decide about several properties at once, or about what a property may be.
 _COMBINING = {"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef"}
@@ -89,7 +89,7 @@ def _parts(root: Schema, schema: Schema, above: Path, *, is_demanded: bool) -> I
 def _resolved(root: Schema, declared: Any) -> Schema:
     """The property with a reference into the schema itself followed; as it is when it cannot be."""
     found = declared if isinstance(declared, dict) else {}
-    for _hop in range(MOST_REFERENCES):
+    for _hop in range(MAX_REFERENCES):
         reference = found.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return found

@@ -23,7 +23,7 @@ from apps.common.admin.display import masked, shown_text
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.errors import Conflict, NotFound
 
-MOST_SHOWN = 500
+MAX_SHOWN = 500
 
 
 class VersionedForm(ServiceForm):
@@ -146,10 +146,10 @@ def _shown(field: forms.Field | None, value: Any) -> str:
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, dict | list):
-        return shown_text(json.dumps(masked(value), ensure_ascii=False), most=MOST_SHOWN)
+        return shown_text(json.dumps(masked(value), ensure_ascii=False), most=MAX_SHOWN)
     if isinstance(value, datetime):
         return str(localize(localtime(value)))
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
         choices: Any = field.choices
         value = dict(flatten_choices(choices)).get(value, value)
-    return shown_text(str(value), most=MOST_SHOWN)
+    return shown_text(str(value), most=MAX_SHOWN)

@@ -13,7 +13,7 @@ from django.utils.translation import gettext, ngettext
 from apps.dispatch.models import Executor, Task
 from apps.dispatch.services.executors import referring
 
-MOST_COUNTED = 1000
+MAX_COUNTED = 1000
 # The list of once tasks starts a week ago unless told otherwise.
 FIRST_DAY = "1970-01-01"
 
@@ -35,10 +35,10 @@ def obstacles(executor: Executor) -> list[SafeString]:
 
 
 def _obstacle(executor: Executor, kind: str, rows: QuerySet[Any]) -> list[SafeString]:
-    count = len(rows.values_list("pk")[: MOST_COUNTED + 1])
+    count = len(rows.values_list("pk")[: MAX_COUNTED + 1])
     if not count:
         return []
-    shown = f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)
+    shown = f"{MAX_COUNTED}+" if count > MAX_COUNTED else str(count)
     sentence = _sentence(kind, count) % {"count": shown}
     if kind == "operators":
         return [format_html("{}", sentence)]

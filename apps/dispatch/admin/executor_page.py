@@ -29,8 +29,8 @@ from apps.dispatch.services.standing import Standing, standing_of
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
-MOST_LISTED = 200
-MOST_DISPATCHES = 20
+MAX_LISTED = 200
+MAX_DISPATCHES = 20
 REBUILD_FORM = "rebuild"
 
 
@@ -138,7 +138,7 @@ def _latest(row: Executor) -> SafeString:
             "handed_out": shown_time(dispatch.dispatched_at),
             "finished": None if dispatch.finished_at is None else shown_time(dispatch.finished_at),
         }
-        for dispatch in found[:MOST_DISPATCHES]
+        for dispatch in found[:MAX_DISPATCHES]
     ]
     url = f"{reverse('admin:dispatch_dispatch_changelist')}?executor={row.name}"
     return render_to_string(
@@ -174,7 +174,7 @@ def _neighbours(row: Executor, user: Any) -> SafeString:
     """The members of a group, or the groups of a user, as links; those that may be seen."""
     related = {"memberships__group": row} if row.is_group else {"members__user": row}
     rows = Executor.objects.visible_to(user).filter(**related)
-    found = list(rows.order_by("name").values_list("pk", "name")[: MOST_LISTED + 1])
+    found = list(rows.order_by("name").values_list("pk", "name")[: MAX_LISTED + 1])
     if not found:
         return format_html("<p>{}</p>", _("None."))
     listed = format_html_join(
@@ -182,11 +182,11 @@ def _neighbours(row: Executor, user: Any) -> SafeString:
         '<li><a class="text-link" href="{}">{}</a></li>',
         (
             (reverse("admin:dispatch_executor_change", args=[pk]), shown_text(name))
-            for pk, name in found[:MOST_LISTED]
+            for pk, name in found[:MAX_LISTED]
         ),
     )
     more = ""
-    if len(found) > MOST_LISTED:
+    if len(found) > MAX_LISTED:
         url = reverse("admin:dispatch_executor_changelist")
         more = format_html(
             '<p><a class="text-link" href="{}?group={}">{}</a></p>',

@@ -32,7 +32,7 @@ from apps.dispatch.rules import names
 from apps.dispatch.services import executors
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
-MOST_SUGGESTIONS = 20
+MAX_SUGGESTIONS = 20
 
 
 class NamesField(forms.CharField):
@@ -41,7 +41,7 @@ class NamesField(forms.CharField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(
             required=False,
-            max_length=executors.MOST_MEMBERS_AT_ONCE * (names.MOST_CHARACTERS + 2),
+            max_length=executors.MAX_MEMBERS_AT_ONCE * (names.MAX_CHARACTERS + 2),
             widget=TextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
             **kwargs,
         )
@@ -212,7 +212,7 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorExchange, VersionedModel
             raise PermissionDenied
         rows = self.get_queryset(request)
         rows = rows.filter(name__startswith=tidy_search(request.GET.get("term", "")))
-        found = rows.order_by("name").values_list("name", flat=True)[:MOST_SUGGESTIONS]
+        found = rows.order_by("name").values_list("name", flat=True)[:MAX_SUGGESTIONS]
         return JsonResponse({"names": list(found)})
 
     # --- actions ----------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ from apps.dispatch.services.standing import standing_of
 EXPLAIN_URL = "admin:dispatch_executor_explain"
 # The form outside of the page's own, which the boxes of a panel belong to.
 FORM = "why-not"
-MOST_CHOICES = 100
-MOST_OCCURRENCES = 5
+MAX_CHOICES = 100
+MAX_OCCURRENCES = 5
 
 WORDS = {
     policy.OK: _("can have it"),
@@ -166,7 +166,7 @@ def reaching(executor: Executor, user: Any) -> list[Any]:
     for model in TASK_MODELS.values():
         if user.has_perm(f"dispatch.view_{model._meta.model_name}"):
             tasks: Any = model.objects.visible_to(user).standing().filter(executor__in=owners)
-            found += tasks.order_by("-pk").defer("params")[:MOST_CHOICES]
+            found += tasks.order_by("-pk").defer("params")[:MAX_CHOICES]
     return found
 
 
@@ -250,8 +250,8 @@ def _others(executor: Executor, task: Any, told: Explanation) -> list[tuple[str,
     if not isinstance(task, RotateTask):
         return []
     now = clock.now()
-    instants = [*task.due(now).occurrences[-MOST_OCCURRENCES:]]
-    instants += [at for at in islice(task.recurrence.after(now), MOST_OCCURRENCES) if at > now]
+    instants = [*task.due(now).occurrences[-MAX_OCCURRENCES:]]
+    instants += [at for at in islice(task.recurrence.after(now), MAX_OCCURRENCES) if at > now]
     return [
         (
             explain_url(

@@ -38,8 +38,8 @@ AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
 USUAL = "1"
 # The form outside of the page's own, which the boxes of the period belong to.
 PERIOD_FORM = "period-ahead"
-MOST_LINES = 100
-MOST_TITLE = 80
+MAX_LINES = 100
+MAX_TITLE = 80
 
 
 class Run(NamedTuple):
@@ -101,7 +101,7 @@ def _visible(
 def _line(run: Run, is_visible: bool, now: datetime) -> Line:
     item = run.item
     has_page = is_visible and item.task != NO_ID
-    title = shown_text(item.title, most=MOST_TITLE)
+    title = shown_text(item.title, most=MAX_TITLE)
     url = f"admin:dispatch_{item.source}task_change"
     return Line(
         item=item,
@@ -180,8 +180,8 @@ def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
         "admin/includes/queue_ahead.html",
         {
             "executor": executor,
-            "lines": lines(shown[:MOST_LINES], request.user, now=now),
-            "left_out": max(0, len(shown) - MOST_LINES),
+            "lines": lines(shown[:MAX_LINES], request.user, now=now),
+            "left_out": max(0, len(shown) - MAX_LINES),
             "goes_on": told.more,
             "form": form,
             "form_id": PERIOD_FORM,

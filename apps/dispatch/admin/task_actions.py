@@ -25,7 +25,7 @@ from apps.dispatch.models import Executor, Task
 from apps.dispatch.rules.shift import parse_shift
 from apps.dispatch.services import bulk
 
-MOST_EXECUTORS = 100
+MAX_EXECUTORS = 100
 
 
 class ShiftForm(OnceForm):
@@ -48,7 +48,7 @@ class CopyForm(OnceForm):
     executors = KeyChoicesField(
         rows=Executor.objects.none(),
         suggestions=NAMES_URL,
-        most=MOST_EXECUTORS,
+        most=MAX_EXECUTORS,
         label=_("For"),
         help_text=_("Names of users (uid_…) or groups (gid_…), divided by blanks or commas."),
     )

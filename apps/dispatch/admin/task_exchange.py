@@ -35,7 +35,7 @@ from apps.journal.models import Source
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
 NONE = "none"
-MOST_TOLD = 60
+MAX_TOLD = 60
 _FIRST = ("id", "version", "title", "executor", "status", "start_at", "end_at")
 _RULE = (*RULE_PARTS, "time_zone", "misfire", "misfire_limit")
 _LAST = (
@@ -322,7 +322,7 @@ def _difference(edit: Edit) -> str:
         if isinstance(after, dict):
             parts.append(name_of(name))
             continue
-        told = (shown_text(value_of(name, value), most=MOST_TOLD) for value in (before, after))
+        told = (shown_text(value_of(name, value), most=MAX_TOLD) for value in (before, after))
         parts.append(f"{name_of(name)} {' → '.join(told)}")
     return "; ".join(parts)
 

@@ -45,7 +45,7 @@ MODE_WORDS = {
     Task.Mode.MULTI: _("multi"),
     Task.Mode.BLOCKING: _("blocking"),
 }
-MOST_DISPATCHES = 10
+MAX_DISPATCHES = 10
 
 
 class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
@@ -159,7 +159,7 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
     def _handed(task: Any, handed: int) -> SafeString:
         """The quota, the latest dispatches, and where the others are."""
         dispatches = Dispatch.objects.filter(source=task.source, task=task.pk).order_by("-pk")
-        latest = dispatches.prefetch_related("executor").defer("params", "result")[:MOST_DISPATCHES]
+        latest = dispatches.prefetch_related("executor").defer("params", "result")[:MAX_DISPATCHES]
         label = state_label("state", DISPATCH_COLOURS, "")
         rows = format_html_join(
             "",

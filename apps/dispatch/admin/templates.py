@@ -31,7 +31,7 @@ from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
 STATE_COLOURS = {Template.Status.ACTIVE: "success", Template.Status.RETIRED: "warning"}
-MOST_VERSIONS = 50
+MAX_VERSIONS = 50
 STARTING_SCHEMA = {
     "type": "object",
     "properties": {"shop": {"type": "string", "title": "Shop", "minLength": 1}},
@@ -183,7 +183,7 @@ class TemplateAdmin(VersionedModelAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def panels(self, request: HttpRequest, row: Template) -> list[Panel]:
-        versions = Template.objects.filter(name=row.name).order_by("-version")[:MOST_VERSIONS]
+        versions = Template.objects.filter(name=row.name).order_by("-version")[:MAX_VERSIONS]
         rows = list(versions.defer("schema"))
         self.prepare_page(request, rows)
         listed = format_html_join(

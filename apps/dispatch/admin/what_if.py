@@ -23,7 +23,7 @@ from apps.dispatch.admin.preview import AHEAD, Line, Run, lines, runs
 from apps.dispatch.models import Executor
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import (
-    MOST_MEMBERS,
+    MAX_MEMBERS,
     Change,
     WhatIf,
     what_if_created,
@@ -33,7 +33,7 @@ from apps.dispatch.services.what_if import (
 BUTTON = "_what_if"
 USUAL = "7"
 # Further queues are told in one line until they are opened.
-MOST_OPEN = 3
+MAX_OPEN = 3
 # So many unchanged lines in a row are shown on either side of a change.
 CONTEXT = 2
 
@@ -182,11 +182,11 @@ def _shown(request: HttpRequest, told: WhatIf, chosen: str, now: datetime) -> di
     visible = Executor.objects.visible_to(request.user).filter(pk__in=pks)
     seen = set(visible.values_list("pk", flat=True))
     queues = [_queue(request, change, now) for change in told.changes if change.executor.pk in seen]
-    for queue in [queue for queue in queues if queue["rows"]][:MOST_OPEN]:
+    for queue in [queue for queue in queues if queue["rows"]][:MAX_OPEN]:
         queue["is_open"] = True
     return {
         "more_members": told.more_members,
-        "most_members": MOST_MEMBERS,
+        "most_members": MAX_MEMBERS,
         "periods": [(key, text, key == chosen) for key, (_length, text) in AHEAD.items()],
         "queues": queues,
     }

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of, executors_of
 from apps.common import ids, logs
 from apps.common.errors import NotFound
-from apps.common.paging import MOST_EXAMINED, KeysetPage, PageQuery
+from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut, dispatch_detail_shape
@@ -27,7 +27,7 @@ _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 
 
 class DispatchQuery(PageQuery):
-    executor = Text(max_length=names.MOST_CHARACTERS, required=False)
+    executor = Text(max_length=names.MAX_CHARACTERS, required=False)
     state = Choice(choices=Dispatch.State.choices, required=False)
     source = Choice(choices=Source.choices, required=False)  # type: ignore[assignment]
     task = Integer(min_value=1, max_value=2**63 - 1, required=False)
@@ -70,7 +70,7 @@ class DispatchesView(ApiView):
         if given <= named | _TIMES and bound is None:
             rows = page.rows(found)
         else:
-            rows = page.rows_among(within, found, most=MOST_EXAMINED)
+            rows = page.rows_among(within, found, most=MAX_EXAMINED)
         return JsonAnswer(page.answer([dispatch_detail_shape(row) for row in rows]))
 
 

@@ -23,28 +23,28 @@ class ExecutorQuery(PageQuery):
 
 
 class ExecutorChanges(StrictSerializer):
-    title = Text(max_length=executors.MOST_TITLE, allow_blank=True, required=False, default="")
+    title = Text(max_length=executors.MAX_TITLE, allow_blank=True, required=False, default="")
     enabled = Boolean(required=False, default=True)
     version = Integer(min_value=1, max_value=2**31 - 1, required=False)
 
 
 @extend_schema_field(
-    {"type": "string", "pattern": f"^{names.PATTERN}$", "maxLength": names.MOST_CHARACTERS}
+    {"type": "string", "pattern": f"^{names.PATTERN}$", "maxLength": names.MAX_CHARACTERS}
 )
 class NewName(Text):
     """The name of an executor to be; the rules of names check it."""
 
 
 class ExecutorBody(StrictSerializer):
-    name = NewName(max_length=names.MOST_CHARACTERS)
+    name = NewName(max_length=names.MAX_CHARACTERS)
     kind = Choice(choices=Executor.Kind.choices, required=False)
-    title = Text(max_length=executors.MOST_TITLE, allow_blank=True, required=False, default="")
+    title = Text(max_length=executors.MAX_TITLE, allow_blank=True, required=False, default="")
     enabled = Boolean(required=False, default=True)
 
 
 class MembersBody(StrictSerializer):
-    add = Names(max_items=executors.MOST_MEMBERS_AT_ONCE, required=False, default=list)
-    remove = Names(max_items=executors.MOST_MEMBERS_AT_ONCE, required=False, default=list)
+    add = Names(max_items=executors.MAX_MEMBERS_AT_ONCE, required=False, default=list)
+    remove = Names(max_items=executors.MAX_MEMBERS_AT_ONCE, required=False, default=list)
 
 
 class ExecutorsView(ApiView):

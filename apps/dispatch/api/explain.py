@@ -18,7 +18,7 @@ from apps.dispatch.services import executors, explain
 
 
 class ExplainQuery(StrictSerializer):
-    executor = Text(max_length=names.MOST_CHARACTERS, help_text="A user.")
+    executor = Text(max_length=names.MAX_CHARACTERS, help_text="A user.")
     source = Choice(choices=Source.choices)  # type: ignore[assignment]
     task = Integer(min_value=1, max_value=2**63 - 1)
     occurrence_at = Instant(

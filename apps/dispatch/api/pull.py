@@ -43,7 +43,7 @@ class CallbackBody(PullBody):
     number = DecimalId()
     outcome = Choice(choices=callback.OUTCOMES)
     result = JsonObject(required=False, allow_null=True, default=None)
-    message = Text(required=False, allow_blank=True, default="", max_length=callback.MOST_MESSAGE)
+    message = Text(required=False, allow_blank=True, default="", max_length=callback.MAX_MESSAGE)
 
 
 class CallbackQuery(StrictSerializer):
@@ -52,7 +52,7 @@ class CallbackQuery(StrictSerializer):
 
 class ExtendBody(PullBody):
     number = DecimalId()
-    seconds = Integer(min_value=1, max_value=callback.MOST_EXTENSION)
+    seconds = Integer(min_value=1, max_value=callback.MAX_EXTENSION)
 
 
 class ReleaseBody(PullBody):

@@ -28,8 +28,8 @@ from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
 from apps.dispatch.rules.task import (
     DISPATCH_TIMES,
     LEASE_SECONDS,
+    MAX_TITLE,
     MISFIRES,
-    MOST_TITLE,
     PRIORITIES,
     ROUNDS,
 )
@@ -38,16 +38,16 @@ from apps.dispatch.services import executors, judging, tasks, templates
 
 
 class TaskQuery(PageQuery):
-    executor = Text(max_length=names.MOST_CHARACTERS, required=False)
+    executor = Text(max_length=names.MAX_CHARACTERS, required=False)
     status = Choice(choices=STANDING, required=False)
 
 
 class TaskBody(StrictSerializer):
     """What once and rotate tasks have in common."""
 
-    title = Text(max_length=MOST_TITLE)
-    executor = Text(max_length=names.MOST_CHARACTERS)
-    template = Text(max_length=templates.MOST_NAME, required=False, allow_null=True, default=None)
+    title = Text(max_length=MAX_TITLE)
+    executor = Text(max_length=names.MAX_CHARACTERS)
+    template = Text(max_length=templates.MAX_NAME, required=False, allow_null=True, default=None)
     params = JsonObject(required=False, default=dict)
     start_at = Instant(required=False, help_text="A new task starts now when it is absent.")
     end_at = Instant(required=False, allow_null=True, default=None)

@@ -32,7 +32,7 @@ class SchemaBody(StrictSerializer):
 
 
 class TemplateBody(SchemaBody):
-    name = Name(max_length=templates.MOST_NAME)
+    name = Name(max_length=templates.MAX_NAME)
 
 
 class TemplatesView(ApiView):

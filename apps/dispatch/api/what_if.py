@@ -60,7 +60,7 @@ class QueueChangeOut(serializers.Serializer[Any]):
     before = WhatIfItemOut(many=True)
     after = WhatIfItemOut(many=True)
     more = serializers.BooleanField(
-        help_text=f"Only the first {what_if.MOST_ITEMS} items were looked at; ask for a shorter "
+        help_text=f"Only the first {what_if.MAX_ITEMS} items were looked at; ask for a shorter "
         "period."
     )
 
@@ -72,7 +72,7 @@ class WhatIfOut(serializers.Serializer[Any]):
         "queues change.",
     )
     more_members = serializers.BooleanField(
-        help_text=f"Only the first {what_if.MOST_MEMBERS} members by name were looked at."
+        help_text=f"Only the first {what_if.MAX_MEMBERS} members by name were looked at."
     )
 
 

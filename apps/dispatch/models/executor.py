@@ -49,7 +49,7 @@ class Executor(models.Model):
         USER = names.USER, _("user")
         GROUP = names.GROUP, _("group")
 
-    name = KeyField(_("name"), max_length=names.MOST_CHARACTERS, unique=True)
+    name = KeyField(_("name"), max_length=names.MAX_CHARACTERS, unique=True)
     kind = KeyField(_("kind"), max_length=8, choices=Kind.choices)
     title = models.CharField(_("title"), max_length=200, blank=True)
     enabled = models.BooleanField(_("enabled"), default=True)

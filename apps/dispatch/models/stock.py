@@ -50,7 +50,7 @@ class Stock(models.Model):
     def taking(source: str, task: int, occurrence: int, *, at_most: int | None) -> Statement:
         """What counts one hand-out, unless `at_most` are counted already or there is no row yet."""
         sql = (
-            f"UPDATE {table(Stock)} SET handed = handed + 1 "  # noqa: S608
+            f"UPDATE {table(Stock)} SET handed = handed + 1 "
             "WHERE source = %s AND task = %s AND occurrence = %s"
         )
         parameters: list[object] = [source, task, occurrence]
@@ -70,7 +70,7 @@ class Stock(models.Model):
     def giving_back(source: str, task: int, occurrence: int) -> Statement:
         """What takes one hand-out off the count, unless a person has set it to 0 meanwhile."""
         return (
-            f"UPDATE {table(Stock)} SET handed = handed - 1 "  # noqa: S608
+            f"UPDATE {table(Stock)} SET handed = handed - 1 "
             "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
             [source, task, occurrence],
         )

@@ -25,7 +25,7 @@ from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.task import (
     DISPATCH_TIMES,
     LEASE_SECONDS,
-    MOST_TITLE,
+    MAX_TITLE,
     PRIORITIES,
     ROUNDS,
 )
@@ -104,7 +104,7 @@ class Task(models.Model):
         "status",
     )
 
-    title = models.CharField(_("title"), max_length=MOST_TITLE)
+    title = models.CharField(_("title"), max_length=MAX_TITLE)
     executor = models.ForeignKey(
         Executor, models.PROTECT, related_name="%(class)ss", verbose_name=_("executor")
     )

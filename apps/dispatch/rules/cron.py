@@ -21,7 +21,7 @@ from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, steady, wall_at
 
-MOST_CHARACTERS = 100
+MAX_CHARACTERS = 100
 NAMED = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -161,13 +161,13 @@ def _month(day: int) -> int:
 
 def parse_cron(text: object, *, field: str) -> Cron:
     """The rule of an expression; Invalid when it is none or names no day that ever comes."""
-    if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
+    if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
         raise Invalid.field(
             field,
             _(
                 "A cron expression is a text of at most {most} characters, for example "
                 "0 9 * * 1-5; this is {this}.",
-                most=MOST_CHARACTERS,
+                most=MAX_CHARACTERS,
                 this=f"{text!r:.60}",
             ),
         )

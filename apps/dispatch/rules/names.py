@@ -9,7 +9,7 @@ from apps.common.sentences import sentence as _
 
 USER = "user"
 GROUP = "group"
-MOST_CHARACTERS = 128
+MAX_CHARACTERS = 128
 
 PATTERN = r"(?:uid|gid)_[A-Za-z0-9_.@-]+"
 
@@ -18,7 +18,7 @@ _NAME = re.compile(PATTERN)
 
 def is_name(name: str) -> bool:
     """Whether an executor could be called so; a look-up of anything else is not worth a query."""
-    return len(name) <= MOST_CHARACTERS and _NAME.fullmatch(name) is not None
+    return len(name) <= MAX_CHARACTERS and _NAME.fullmatch(name) is not None
 
 
 def is_group(name: str) -> bool:
@@ -36,7 +36,7 @@ def kind_of(name: str, *, field: str = "name") -> str:
                 "group, with letters, digits and _ . @ - after it, at most {most} characters in "
                 "all.",
                 name=name[:80],
-                most=MOST_CHARACTERS,
+                most=MAX_CHARACTERS,
             ),
         )
     return GROUP if is_group(name) else USER

@@ -25,7 +25,7 @@ from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
 
 # So many that are over are carried along before the queue is rid of them.
-_MOST_OVER = 64
+_MAX_OVER = 64
 
 
 class Windows(Protocol):
@@ -153,7 +153,7 @@ def steps_of_user(
                 yield _step(candidate, left, at)
                 past.hand_out(candidate, given, at)
                 window = windows(at, past.latest_done)
-        if len(over) >= _MOST_OVER:
+        if len(over) >= _MAX_OVER:
             queue.drop(over)
             over = set()
         at = _next(queue, at, cooling)

@@ -13,8 +13,8 @@ from apps.dispatch.rules.cron import Cron, Fields, fields_of
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 
 # More than that are no plain words any more; the expression then stands for itself.
-MOST_TIMES = 6
-MOST_PARTS = 8
+MAX_TIMES = 6
+MAX_PARTS = 8
 
 _WEEKDAYS = (
     _("Monday"),
@@ -87,7 +87,7 @@ def _cron(rule: Cron) -> Sentence:
     fields = fields_of(rule.expression)
     try:
         days = _days(fields)
-        if len(fields.times) <= MOST_TIMES:
+        if len(fields.times) <= MAX_TIMES:
             times = _listed([_clock(seconds) for seconds in fields.times])
             return _("{days} at {times}", days=days, times=times)
         often = _often(fields)
@@ -228,7 +228,7 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 def _listed(parts: Sequence[Value]) -> Value:
     """`a`, `a and b`, `a, b and c`."""
-    if len(parts) > MOST_PARTS:
+    if len(parts) > MAX_PARTS:
         raise _NotPlain
     *others, last = parts
     if not others:

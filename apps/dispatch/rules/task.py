@@ -10,7 +10,7 @@ from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 from apps.dispatch.rules import policy
 
-MOST_TITLE = 200
+MAX_TITLE = 200
 PRIORITIES = (-100, 100)
 LEASE_SECONDS = (1, 2_592_000)
 DISPATCH_TIMES = (1, 2_147_483_647)
@@ -52,8 +52,8 @@ def check_misfire_limit(limit: int) -> None:
 
 
 def _of_title(title: str) -> Iterator[FieldError]:
-    if not title.strip() or len(title) > MOST_TITLE:
-        yield _wrong("title", _("A title has 1 to {most} characters.", most=MOST_TITLE))
+    if not title.strip() or len(title) > MAX_TITLE:
+        yield _wrong("title", _("A title has 1 to {most} characters.", most=MAX_TITLE))
 
 
 def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:

@@ -30,7 +30,7 @@ TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
 # Hand-outs of these tasks wait until their batch is through.
 BATCH = 100
-MOST_COPIES = 1000
+MAX_COPIES = 1000
 # So many instants tell whether a rotation is due at other times.
 COMPARED = 10
 
@@ -100,11 +100,11 @@ def copy(
     """Plan each task for every one of the executors as well; nothing of a copy is handed out yet.
 
     A copy of a rotation has the occurrences that the original has. LimitReached when that makes
-    more than MOST_COPIES. A repeat with the same `once` copies nothing again.
+    more than MAX_COPIES. A repeat with the same `once` copies nothing again.
     """
     executors = sorted(executors, key=lambda executor: executor.pk)
-    if rows.count() * len(executors) > MOST_COPIES:
-        raise LimitReached(_("At most {most} copies at once; choose fewer.", most=MOST_COPIES))
+    if rows.count() * len(executors) > MAX_COPIES:
+        raise LimitReached(_("At most {most} copies at once; choose fewer.", most=MAX_COPIES))
     told: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
 
     def copied(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:

@@ -24,8 +24,8 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 OUTCOMES = (policy.SUCCEEDED, policy.FAILED)
-MOST_MESSAGE = 4000
-MOST_EXTENSION = 86_400
+MAX_MESSAGE = 4000
+MAX_EXTENSION = 86_400
 
 
 class Report(NamedTuple):
@@ -41,8 +41,8 @@ class Report(NamedTuple):
             raise Invalid.field(
                 "outcome", f"{self.outcome!r} is no outcome; say succeeded or failed."
             )
-        if len(self.message) > MOST_MESSAGE:
-            raise Invalid.field("message", f"A message has at most {MOST_MESSAGE} characters.")
+        if len(self.message) > MAX_MESSAGE:
+            raise Invalid.field("message", f"A message has at most {MAX_MESSAGE} characters.")
         check_text(self.message, field="message")
         if self.result is not None:
             check_json(self.result, field="result")
@@ -164,8 +164,8 @@ def extend(*, executor: User, number: int, seconds: int) -> Dispatch:
 
     Closed when the dispatch is no longer open.
     """
-    if not 1 <= seconds <= MOST_EXTENSION:
-        raise Invalid.field("seconds", f"{seconds} is out of range: 1 to {MOST_EXTENSION}.")
+    if not 1 <= seconds <= MAX_EXTENSION:
+        raise Invalid.field("seconds", f"{seconds} is out of range: 1 to {MAX_EXTENSION}.")
     dispatch = _own(executor, number)
     deadline = clock.now() + timedelta(seconds=seconds)
     Dispatch.objects.filter(pk=number, state=State.OPEN, deadline_at__lt=deadline).update(

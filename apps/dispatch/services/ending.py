@@ -38,7 +38,7 @@ class Ending(NamedTuple):
         result = None if self.result is None else json.dumps(self.result)
         values = (self.state, self.keeps_stock, self.at, result, self.message)
         sql = (
-            f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "  # noqa: S608
+            f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "
             "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s"
         )
         parameters = [*values, dispatch.pk, State.OPEN.value]

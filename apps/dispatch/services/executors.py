@@ -26,8 +26,8 @@ from apps.dispatch.rules import names
 from apps.dispatch.services.audit import edit_entry, record_edit
 from apps.journal import services as journal
 
-MOST_MEMBERS_AT_ONCE = 1000
-MOST_TITLE = 200
+MAX_MEMBERS_AT_ONCE = 1000
+MAX_TITLE = 200
 
 
 def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
@@ -241,8 +241,8 @@ def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Exe
 
 
 def _check_title(title: str) -> None:
-    if len(title) > MOST_TITLE:
-        told = _("A title has at most {most} characters.", most=MOST_TITLE)
+    if len(title) > MAX_TITLE:
+        told = _("A title has at most {most} characters.", most=MAX_TITLE)
         raise Invalid.field("title", told)
 
 
@@ -255,12 +255,12 @@ def demand_group(executor: Executor) -> None:
 
 def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -> None:
     demand_group(group)
-    if len(add) + len(remove) > MOST_MEMBERS_AT_ONCE:
+    if len(add) + len(remove) > MAX_MEMBERS_AT_ONCE:
         raise Invalid.field(
             "add",
             _(
                 "At most {most} members change at once; send several requests.",
-                most=MOST_MEMBERS_AT_ONCE,
+                most=MAX_MEMBERS_AT_ONCE,
             ),
         )
     for field, listed in (("add", add), ("remove", remove)):

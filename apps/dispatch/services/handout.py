@@ -121,9 +121,9 @@ def _making_statement(
     proof = "" if proven is None else " AND u.plan_version = %s"
     if proven:
         among = " OR ".join(["(g.id = %s AND g.plan_version = %s)"] * proven)
-        proof += f" AND (SELECT COUNT(*) FROM {people} g WHERE {among}) = %s"  # noqa: S608
+        proof += f" AND (SELECT COUNT(*) FROM {people} g WHERE {among}) = %s"
     return (
-        f"INSERT INTO {table(Dispatch)} ({', '.join(columns)}) "  # noqa: S608
+        f"INSERT INTO {table(Dispatch)} ({', '.join(columns)}) "
         f"SELECT {values} FROM {table(model)} t {reaches}"
         f"LEFT JOIN {table(Template)} p ON p.id = t.template_id "
         "WHERE t.id = %s AND t.version = %s AND t.status = %s AND u.id = %s AND u.enabled "
@@ -150,12 +150,12 @@ def _making(
 
 
 def _read_back(number: int) -> Statement:
-    return f"SELECT {', '.join(_OF_TASK)} FROM {table(Dispatch)} WHERE id = %s", [number]  # noqa: S608
+    return f"SELECT {', '.join(_OF_TASK)} FROM {table(Dispatch)} WHERE id = %s", [number]
 
 
 def _carrying(number: int) -> Statement:
     return (
-        f"UPDATE {table(Dispatch)} SET holds_stock = %s WHERE id = %s AND holds_stock",  # noqa: S608
+        f"UPDATE {table(Dispatch)} SET holds_stock = %s WHERE id = %s AND holds_stock",
         [False, number],
     )
 

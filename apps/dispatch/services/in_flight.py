@@ -22,7 +22,7 @@ def in_flight(most: int) -> InFlight:
     its partial index."""
     is_open = f"FROM {table(Dispatch)} WHERE state = '{OPEN}'"
     [(count, deadline_at)] = fetch(
-        f"SELECT (SELECT COUNT(*) FROM (SELECT 1 {is_open} LIMIT {int(most)}) counted), "  # noqa: S608
+        f"SELECT (SELECT COUNT(*) FROM (SELECT 1 {is_open} LIMIT {int(most)}) counted), "
         f"(SELECT MIN(deadline_at) {is_open})"
     )
     return InFlight(count, instant(deadline_at))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import fetch, marks, table
+from apps.common.db import fetch, placeholders, table
 from apps.common.invariants import (
     APART_SECONDS,
-    MOST_FOUND,
+    MAX_FOUND,
     Breach,
     Check,
     Looked,
@@ -30,7 +30,7 @@ _GROUP = (
 )
 _WEIGHT = "((task %% 9973) * 7 + (occurrence %% 9967) * 13 + 1)"
 # More groups than that are not looked into at once.
-_MOST_GROUPS = 200
+_MAX_GROUPS = 200
 
 _OPEN = f"state = '{policy.OPEN}'"
 _STATES = ", ".join(f"'{state.value}'" for state in Dispatch.State)
@@ -42,26 +42,26 @@ _EPOCH = "'1970-01-01 00:00:00'"
 def _stocks(_recent: int) -> Looked:
     """I1: each stock counts the dispatches that hold it, and each of those has its stock."""
     stocks, dispatches = table(Stock), table(Dispatch)
-    [(rows,)] = fetch(f"SELECT COUNT(*) FROM {stocks}")  # noqa: S608
+    [(rows,)] = fetch(f"SELECT COUNT(*) FROM {stocks}")
     groups = fetch(
-        "SELECT g FROM ("  # noqa: S608
+        "SELECT g FROM ("
         f"SELECT {_GROUP} AS g, SUM(handed) AS h, SUM(handed * {_WEIGHT}) AS hw, 0 AS d, 0 AS dw "
         f"FROM {stocks} GROUP BY 1 UNION ALL "
         f"SELECT {_GROUP}, 0, 0, COUNT(*), SUM({_WEIGHT}) FROM {dispatches} WHERE holds_stock "
         "GROUP BY 1) x GROUP BY g HAVING SUM(h) <> SUM(d) OR SUM(hw) <> SUM(dw) "
-        f"ORDER BY g LIMIT {_MOST_GROUPS + 1}"
+        f"ORDER BY g LIMIT {_MAX_GROUPS + 1}"
     )
     if not groups:
         return Looked(rows)
-    inside = [row[0] for row in groups[:_MOST_GROUPS]]
-    within = f"{_GROUP} IN ({marks(len(inside))})"
+    inside = [row[0] for row in groups[:_MAX_GROUPS]]
+    within = f"{_GROUP} IN ({placeholders(len(inside))})"
     found = fetch(
-        "SELECT source, task, occurrence, SUM(h), SUM(d) FROM ("  # noqa: S608
+        "SELECT source, task, occurrence, SUM(h), SUM(d) FROM ("
         f"SELECT source, task, occurrence, handed AS h, 0 AS d FROM {stocks} WHERE {within} "
         f"UNION ALL SELECT source, task, occurrence, 0, 1 FROM {dispatches} "
         f"WHERE holds_stock AND {within}) x "
         "GROUP BY source, task, occurrence HAVING SUM(h) <> SUM(d) "
-        f"ORDER BY source, task, occurrence LIMIT {MOST_FOUND + 1}",
+        f"ORDER BY source, task, occurrence LIMIT {MAX_FOUND + 1}",
         [*inside, *inside],
     )
     breaches = [
@@ -73,9 +73,9 @@ def _stocks(_recent: int) -> Looked:
                 {"handed": handed, "count": count},
             ),
         )
-        for source, task, occurrence, handed, count in found[:MOST_FOUND]
+        for source, task, occurrence, handed, count in found[:MAX_FOUND]
     ]
-    return Looked(rows, breaches, len(groups) > _MOST_GROUPS or len(found) > MOST_FOUND)
+    return Looked(rows, breaches, len(groups) > _MAX_GROUPS or len(found) > MAX_FOUND)
 
 
 def _limits(_recent: int) -> Looked:
@@ -83,16 +83,16 @@ def _limits(_recent: int) -> Looked:
     breaches: list[Breach] = []
     rows, cut = 0, False
     for source, model in TASK_MODELS.items():
-        [(count,)] = fetch(f"SELECT COUNT(*) FROM {table(model)}")  # noqa: S608
+        [(count,)] = fetch(f"SELECT COUNT(*) FROM {table(model)}")
         rows += count
         found = fetch(
-            "SELECT s.task, s.occurrence, s.handed, t.dispatch_times "  # noqa: S608
+            "SELECT s.task, s.occurrence, s.handed, t.dispatch_times "
             f"FROM {table(model)} t JOIN {table(Stock)} s ON s.source = %s AND s.task = t.id "
             "WHERE t.version = 1 AND s.handed > t.dispatch_times "
-            f"ORDER BY s.task, s.occurrence LIMIT {MOST_FOUND + 1}",
+            f"ORDER BY s.task, s.occurrence LIMIT {MAX_FOUND + 1}",
             [source],
         )
-        cut = cut or len(found) > MOST_FOUND
+        cut = cut or len(found) > MAX_FOUND
         breaches += [
             Breach(
                 "I1",
@@ -102,7 +102,7 @@ def _limits(_recent: int) -> Looked:
                     {"handed": handed, "times": times},
                 ),
             )
-            for task, occurrence, handed, times in found[:MOST_FOUND]
+            for task, occurrence, handed, times in found[:MAX_FOUND]
         ]
     return Looked(rows, breaches, cut)
 
@@ -112,16 +112,16 @@ def _executors(_recent: int) -> Looked:
     # Every deadline is later, and `+ 0` is no column: only so does SQLite take the small index of
     # the open ones, and not that of all executors.
     opened = f"{table(Dispatch)} WHERE {_OPEN} AND deadline_at > {_EPOCH}"
-    [(rows,)] = fetch(f"SELECT COUNT(*) FROM {opened}")  # noqa: S608
+    [(rows,)] = fetch(f"SELECT COUNT(*) FROM {opened}")
     found = fetch(
-        f"SELECT executor_id + 0, COUNT(*) FROM {opened} GROUP BY 1 "  # noqa: S608
-        f"HAVING COUNT(*) > 1 ORDER BY 1 LIMIT {MOST_FOUND + 1}"
+        f"SELECT executor_id + 0, COUNT(*) FROM {opened} GROUP BY 1 "
+        f"HAVING COUNT(*) > 1 ORDER BY 1 LIMIT {MAX_FOUND + 1}"
     )
     breaches = [
         Breach("I5", f"executor {pk}", say(_("has %(count)d open dispatches"), {"count": count}))
-        for pk, count in found[:MOST_FOUND]
+        for pk, count in found[:MAX_FOUND]
     ]
-    return Looked(rows, breaches, len(found) > MOST_FOUND)
+    return Looked(rows, breaches, len(found) > MAX_FOUND)
 
 
 def _dispatches(_recent: int) -> Looked:
@@ -180,7 +180,7 @@ def _dispatches(_recent: int) -> Looked:
 def _told(recent: int) -> Looked:
     """I17, I53: the journal tells once of each hand-out, and once of its end as it ended."""
     found = fetch(
-        "SELECT * FROM (SELECT d.id, d.state, "  # noqa: S608
+        "SELECT * FROM (SELECT d.id, d.state, "
         "SUM(CASE WHEN e.event = 'handed_out' THEN 1 ELSE 0 END) AS begun, "
         "SUM(CASE WHEN e.from_state = %s THEN 1 ELSE 0 END) AS ended, "
         "SUM(CASE WHEN e.from_state = %s AND e.to_state = d.state THEN 1 ELSE 0 END) AS same "
@@ -188,11 +188,11 @@ def _told(recent: int) -> Looked:
         f"LEFT JOIN {table(JournalEntry)} e ON e.source = %s AND e.subject_id = d.id "
         "GROUP BY d.id, d.state) x WHERE begun <> 1 "
         "OR ended <> CASE WHEN state = %s THEN 0 ELSE 1 END OR same <> ended "
-        f"ORDER BY id LIMIT {MOST_FOUND + 1}",
+        f"ORDER BY id LIMIT {MAX_FOUND + 1}",
         [policy.OPEN, policy.OPEN, recent, JournalSource.DISPATCH.value, policy.OPEN],
     )
     breaches = []
-    for number, state, begun, ended, same in found[:MOST_FOUND]:
+    for number, state, begun, ended, same in found[:MAX_FOUND]:
         subject = f"dispatch {number}"
         if begun != 1:
             text = say(_("the journal tells of %(count)d hand-outs"), {"count": begun})
@@ -205,10 +205,10 @@ def _told(recent: int) -> Looked:
             text = say(_("is %(state)s, but the journal tells of another end"), {"state": state})
             breaches.append(Breach("I53", subject, text))
     rows = fetch(
-        f"SELECT COUNT(*) FROM (SELECT id FROM {table(Dispatch)} LIMIT %s) d",  # noqa: S608
+        f"SELECT COUNT(*) FROM (SELECT id FROM {table(Dispatch)} LIMIT %s) d",
         [recent],
     )[0][0]
-    return Looked(rows, breaches, len(found) > MOST_FOUND)
+    return Looked(rows, breaches, len(found) > MAX_FOUND)
 
 
 CHECKS = (

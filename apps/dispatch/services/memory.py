@@ -16,7 +16,7 @@ from apps.dispatch.rules.policy import FAILED, SUCCEEDED, PastDispatch
 from apps.dispatch.rules.queue import Identity, Versions
 
 # Occurrences that one process remembers, of about 300 bytes each.
-MOST_REMEMBERED = 50_000
+MAX_REMEMBERED = 50_000
 # What the user has had was handed out: there is a stock row, whatever it says by now.
 _SOME = 0
 
@@ -108,7 +108,7 @@ def note_past(looked: dict[Identity, Looked], identity: Identity, past: PastDisp
         looked[identity] = Looked(_SOME, past)
 
 
-_memories: Near[str, Memory] = Near(MOST_REMEMBERED, weigh=lambda memory: memory.weight)
+_memories: Near[str, Memory] = Near(MAX_REMEMBERED, weigh=lambda memory: memory.weight)
 
 
 def recall(name: str) -> Memory | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from apps.common.db import fetch, instant, marks, table
+from apps.common.db import fetch, instant, placeholders, table
 from apps.dispatch.models import TASK_MODELS, Task
 from apps.dispatch.rules.plan import ROTATE, Planned
 from apps.dispatch.rules.policy import Policy
@@ -72,8 +72,8 @@ def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Plan
             columns += _OF_A_RULE
             condition, bound = ("(end_at IS NULL OR end_at > %s)", now)
         rows = fetch(
-            f"SELECT {', '.join(columns)} FROM {table(model)} "  # noqa: S608
-            f"WHERE executor_id IN ({marks(len(owners))}) AND status = %s AND start_at < %s "
+            f"SELECT {', '.join(columns)} FROM {table(model)} "
+            f"WHERE executor_id IN ({placeholders(len(owners))}) AND status = %s AND start_at < %s "
             f"AND {condition}",
             [*owners, Task.Status.ACTIVE.value, frame.upper, bound],
         )

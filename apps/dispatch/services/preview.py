@@ -32,11 +32,11 @@ USUAL = timedelta(days=7)
 LONGEST = timedelta(days=400)
 # Beyond it there is no reckoning with days any more.
 _END_OF_TIME = datetime(9998, 1, 1, tzinfo=UTC)
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 # Hand-outs that are played through, those before the period included.
-MOST_STEPS = 5000
+MAX_STEPS = 5000
 # Once tasks read beyond those that are due already.
-_MOST_AHEAD = 2 * MOST_ITEMS
+_MAX_AHEAD = 2 * MAX_ITEMS
 _CHUNK = 512
 
 
@@ -189,13 +189,13 @@ class Outlook:
         period: Period,
         titles: dict[tuple[str, int], str] | None = None,
         *,
-        most: int = MOST_ITEMS,
+        most: int = MAX_ITEMS,
     ) -> Preview:
         """The `most` first items of the period; `titles` of tasks that no table has yet."""
         shown: list[Step] = []
         more = self.is_cut
         for played, step in enumerate(self.steps(), start=1):
-            if len(shown) == most or played > MOST_STEPS:
+            if len(shown) == most or played > MAX_STEPS:
                 more = True
                 break
             if step.at >= period.start:
@@ -235,7 +235,7 @@ def _end_of_reading(owners: Sequence[int], now: datetime, until: datetime) -> da
         executor__in=owners, status=Task.Status.ACTIVE, start_at__gt=now, start_at__lt=until
     )
     starts = ahead.order_by("start_at").values_list("start_at", flat=True)
-    beyond = list(starts[_MOST_AHEAD : _MOST_AHEAD + 1])
+    beyond = list(starts[_MAX_AHEAD : _MAX_AHEAD + 1])
     return beyond[0] if beyond else until
 
 

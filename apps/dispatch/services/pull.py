@@ -27,7 +27,7 @@ from apps.dispatch.services.standing import (
     standing_of,
 )
 
-MOST_RACES = 10
+MAX_RACES = 10
 LONGEST_WAIT = 60
 
 
@@ -67,7 +67,7 @@ def take_anew(executor: User) -> Dispatch | Nothing:
 def _serve(standing: Standing) -> Dispatch | Nothing:
     now = clock.now()
     standing = note_seen(standing, now)
-    for _ in range(MOST_RACES):
+    for _ in range(MAX_RACES):
         if standing.in_hand is None:
             answer = _take_first(standing, now)
         else:
@@ -125,7 +125,7 @@ def _count_redo(dispatch: Dispatch) -> bool:
     dispatch.redo += 1
     return bool(
         execute(
-            f"UPDATE {table(Dispatch)} SET redo = redo + 1 WHERE id = %s AND state = %s",  # noqa: S608
+            f"UPDATE {table(Dispatch)} SET redo = redo + 1 WHERE id = %s AND state = %s",
             [dispatch.pk, State.OPEN.value],
         )
     )

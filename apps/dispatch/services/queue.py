@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, marks, table, transactional
+from apps.common.db import fetch, force_index, instant, placeholders, table, transactional
 from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
 from apps.dispatch.models import Dispatch, Executor, Stock
@@ -28,7 +28,7 @@ WORTH_SAVING = 32
 _A_MINUTE = timedelta(minutes=1)
 _CHUNKS = (16, 64, 512)
 # What is remembered of one user, beside what decides about its next task.
-_MOST_LOOKED = 100
+_MAX_LOOKED = 100
 
 
 class Opening(NamedTuple):
@@ -150,8 +150,8 @@ class Ahead:
             for identity, each in self._looked.items()
             if identity not in self._closed and (each.last is None or each.last.state != OPEN)
         }
-        if len(looked) > _MOST_LOOKED:
-            looked = dict(list(looked.items())[-_MOST_LOOKED:])
+        if len(looked) > _MAX_LOOKED:
+            looked = dict(list(looked.items())[-_MAX_LOOKED:])
         quiet = None
         if self.next_at is not None and not self.has_looked:
             quiet = Quiet(standing.versions, self.next_at)
@@ -265,9 +265,9 @@ def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
 
 @functools.cache
 def _facts_statement() -> str:
-    dispatches, rounds = table(Dispatch), forced("dispatch_once_per_round")
+    dispatches, rounds = table(Dispatch), force_index("dispatch_once_per_round")
     return (
-        "SELECT s.source, s.task, s.occurrence, s.handed, "  # noqa: S608
+        "SELECT s.source, s.task, s.occurrence, s.handed, "
         "d.id, d.round, d.state, d.holds_stock, d.finished_at, "
         f"d.round > 0 AND EXISTS (SELECT 1 FROM {dispatches} w{rounds} WHERE w.executor_id = %s "
         "AND w.source = d.source AND w.task = d.task AND w.occurrence = d.occurrence "
@@ -284,7 +284,7 @@ def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
     """How often those occurrences are handed out; one without a stock row is left out."""
     where, parameters = _among(candidates)
     rows = fetch(
-        f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",  # noqa: S608
+        f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",
         parameters,
     )
     return {(source, task, occurrence): handed for source, task, occurrence, handed in rows}
@@ -297,6 +297,8 @@ def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
         tasks.setdefault((candidate.source, candidate.occurrence), []).append(candidate.task)
     parts, parameters = [], []
     for (source, occurrence), numbers in tasks.items():
-        parts.append(f"(s.source = %s AND s.task IN ({marks(len(numbers))}) AND s.occurrence = %s)")
+        parts.append(
+            f"(s.source = %s AND s.task IN ({placeholders(len(numbers))}) AND s.occurrence = %s)"
+        )
         parameters += [source, *numbers, occurrence]
     return " OR ".join(parts), parameters

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from apps.common import clock, ids
 from apps.common.conf import conf
-from apps.common.db import fetch, forced, instant, marks, rare, table, transactional
+from apps.common.db import fetch, force_index, instant, placeholders, rare, table, transactional
 from apps.common.errors import Invalid, NotFound
 from apps.common.sentences import sentence as _
 from apps.dispatch.models import Dispatch, Executor, Membership
@@ -26,7 +26,7 @@ _A_DAY = timedelta(days=1)
 # The clocks of machines that ask the time of each other; a hand-out finds out where they do not.
 _CLOCKS_DIFFER = timedelta(milliseconds=100)
 # Who has more groups, or has had more tasks since, is read from the beginning.
-_MOST_ROWS = 200
+_MAX_ROWS = 200
 _SEEN_EVERY = timedelta(minutes=1)
 
 
@@ -206,8 +206,8 @@ def _read_on(known: Memory, uid: str) -> Standing | None:
     """
     now = clock.now()
     groups = known.groups or (None,)
-    rows = fetch(_statement_of_known(len(groups)), [*groups, known.since, uid, _MOST_ROWS])
-    if not rows or len(rows) == _MOST_ROWS:
+    rows = fetch(_statement_of_known(len(groups)), [*groups, known.since, uid, _MAX_ROWS])
+    if not rows or len(rows) == _MAX_ROWS:
         return None
     pk, _, _, version, *_ = rows[0]
     if (pk, version) != (known.pk, known.version):
@@ -270,8 +270,8 @@ def _user_and_open() -> tuple[str, str]:
 def _statement(condition: str) -> str:
     columns, tables = _user_and_open()
     return (
-        f"SELECT {columns}, "  # noqa: S608
-        f"(SELECT x.occurrence_at FROM {table(Dispatch)} x{forced('dispatch_of_executor')} "
+        f"SELECT {columns}, "
+        f"(SELECT x.occurrence_at FROM {table(Dispatch)} x{force_index('dispatch_of_executor')} "
         "WHERE x.executor_id = e.id "
         "AND x.id >= %s AND x.state IN ('succeeded', 'failed') ORDER BY x.id DESC LIMIT 1) "
         f"FROM {tables} "
@@ -285,9 +285,9 @@ def _statement(condition: str) -> str:
 def _statement_of_known(groups: int) -> str:
     columns, tables = _user_and_open()
     return (
-        f"SELECT {columns}, {_named('x', _OF_ENDED)} FROM {tables} "  # noqa: S608
-        f"LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)}) "
-        f"LEFT JOIN {table(Dispatch)} x{forced('dispatch_of_executor')} "
+        f"SELECT {columns}, {_named('x', _OF_ENDED)} FROM {tables} "
+        f"LEFT JOIN {table(Executor)} g ON g.id IN ({placeholders(groups)}) "
+        f"LEFT JOIN {table(Dispatch)} x{force_index('dispatch_of_executor')} "
         "ON x.executor_id = e.id AND x.id >= %s AND x.open_for IS NULL WHERE e.name = %s LIMIT %s"
     )
 
@@ -297,8 +297,8 @@ def _statement_of_quiet(groups: int) -> str:
     """As little as proves that nothing has changed."""
     _, tables = _user_and_open()
     return (
-        "SELECT e.name, e.last_seen_at, d.id, e.plan_version, g.id, g.plan_version, g.enabled "  # noqa: S608
-        f"FROM {tables} LEFT JOIN {table(Executor)} g ON g.id IN ({marks(groups)}) "
+        "SELECT e.name, e.last_seen_at, d.id, e.plan_version, g.id, g.plan_version, g.enabled "
+        f"FROM {tables} LEFT JOIN {table(Executor)} g ON g.id IN ({placeholders(groups)}) "
         "WHERE e.id = %s"
     )
 

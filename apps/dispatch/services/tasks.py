@@ -26,7 +26,7 @@ from apps.journal import services as journal
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
 # Entries may hold params, and a statement is to fit into what the database takes at once.
-MOST_TOLD = 50
+MAX_TOLD = 50
 ACTIVE, PAUSED, DELETED = Task.Status.ACTIVE, Task.Status.PAUSED, Task.Status.DELETED
 
 
@@ -93,8 +93,8 @@ def tell(edits: Sequence[Edit]) -> None:
     """Raise the plan version of everybody concerned once, and write the journal."""
     concerned = {pk for edit in edits for pk in edit.executors}
     Executor.objects.filter(pk__in=concerned).raise_plan_version()
-    for start in range(0, len(edits), MOST_TOLD):
-        journal.write([edit.entry for edit in edits[start : start + MOST_TOLD]])
+    for start in range(0, len(edits), MAX_TOLD):
+        journal.write([edit.entry for edit in edits[start : start + MAX_TOLD]])
 
 
 def plan(

@@ -17,7 +17,7 @@ from apps.common.sentences import sentence as _
 from apps.dispatch.models import Template
 from apps.dispatch.services.audit import record_edit
 
-MOST_NAME = 100
+MAX_NAME = 100
 
 
 def find(name: str) -> Template:
@@ -152,7 +152,7 @@ def remove_template(*, template: Template, actor: str) -> None:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= MOST_NAME and re.fullmatch(KEY_PATTERN, name) is not None
+    return 0 < len(name) <= MAX_NAME and re.fullmatch(KEY_PATTERN, name) is not None
 
 
 def _check_name(name: str) -> None:
@@ -163,6 +163,6 @@ def _check_name(name: str) -> None:
                 "{name!r} is not a template's name; use 1 to {most} letters, digits and "
                 "_ . : @ / + -, without blanks.",
                 name=name[:80],
-                most=MOST_NAME,
+                most=MAX_NAME,
             ),
         )

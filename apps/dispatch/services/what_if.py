@@ -14,9 +14,9 @@ from apps.dispatch.rules.plan import Planned
 from apps.dispatch.services import tasks
 from apps.dispatch.services.preview import Outlook, Period, Preview
 
-MOST_MEMBERS = 20
+MAX_MEMBERS = 20
 # Of each queue; there are many of them in one answer.
-MOST_ITEMS = 300
+MAX_ITEMS = 300
 # A new task has no id yet, and stands behind all others until it has one.
 NO_ID = 2**63 - 1
 
@@ -91,15 +91,13 @@ def _compared(task: Task, addressed: Sequence[Executor], period: Period, now: da
     own = {executor.pk: executor for executor in addressed}
     # One more than is looked at tells whether there are more.
     members = Executor.objects.filter(memberships__group__in=own).distinct().order_by("name")
-    found = list(members[: MOST_MEMBERS + 1])
+    found = list(members[: MAX_MEMBERS + 1])
     changes = [_change(task, executor, period, now) for executor in own.values()]
     of_members = [
-        _change(task, member, period, now)
-        for member in found[:MOST_MEMBERS]
-        if member.pk not in own
+        _change(task, member, period, now) for member in found[:MAX_MEMBERS] if member.pk not in own
     ]
     changes += [change for change in of_members if change.is_change]
-    return WhatIf(changes, len(found) > MOST_MEMBERS)
+    return WhatIf(changes, len(found) > MAX_MEMBERS)
 
 
 def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Change:
@@ -107,8 +105,8 @@ def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Ch
     outlook = Outlook.of(executor, until=period.end, now=now, besides=[planned])
     changed = outlook.changed(task, planned, is_planned=task.status == Task.Status.ACTIVE)
     titles = {(planned.source, planned.task): task.title}
-    before = outlook.preview(period, most=MOST_ITEMS)
-    after = changed.preview(period, titles, most=MOST_ITEMS)
+    before = outlook.preview(period, most=MAX_ITEMS)
+    after = changed.preview(period, titles, most=MAX_ITEMS)
     return Change(executor, *_cut_alike(before, after))
 
 

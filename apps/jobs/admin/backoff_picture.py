@@ -15,7 +15,7 @@ from apps.journal.admin.words import duration_of
 WIDTH, HEIGHT = 640, 220
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 16, 32
 # More points than this would only be a line.
-MOST_RETRIES = 20
+MAX_RETRIES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +37,10 @@ def words_of(seconds: float) -> str:
 
 def backoff_picture(policy: Backoff, max_attempts: int) -> SafeString:
     """The waits between the attempts of a type, jitter as a band, the cap as a line."""
-    retries = min(max_attempts - 1, MOST_RETRIES)
+    retries = min(max_attempts - 1, MAX_RETRIES)
     context = {
         "waits": _waits(policy, retries) if retries > 0 else [],
-        "more": max(0, max_attempts - 1 - MOST_RETRIES),
+        "more": max(0, max_attempts - 1 - MAX_RETRIES),
         "max_attempts": max_attempts,
         "jitter": round(policy.jitter * 100),
     }

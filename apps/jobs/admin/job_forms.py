@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import ServiceForm, VersionedForm
-from apps.common.admin.actions import MOST_REASON
+from apps.common.admin.actions import MAX_REASON
 from apps.common.admin.display import shown_text
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import REDRAW, SchemaForm
@@ -127,7 +127,7 @@ class JobEditForm(VersionedForm):
     )
     reason = forms.CharField(
         label=_("Reason"),
-        max_length=MOST_REASON,
+        max_length=MAX_REASON,
         help_text=_("Kept in the journal beside your name."),
         widget=TextareaWidget(attrs={"rows": 3}),
     )

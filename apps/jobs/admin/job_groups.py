@@ -19,7 +19,7 @@ from apps.jobs.rules import transitions
 GROUP_URL = "admin:jobs_job_group"
 # The states in which jobs of a group are taken up.
 TAKEN = {"retry": (transitions.FAILED,), "cancel": transitions.WAITING}
-MOST_LOOKED_AT = 20_000
+MAX_LOOKED_AT = 20_000
 
 
 class JobGroups(JobActions):
@@ -57,7 +57,7 @@ def _found(given: Any, statuses: tuple[str, ...]) -> tuple[list[int], bool]:
     if not type_ or not key:
         return [], True
     group = Job.objects.filter(type=type_, error_key=key).order_by("-pk")
-    looked = list(group.values_list("pk", "status")[:MOST_LOOKED_AT])
+    looked = list(group.values_list("pk", "status")[:MAX_LOOKED_AT])
     fitting = [pk for pk, status in looked if status in statuses]
-    is_all = len(fitting) <= actions.MOST_ROWS and len(looked) < MOST_LOOKED_AT
-    return sorted(fitting[: actions.MOST_ROWS]), is_all
+    is_all = len(fitting) <= actions.MAX_ROWS and len(looked) < MAX_LOOKED_AT
+    return sorted(fitting[: actions.MAX_ROWS]), is_all

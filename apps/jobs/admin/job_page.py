@@ -34,9 +34,9 @@ from apps.journal.admin import latest_moments
 from apps.journal.admin.words import reason_of
 from apps.journal.models import JournalEntry, Source
 
-MOST_ENTRIES = 200
+MAX_ENTRIES = 200
 # So many jobs ahead are counted, each a step in an index.
-MOST_AHEAD = 1_000
+MAX_AHEAD = 1_000
 
 
 class JobPage(PlatformModelAdmin):
@@ -191,7 +191,7 @@ class JobPage(PlatformModelAdmin):
     def _taken(self, row: Job) -> set[Pair]:
         """The arrows between states that the journal tells of; every attempt began with a hold."""
         told = self._entries(row).order_by("-id").values_list("from_state", "to_state")
-        taken = {pair for pair in told[:MOST_ENTRIES] if all(pair)}
+        taken = {pair for pair in told[:MAX_ENTRIES] if all(pair)}
         if row.holds:
             taken.add((transitions.READY, transitions.RUNNING))
         return taken
@@ -219,7 +219,7 @@ def _order(job: Job) -> SafeString:
         affinity_host=job.affinity_host,
         order_key__lt=job.order_key,
     )
-    count = len(ahead.order_by().values_list("pk")[:MOST_AHEAD]) if _is_ready(job) else None
+    count = len(ahead.order_by().values_list("pk")[:MAX_AHEAD]) if _is_ready(job) else None
     context = {
         "base": None if base is None else shown_time(base),
         "base_ms": job.order_key - labels.lead(job, weight),
@@ -231,7 +231,7 @@ def _order(job: Job) -> SafeString:
         "order_key": job.order_key,
         "is_strict": weight >= order.STRICT_MS,
         "is_due": count is not None,
-        "ahead": labels.capped(count, MOST_AHEAD) if count else None,
+        "ahead": labels.capped(count, MAX_AHEAD) if count else None,
         "type": job.type,
     }
     return SafeString(render_to_string("admin/includes/job_order.html", context))

@@ -15,7 +15,7 @@ from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 from apps.jobs.rules.policy import RANGES
 
-MOST_HANDLERS = 30
+MAX_HANDLERS = 30
 FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (None, ("name", "title", "handler", "lane")),
     (
@@ -117,7 +117,7 @@ class JobTypeForm(VersionedForm):
                     "most": f"{most:,.0f}" if most >= 1000 else f"{most:g}",
                 }
             if name == "handler" and (known := sorted(registry.names())):
-                told += gettext(" Known here: %s.") % ", ".join(known[:MOST_HANDLERS])
+                told += gettext(" Known here: %s.") % ", ".join(known[:MAX_HANDLERS])
             # The theme prints help texts as they are.
             field.help_text = escape(told)
 

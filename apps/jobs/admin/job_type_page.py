@@ -17,10 +17,10 @@ from apps.jobs.admin.serving import live_workers, serves
 from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
-from apps.jobs.services.counts import MOST_COUNTED, counts_of
+from apps.jobs.services.counts import MAX_COUNTED, counts_of
 
 BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
-MOST_SERVING = 20
+MAX_SERVING = 20
 
 
 def state_panel(job_type: JobType) -> SafeString:
@@ -43,13 +43,13 @@ def state_panel(job_type: JobType) -> SafeString:
             (
                 labels.jobs_url(type=job_type.name, status=status.value),
                 capfirst(str(status.label)),
-                labels.capped(count, MOST_COUNTED),
+                labels.capped(count, MAX_COUNTED),
             )
             for status, count in shown
         ],
         "too_long": too_long([job_type.policy]),
-        "workers": serving[:MOST_SERVING],
-        "more": max(0, len(serving) - MOST_SERVING),
+        "workers": serving[:MAX_SERVING],
+        "more": max(0, len(serving) - MAX_SERVING),
         "breaker": _breaker(job_type, now) if job_type.breaker_enabled else None,
     }
     return SafeString(render_to_string("admin/includes/job_type_state.html", context))

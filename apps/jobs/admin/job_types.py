@@ -31,7 +31,7 @@ from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
-from apps.jobs.services.counts import MOST_COUNTED, Counts, counts_of
+from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
 from apps.jobs.services.policies import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -117,14 +117,14 @@ class JobTypeAdmin(VersionedModelAdmin):
         return format_html(
             '<a class="text-link" href="{}">{}</a> · <a class="text-link" href="{}">{}</a>',
             labels.jobs_url(type=job_type.name, status="ready"),
-            gettext("%s ready") % labels.capped(counts.ready, MOST_COUNTED),
+            gettext("%s ready") % labels.capped(counts.ready, MAX_COUNTED),
             labels.jobs_url(type=job_type.name, status="scheduled"),
-            gettext("%s scheduled") % labels.capped(counts.scheduled, MOST_COUNTED),
+            gettext("%s scheduled") % labels.capped(counts.scheduled, MAX_COUNTED),
         )
 
     @column(_("running"))
     def running(self, job_type: Any) -> str:
-        told = labels.capped(job_type.counts.running, MOST_COUNTED)
+        told = labels.capped(job_type.counts.running, MAX_COUNTED)
         if job_type.max_running is None:
             return told
         return gettext("%(running)s of %(most)d") % {

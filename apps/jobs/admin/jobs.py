@@ -46,7 +46,7 @@ from apps.journal.admin.words import reason_of
 
 # What the list leaves in the database; contexts and results may be large.
 HEAVY = ("context", "checkpoint", "result", "memo")
-MOST_ERROR = 100
+MAX_ERROR = 100
 
 
 class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
@@ -144,7 +144,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now, weight = clock.now(), conf.JOB_PRIORITY_WEIGHT_MS
         failed = [row.pk for row in rows if row.status == transitions.FAILED]
-        cut = Job.objects.filter(pk__in=failed).values_list("pk", Left("memo", 2 * MOST_ERROR))
+        cut = Job.objects.filter(pk__in=failed).values_list("pk", Left("memo", 2 * MAX_ERROR))
         memos = dict(cut) if failed else {}
         for row in rows:
             row.now, row.weight_ms = now, weight
@@ -172,7 +172,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         status = labels.shown_status(self, job)
         if not job.error:
             return status
-        error = shown_text(reason_of(job.error), most=MOST_ERROR)
+        error = shown_text(reason_of(job.error), most=MAX_ERROR)
         return format_html('{}<bdi class="cell-error faint">{}</bdi>', status, error)
 
     @column(_("progress"))

@@ -17,7 +17,7 @@ from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.services.policies import KnownType
 from apps.jobs.services.register import alive
 
-MOST_HOSTS = 2_000
+MAX_HOSTS = 2_000
 
 
 class Registered(NamedTuple):
@@ -50,7 +50,7 @@ def registered() -> list[Registered]:
     """Those that have not gone, by name, silent or not."""
     columns = ", ".join(Registered._fields)
     rows = fetch(
-        f"SELECT {columns} FROM {table(Worker)} WHERE state <> %s ORDER BY name",  # noqa: S608
+        f"SELECT {columns} FROM {table(Worker)} WHERE state <> %s ORDER BY name",
         [str(Worker.State.GONE)],
     )
     return [Registered._make((*row[:-1], instant(row[-1]))) for row in rows]
@@ -90,4 +90,4 @@ def _serves(server: Server, policy: TypePolicy) -> bool:
 def hosts() -> list[str]:
     """The hosts that registered workers are on, by name."""
     registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
-    return sorted(registered.values_list("host", flat=True).distinct()[:MOST_HOSTS])
+    return sorted(registered.values_list("host", flat=True).distinct()[:MAX_HOSTS])

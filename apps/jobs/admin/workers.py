@@ -31,7 +31,7 @@ STATE_COLOURS = {
     Worker.State.ACTIVE: "success",
     Worker.State.DRAINING: "warning",
 }
-MOST_TYPES = 6
+MAX_TYPES = 6
 
 
 class HostFilter(KeyFilter):
@@ -113,11 +113,11 @@ class WorkerAdmin(MachineRowAdmin):
     @column(_("types"))
     def shown_types(self, worker: Worker) -> SafeString:
         names = sorted(worker.types)
-        more = len(names) - MOST_TYPES
+        more = len(names) - MAX_TYPES
         return format_html(
             '<span title="{}">{}{}</span>',
             shown_text(", ".join(names), most=2000),
-            shown_text(", ".join(names[:MOST_TYPES]), most=400),
+            shown_text(", ".join(names[:MAX_TYPES]), most=400),
             f" +{more}" if more > 0 else "",
         )
 

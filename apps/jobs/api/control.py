@@ -25,14 +25,14 @@ from apps.jobs.api.shapes import JobDetailOut, job_detail_shape
 from apps.jobs.models import Job
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.policy import RANGES
-from apps.jobs.rules.type_settings import MOST_HOST, MOST_REASON
+from apps.jobs.rules.type_settings import MAX_HOST, MAX_REASON
 from apps.jobs.services import control
 
-_LEAST_ATTEMPTS, _MOST_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
+_MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
 class ReasonBody(StrictSerializer):
-    reason = Text(max_length=MOST_REASON)
+    reason = Text(max_length=MAX_REASON)
 
 
 class JobCancelBody(ReasonBody):
@@ -45,13 +45,13 @@ class JobCancelBody(ReasonBody):
 
 class JobChanges(StrictSerializer):
     version = Integer(min_value=1, max_value=2**31 - 1, help_text="Required: as read before.")
-    reason = Text(max_length=MOST_REASON, help_text="Required.")
+    reason = Text(max_length=MAX_REASON, help_text="Required.")
     run_at = Instant(required=False)
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    max_attempts = Integer(min_value=_LEAST_ATTEMPTS, max_value=_MOST_ATTEMPTS, required=False)
+    max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)
     context = JsonObject(required=False)  # type: ignore[assignment]
     affinity_host = Name(
-        max_length=MOST_HOST,
+        max_length=MAX_HOST,
         required=False,
         allow_blank=True,
         help_text="The host of a registered worker; empty: any.",

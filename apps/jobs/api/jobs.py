@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from apps.access.bindings import actor_of, job_types_of
 from apps.common import ids, logs
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
-from apps.common.paging import MOST_EXAMINED, KeysetPage, PageQuery
+from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import (
     Boolean,
     Choice,
@@ -40,59 +40,59 @@ from apps.jobs.models import Job
 from apps.jobs.rules import submission
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.policy import RANGES
-from apps.jobs.rules.type_settings import MOST_HOST, MOST_NAME
+from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.services.control import find_job
-from apps.jobs.services.submit import MOST_AT_ONCE, Submission, submit_many
+from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
 from apps.journal.models import JournalEntry, Source
 
-MOST_WORKER = 160
-MOST_SEARCHED = 200
+MAX_WORKER = 160
+MAX_SEARCHED = 200
 # An id is made after the instant its row names, and waiting for locks may lie between the two.
 _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 _PAGE = {"limit", "cursor"}
 _CREATED = {"created_after", "created_before"}
 _NAMED = {"type", "key"}
-_MOST_DELAY = int(submission.MOST_DELAY.total_seconds())
-_LEAST_ATTEMPTS, _MOST_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
+_MAX_DELAY = int(submission.MAX_DELAY.total_seconds())
+_MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
 
 class JobBody(StrictSerializer):
-    type = Name(max_length=MOST_NAME)
-    key = Name(max_length=submission.MOST_KEY, required=False, allow_blank=True)
+    type = Name(max_length=MAX_NAME)
+    key = Name(max_length=submission.MAX_KEY, required=False, allow_blank=True)
     context = JsonObject(required=False)  # type: ignore[assignment]
     run_at = Instant(required=False, help_text="Either this or delay; now, when both are absent.")
-    delay = Integer(min_value=0, max_value=_MOST_DELAY, required=False, help_text="Seconds.")
+    delay = Integer(min_value=0, max_value=_MAX_DELAY, required=False, help_text="Seconds.")
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
-    max_attempts = Integer(min_value=_LEAST_ATTEMPTS, max_value=_MOST_ATTEMPTS, required=False)
+    max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)
     unique = Boolean(
         required=False, help_text="Make none while a job of this type and key is open."
     )
-    user_id = Name(max_length=submission.MOST_USER, required=False, allow_blank=True)
-    stage = Name(max_length=submission.MOST_STAGE, required=False)
-    route_key = Name(max_length=submission.MOST_ROUTE, required=False, allow_blank=True)
-    trace_id = Name(max_length=submission.MOST_TRACE, required=False, allow_blank=True)
+    user_id = Name(max_length=submission.MAX_USER, required=False, allow_blank=True)
+    stage = Name(max_length=submission.MAX_STAGE, required=False)
+    route_key = Name(max_length=submission.MAX_ROUTE, required=False, allow_blank=True)
+    trace_id = Name(max_length=submission.MAX_TRACE, required=False, allow_blank=True)
 
 
 class SubmitBody(JobBody):
     """One job, or `jobs` and nothing else."""
 
-    type = Name(max_length=MOST_NAME, required=False, help_text="Required unless there are jobs.")
-    jobs = Items(child=JobBody(), max_items=MOST_AT_ONCE, required=False)
+    type = Name(max_length=MAX_NAME, required=False, help_text="Required unless there are jobs.")
+    jobs = Items(child=JobBody(), max_items=MAX_AT_ONCE, required=False)
 
 
 class JobQuery(PageQuery):
-    type = Name(max_length=MOST_NAME, required=False)
+    type = Name(max_length=MAX_NAME, required=False)
     status = Choice(choices=Job.Status.choices, required=False)
-    key = Name(max_length=submission.MOST_KEY, required=False)
-    user_id = Name(max_length=submission.MOST_USER, required=False)
-    worker = Name(max_length=MOST_WORKER, required=False)
-    host = Name(max_length=MOST_HOST, required=False)
-    stage = Name(max_length=submission.MOST_STAGE, required=False)
+    key = Name(max_length=submission.MAX_KEY, required=False)
+    user_id = Name(max_length=submission.MAX_USER, required=False)
+    worker = Name(max_length=MAX_WORKER, required=False)
+    host = Name(max_length=MAX_HOST, required=False)
+    stage = Name(max_length=submission.MAX_STAGE, required=False)
     created_after = Instant(required=False)
     created_before = Instant(required=False)
     finished_after = Instant(required=False)
     finished_before = Instant(required=False)
-    memo = Text(max_length=MOST_SEARCHED, required=False, help_text="Text that it contains.")
+    memo = Text(max_length=MAX_SEARCHED, required=False, help_text="Text that it contains.")
 
 
 _ONE_OR_MANY = PolymorphicProxySerializer(
@@ -129,7 +129,7 @@ class JobsView(ApiView):
             # They have an index, in the order of the list.
             rows = page.rows(found)
         else:
-            rows = page.rows_among(within, found, most=MOST_EXAMINED)
+            rows = page.rows_among(within, found, most=MAX_EXAMINED)
         return Response(page.answer([job_shape(row) for row in rows]))
 
     @extend_schema(responses={201: _ONE_OR_MANY, 200: _ONE_OR_MANY})

@@ -61,15 +61,15 @@ class BreakerBody(StrictSerializer):
 
 
 class SettingsBody(StrictSerializer):
-    title = Text(max_length=type_settings.MOST_TITLE, allow_blank=True, **_told("title"))
+    title = Text(max_length=type_settings.MAX_TITLE, allow_blank=True, **_told("title"))
     handler = Name(
-        max_length=type_settings.MOST_NAME,
+        max_length=type_settings.MAX_NAME,
         allow_blank=True,
         help_text="Runs its jobs in-house; empty: workers over HTTP do.",
         **_told("handler"),
     )
     lane = Choice(choices=JobType.Lane.choices, **_told("lane"))
-    stages = Names(max_items=type_settings.MOST_LISTED, max_length=64, required=False, default=list)
+    stages = Names(max_items=type_settings.MAX_LISTED, max_length=64, required=False, default=list)
     params_schema = JsonObject(
         required=False,
         default=dict,
@@ -91,8 +91,8 @@ class SettingsBody(StrictSerializer):
     origin = Choice(choices=JobType.Origin.choices, **_told("origin"))
     origin_grace_seconds = _whole("origin_grace_seconds")
     allowed_hosts = Names(
-        max_items=type_settings.MOST_LISTED,
-        max_length=type_settings.MOST_HOST,
+        max_items=type_settings.MAX_LISTED,
+        max_length=type_settings.MAX_HOST,
         required=False,
         default=list,
     )
@@ -101,14 +101,14 @@ class SettingsBody(StrictSerializer):
     retention_days = _open("retention_days")
     paused = Boolean(**_told("paused"))
     pause_reason = Text(
-        max_length=type_settings.MOST_REASON, allow_blank=True, **_told("pause_reason")
+        max_length=type_settings.MAX_REASON, allow_blank=True, **_told("pause_reason")
     )
     paused_until = Instant(**_told("paused_until", allow_null=True))
     breaker = BreakerBody(required=False, default=lambda: BreakerBody.check({}))
 
 
 class TypeBody(SettingsBody):
-    name = Name(max_length=type_settings.MOST_NAME)
+    name = Name(max_length=type_settings.MAX_NAME)
 
 
 class TypeChanges(SettingsBody):

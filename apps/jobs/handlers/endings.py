@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-MOST_WAIT = timedelta(days=366)
+MAX_WAIT = timedelta(days=366)
 
 
 class Retry(Exception):
@@ -48,4 +48,4 @@ class NextStage:
 def _wait(after: float | timedelta) -> timedelta:
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
     # Not a number compares false with everything: then at once.
-    return timedelta(seconds=min(seconds, MOST_WAIT.total_seconds()) if seconds > 0 else 0)
+    return timedelta(seconds=min(seconds, MAX_WAIT.total_seconds()) if seconds > 0 else 0)

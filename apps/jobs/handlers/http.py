@@ -23,8 +23,8 @@ from apps.jobs.rules.addresses import host_is_listed, is_allowed, network_of
 
 PORTS = {"http": 80, "https": 443}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-SECONDS, MOST_SECONDS = 10, 300
-MOST_ANSWER = 65_536
+SECONDS, MAX_SECONDS = 10, 300
+MAX_ANSWER = 65_536
 # Later tries may go better: timeout, too early, too many requests, and what servers say of
 # themselves.
 _PASSING = (408, 425, 429)
@@ -47,7 +47,7 @@ class Target:
     title="HTTP request",
     lane="slow",
     lease_seconds=60,
-    max_processing_seconds=MOST_SECONDS + 60,
+    max_processing_seconds=MAX_SECONDS + 60,
     params_schema={
         "type": "object",
         "properties": {
@@ -56,7 +56,7 @@ class Target:
             "headers": {"type": "object", "additionalProperties": {"type": "string"}},
             "json": {},
             "text": {"type": "string"},
-            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": MOST_SECONDS},
+            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SECONDS},
         },
         "required": ["url"],
         "additionalProperties": False,
@@ -84,7 +84,7 @@ def http_request(context: Any, ctx: Context) -> Any:
     # The job's own word goes, however it is written.
     given = {name.lower() for name in headers}
     headers |= {name: value for name, value in own.items() if name.lower() not in given}
-    seconds = min(float(context.get("timeout", SECONDS)), MOST_SECONDS)
+    seconds = min(float(context.get("timeout", SECONDS)), MAX_SECONDS)
     status, answer_headers, answer = send(target, method, headers, body, seconds)
     told = answer.decode("utf-8", "replace").replace("\x00", "\ufffd")
     shown = {"status": status, "body": told}
@@ -166,11 +166,11 @@ def send(
             connection.sock = stream
             connection.request(method, target.path, body, dict(headers))
             response = connection.getresponse()
-            answer = response.read(MOST_ANSWER)
+            answer = response.read(MAX_ANSWER)
             # Cut off, by us or by them, it looks like the end of the answer.
             if time.monotonic() - began >= seconds:
                 raise TimeoutError
-            if response.length and len(answer) < MOST_ANSWER:
+            if response.length and len(answer) < MAX_ANSWER:
                 raise http.client.IncompleteRead(answer, response.length)
             named = {name.lower(): value for name, value in response.getheaders()}
             return response.status, named, answer

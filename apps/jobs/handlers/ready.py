@@ -14,8 +14,8 @@ from apps.jobs.handlers.context import Context
 from apps.jobs.handlers.endings import Cancelled, Fail
 from apps.jobs.handlers.registry import handler
 
-MOST_SLEEP = 3600
-MOST_OUTPUT = 20_000
+MAX_SLEEP = 3600
+MAX_OUTPUT = 20_000
 
 
 @handler("echo", title="Echo")
@@ -28,10 +28,10 @@ def echo(context: Any) -> Any:
     "sleep",
     title="Sleep",
     lane="slow",
-    max_processing_seconds=MOST_SLEEP + 60,
+    max_processing_seconds=MAX_SLEEP + 60,
     params_schema={
         "type": "object",
-        "properties": {"seconds": {"type": "number", "minimum": 0, "maximum": MOST_SLEEP}},
+        "properties": {"seconds": {"type": "number", "minimum": 0, "maximum": MAX_SLEEP}},
         "required": ["seconds"],
         "additionalProperties": False,
     },
@@ -83,4 +83,4 @@ def management_command(context: Any) -> Any:
 
 
 def _end_of(output: io.StringIO) -> str:
-    return output.getvalue()[-MOST_OUTPUT:]
+    return output.getvalue()[-MAX_OUTPUT:]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from apps.common.errors import FieldError
 from apps.common.fields import KEY_PATTERN
 from apps.jobs.models import JobType
-from apps.jobs.models.job_type import MOST_NAME
+from apps.jobs.models.job_type import MAX_NAME
 from apps.jobs.rules import type_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,9 +99,9 @@ def _argument_count(function: Callable[..., Any]) -> int:
 
 
 def _problem(entry: Handler, arguments: int) -> str:
-    if not re.fullmatch(KEY_PATTERN, entry.name) or not 0 < len(entry.name) <= MOST_NAME:
+    if not re.fullmatch(KEY_PATTERN, entry.name) or not 0 < len(entry.name) <= MAX_NAME:
         return (
-            f"{entry.place} is registered as {entry.name!r}; a name has 1 to {MOST_NAME} letters, "
+            f"{entry.place} is registered as {entry.name!r}; a name has 1 to {MAX_NAME} letters, "
             "digits and _ . : @ / + -."
         )
     if not arguments:

@@ -8,9 +8,9 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
 from apps.common.indexes import VendorIndex
-from apps.jobs.models.job_type import MOST_NAME
+from apps.jobs.models.job_type import MAX_NAME
 from apps.jobs.rules import transitions
-from apps.jobs.rules.submission import MOST_KEY
+from apps.jobs.rules.submission import MAX_KEY
 
 
 class Job(models.Model):
@@ -43,8 +43,8 @@ class Job(models.Model):
         CANCELLED = transitions.END_CANCELLED, _("cancelled")
 
     id = models.BigIntegerField(_("number"), primary_key=True)
-    type = KeyField(_("type"), max_length=MOST_NAME)
-    key = KeyField(_("key"), max_length=MOST_KEY, blank=True)
+    type = KeyField(_("type"), max_length=MAX_NAME)
+    key = KeyField(_("key"), max_length=MAX_KEY, blank=True)
     is_unique = models.BooleanField(_("unique"), default=False)
     unique_key = KeyField(  # type: ignore[misc]
         max_length=128, null=True, unique=True, editable=False

@@ -12,7 +12,7 @@ from apps.jobs.rules import policy
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 
-MOST_NAME = 64
+MAX_NAME = 64
 
 
 class JobType(models.Model):
@@ -38,9 +38,9 @@ class JobType(models.Model):
         BATCH = policy.BATCH, _("in batches")  # a result waits some milliseconds for others
         EACH = policy.EACH, _("each at once")  # one commit per result
 
-    name = KeyField(_("name"), max_length=MOST_NAME, unique=True)
+    name = KeyField(_("name"), max_length=MAX_NAME, unique=True)
     title = models.CharField(_("title"), max_length=200, blank=True)
-    handler = KeyField(_("handler"), max_length=MOST_NAME, blank=True)
+    handler = KeyField(_("handler"), max_length=MAX_NAME, blank=True)
     lane = KeyField(_("lane"), max_length=8, choices=Lane.choices, default=Lane.FAST)
     stages = models.JSONField(_("stages"), default=list, blank=True)
     params_schema = models.JSONField(_("schema of the context"), default=dict, blank=True)

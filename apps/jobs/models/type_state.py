@@ -6,7 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
-from apps.jobs.models.job_type import MOST_NAME
+from apps.jobs.models.job_type import MAX_NAME
 from apps.jobs.rules import breaker as rules
 
 
@@ -21,7 +21,7 @@ class TypeState(models.Model):
         OPEN = rules.OPEN, _("open")  # nothing runs for a while
         HALF_OPEN = rules.HALF_OPEN, _("half open")  # one probe at a time
 
-    type = KeyField(_("type"), max_length=MOST_NAME, primary_key=True)
+    type = KeyField(_("type"), max_length=MAX_NAME, primary_key=True)
     tokens = models.FloatField(_("tokens"), null=True)
     filled_at = models.DateTimeField(null=True)
     breaker = KeyField(_("breaker"), max_length=12, choices=Breaker.choices, default=Breaker.CLOSED)

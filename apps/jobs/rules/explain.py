@@ -51,7 +51,7 @@ CODES = (
     NEXT,
 )
 # Of the jobs that come first no more are counted.
-MOST_AHEAD = 100
+MAX_AHEAD = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Server:
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A job and what decides about it. `policy` None: its type is gone. `ahead`: how many ready
-    jobs of its type come first, counted up to MOST_AHEAD."""
+    jobs of its type come first, counted up to MAX_AHEAD."""
 
     status: str
     type: str
@@ -227,7 +227,7 @@ def _in_turn(case: Case) -> Iterator[Reason]:
             ALONE,
             _("A worker takes it when it can run it alone, for it may be dangerous."),
         )
-    if case.ahead >= MOST_AHEAD:
+    if case.ahead >= MAX_AHEAD:
         yield Reason(
             AHEAD,
             _("{count} or more jobs of its type come first.", count=case.ahead),

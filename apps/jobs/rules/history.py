@@ -11,7 +11,7 @@ from typing import NamedTuple
 from apps.jobs.rules import transitions as t
 
 # More entries than that within moments are not put into order.
-MOST_TOGETHER = 6
+MAX_TOGETHER = 6
 STALE = "stale"
 
 ILLEGAL, UNSIGNED, GAP, TWICE, OVERLAP = "illegal", "unsigned", "gap", "twice", "overlap"
@@ -113,7 +113,7 @@ def _clusters(moves: Sequence[Told], apart: timedelta) -> Iterator[list[Told]]:
 
 def _ends(together: list[Told], possible: set[str]) -> set[str]:
     """The states in which the entries can end, in whatever order they happened."""
-    if len(together) > MOST_TOGETHER:
+    if len(together) > MAX_TOGETHER:
         return set(t.STATUSES)
     ends = set()
     for order in set(permutations((move.from_state, move.to_state) for move in together)):

@@ -16,13 +16,13 @@ from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.policy import RANGES
 
 SLOTS = 1024
-MOST_KEY = 50
-MOST_USER = 128
-MOST_STAGE = 64
-MOST_TRACE = 64
-MOST_ROUTE = 255
+MAX_KEY = 50
+MAX_USER = 128
+MAX_STAGE = 64
+MAX_TRACE = 64
+MAX_ROUTE = 255
 # How far ahead a job may be put off.
-MOST_DELAY = timedelta(days=36_525)
+MAX_DELAY = timedelta(days=36_525)
 
 # What KeyField stores.
 _IS_KEY = re.compile(r"[A-Za-z0-9_.:@/+-]*").fullmatch
@@ -63,10 +63,10 @@ def unique_key(job_type: str, key: str) -> str:
 def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
     """What is wrong with a submission, whatever its type; its size is for the caller to measure."""
     for name, text, most in (
-        ("key", job.key, MOST_KEY),
-        ("user_id", job.user_id, MOST_USER),
-        ("trace_id", job.trace_id, MOST_TRACE),
-        ("route_key", job.route_key, MOST_ROUTE),
+        ("key", job.key, MAX_KEY),
+        ("user_id", job.user_id, MAX_USER),
+        ("trace_id", job.trace_id, MAX_TRACE),
+        ("route_key", job.route_key, MAX_ROUTE),
     ):
         if text and (type(text) is not str or len(text) > most or not _IS_KEY(text)):
             yield FieldError(
@@ -105,13 +105,13 @@ def _time_faults(job: Submission, now: datetime) -> Iterator[FieldError]:
         yield FieldError("delay", "invalid", _("Give either delay or run_at, not both."))
     if job.run_at is not None:
         yield from instant_faults("run_at", job.run_at, now)
-    if job.delay is not None and not timedelta(0) <= job.delay <= MOST_DELAY:
+    if job.delay is not None and not timedelta(0) <= job.delay <= MAX_DELAY:
         yield FieldError(
             "delay",
             "invalid",
             _(
                 "A job waits from 0 to {most} days, not {delay}.",
-                most=MOST_DELAY.days,
+                most=MAX_DELAY.days,
                 delay=str(job.delay),
             ),
         )
@@ -121,11 +121,11 @@ def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldErro
     """Of an instant to which a job is put off."""
     if at.tzinfo is None:
         yield FieldError(name, "invalid", _("{at} needs a time zone.", at=at.isoformat()))
-    elif at > now + MOST_DELAY:
+    elif at > now + MAX_DELAY:
         yield FieldError(
             name,
             "invalid",
-            _("{at} is more than {most} days ahead.", at=at, most=MOST_DELAY.days),
+            _("{at} is more than {most} days ahead.", at=at, most=MAX_DELAY.days),
         )
 
 

@@ -12,13 +12,13 @@ from apps.common.json_schema import check_schema
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
 from apps.jobs.rules import policy
-from apps.jobs.rules.submission import MOST_STAGE, is_key
+from apps.jobs.rules.submission import MAX_STAGE, is_key
 
-MOST_NAME = 64
-MOST_TITLE = 200
-MOST_HOST = 128
-MOST_LISTED = 100
-MOST_REASON = 500
+MAX_NAME = 64
+MAX_TITLE = 200
+MAX_HOST = 128
+MAX_LISTED = 100
+MAX_REASON = 500
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "lane": (policy.FAST, policy.SLOW),
@@ -63,10 +63,10 @@ SETTINGS = (
 def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[FieldError]:
     """What is wrong with a type's settings, all of which are given; costly ones are looked at
     only where they changed."""
-    yield from _text_faults("title", settings["title"], MOST_TITLE)
-    yield from _text_faults("pause_reason", settings["pause_reason"], MOST_REASON)
+    yield from _text_faults("title", settings["title"], MAX_TITLE)
+    yield from _text_faults("pause_reason", settings["pause_reason"], MAX_REASON)
     handler = settings["handler"]
-    if handler != "" and not (isinstance(handler, str) and is_key(handler, MOST_NAME)):
+    if handler != "" and not (isinstance(handler, str) and is_key(handler, MAX_NAME)):
         yield _fault("handler", _("{text!r} is no name of a handler.", text=str(handler)[:60]))
     for name, words in CHOICES.items():
         if settings[name] not in words:
@@ -84,8 +84,8 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
     for name in ("paused", "breaker_enabled"):
         if not isinstance(settings[name], bool):
             yield _fault(name, _("It must be true or false."))
-    yield from _list_faults("stages", settings["stages"], MOST_STAGE)
-    yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MOST_HOST)
+    yield from _list_faults("stages", settings["stages"], MAX_STAGE)
+    yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MAX_HOST)
     if "params_schema" in changed:
         yield from _schema_faults(settings["params_schema"])
     until = settings["paused_until"]
@@ -97,14 +97,14 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
 
 def name_faults(name: Any) -> Iterator[FieldError]:
     """Of the name of a new type."""
-    if not (isinstance(name, str) and is_key(name, MOST_NAME)):
+    if not (isinstance(name, str) and is_key(name, MAX_NAME)):
         yield _fault(
             "name",
             _(
                 "{text!r} is no name of a type; use 1 to {most} letters, digits and "
                 "_ . : @ / + -, without blanks.",
                 text=str(name)[:80],
-                most=MOST_NAME,
+                most=MAX_NAME,
             ),
         )
 
@@ -130,8 +130,8 @@ def _number_faults(name: str, value: Any, least: float, most: float) -> Iterator
 
 
 def _list_faults(name: str, names: Any, most: int) -> Iterator[FieldError]:
-    if not isinstance(names, list) or len(names) > MOST_LISTED:
-        yield _fault(name, _("It must be a list of at most {most} names.", most=MOST_LISTED))
+    if not isinstance(names, list) or len(names) > MAX_LISTED:
+        yield _fault(name, _("It must be a list of at most {most} names.", most=MAX_LISTED))
         return
     for position, each in enumerate(names):
         if not (isinstance(each, str) and is_key(each, most)):

@@ -30,8 +30,8 @@ from apps.jobs.services.settle import Outcome
 
 logger = logging.getLogger(__name__)
 
-MOST_ERROR = 15_000
-_MOST_LAST = 3_000
+MAX_ERROR = 15_000
+_MAX_LAST = 3_000
 _PROGRESS_SECONDS = 0.5
 
 
@@ -215,12 +215,12 @@ def storable(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MOST_ERROR:
+    if len(text) <= MAX_ERROR:
         return text
     # The last line names the error.
     last = text[text.rfind("\n") + 1 :]
-    last = last if len(last) <= _MOST_LAST else f"{last[:_MOST_LAST]}…"
-    head = text[: MOST_ERROR - len(last) - 100]
+    last = last if len(last) <= _MAX_LAST else f"{last[:_MAX_LAST]}…"
+    head = text[: MAX_ERROR - len(last) - 100]
     return f"{head}\n… {len(text) - len(head) - len(last)} characters are cut out …\n{last}"
 
 

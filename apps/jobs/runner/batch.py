@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 # What is held waits for its turn and can be nobody else's meanwhile.
 BATCH_SECONDS = 0.5
-MOST_BATCH = 1000
+MAX_BATCH = 1000
 FIRST_BATCH = 8
 # A batch grows step by step: a first run may have been quick by chance.
 GROWTH = 4
@@ -32,7 +32,7 @@ class BatchSizes:
             # As if the mean had moved a fifth of the way with each of them.
             mean = seen + (before - seen) * (1 - _WEIGHT) ** min(count, 50)
         self._seconds[type_] = mean
-        wanted = int(BATCH_SECONDS / mean) if mean > BATCH_SECONDS / MOST_BATCH else MOST_BATCH
+        wanted = int(BATCH_SECONDS / mean) if mean > BATCH_SECONDS / MAX_BATCH else MAX_BATCH
         size = self._sizes.get(type_, FIRST_BATCH)
         # Only a batch that was filled says that a larger one would be.
         grown = size * GROWTH if count >= size // 2 else size

@@ -32,7 +32,7 @@ from apps.jobs.services.settle import give_back
 
 logger = logging.getLogger(__name__)
 
-MOST_HELD = 500
+MAX_HELD = 500
 LINGER_SECONDS = 5.0
 # Even unwoken it looks so often: a wake-up may get lost, and scheduled jobs fall due.
 LOOK_SECONDS = 1.0
@@ -152,7 +152,7 @@ class Drain:
             lanes = lanes[::-1]
         for lane in lanes:
             if types := self._types_of(lane):
-                held = self._hold_and_run(types, MOST_HELD)
+                held = self._hold_and_run(types, MAX_HELD)
                 if held:
                     return held
         return 0

@@ -16,7 +16,7 @@ from apps.jobs.services.leases import renew
 
 logger = logging.getLogger(__name__)
 
-_MOST_RENEWED = 500
+_MAX_RENEWED = 500
 # How long short leases are remembered that were seen once.
 _SHORT_SECONDS = 60.0
 
@@ -69,8 +69,8 @@ class Heartbeat(threading.Thread):
 def renew_all(process: Process) -> None:
     """Renew the leases of all that the process holds, and note what is lost or not wanted."""
     holdings = process.holdings()
-    for start in range(0, len(holdings), _MOST_RENEWED):
-        part = holdings[start : start + _MOST_RENEWED]
+    for start in range(0, len(holdings), _MAX_RENEWED):
+        part = holdings[start : start + _MAX_RENEWED]
         answers = renew(leases=[(each.job.id, each.job.token) for each in part])
         for each in part:
             answer = answers.get(each.job.id)

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # The longest time between two signs of life; shorter where leases are.
 BEAT_SECONDS = 5.0
-_LEAST_PERIOD = 0.2
+_MIN_PERIOD = 0.2
 
 _NO_KEY = re.compile(r"[^A-Za-z0-9_.@/+-]")
 
@@ -139,7 +139,7 @@ class Process:
     def note_held(self, lease: timedelta) -> None:
         """Jobs are held under a lease of so long: it wants renewal before it is over."""
         self.busy.set()
-        period = max(_LEAST_PERIOD, lease.total_seconds() / 4)
+        period = max(_MIN_PERIOD, lease.total_seconds() / 4)
         if period < self.period:
             self.period = period
             self.poked.set()

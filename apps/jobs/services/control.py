@@ -30,12 +30,12 @@ from apps.jobs.rules.submission import (
     number_faults,
     unique_key,
 )
-from apps.jobs.rules.type_settings import MOST_HOST
+from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.services.twins import open_twins
 from apps.journal import services as journal
 from apps.journal.models import Source
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
 _ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
 _MS = timedelta(milliseconds=1)
@@ -315,8 +315,8 @@ def _check_host(job: Job, host: str, *, field: str = "host") -> None:
     """Invalid unless a worker is registered on the host and the type allows it."""
     registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
     # MariaDB and MySQL take no notice of blanks at the end.
-    if not (is_key(host, MOST_HOST) and registered.filter(host=host).exists()):
-        known = sorted(registered.values_list("host", flat=True).distinct()[:MOST_NAMED])
+    if not (is_key(host, MAX_HOST) and registered.filter(host=host).exists()):
+        known = sorted(registered.values_list("host", flat=True).distinct()[:MAX_NAMED])
         raise Invalid.field(
             field,
             _(

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from apps.common.db import fetch, fetch_each, forced, instant, table
+from apps.common.db import fetch, fetch_each, force_index, instant, table
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 
-MOST_COUNTED = 1_000
+MAX_COUNTED = 1_000
 # SQLite has no index of scheduled and running jobs by type: of so many in the state it counts.
-_MOST_SORTED = 50_000
+_MAX_SORTED = 50_000
 # Of the jobs in line, whose due times are looked at.
 _FIRST = 1_000
 # SQLite takes 500 parts of one statement.
@@ -32,11 +32,11 @@ class Counts:
 
 
 def counts_of(types: Sequence[str], most: int | None = None) -> dict[str, Counts]:
-    """The open jobs of all these types, each count up to `most` (MOST_COUNTED).
+    """The open jobs of all these types, each count up to `most` (MAX_COUNTED).
 
     Besides, SQLite counts scheduled and running ones among the first 50,000 in that state.
     """
-    most = MOST_COUNTED if most is None else most
+    most = MAX_COUNTED if most is None else most
     ready = _by_type(t.READY, types, most)
     if connection.vendor == "mysql":
         scheduled, running = (_by_type(s, types, most) for s in (t.SCHEDULED, t.RUNNING))
@@ -51,9 +51,9 @@ def counts_of(types: Sequence[str], most: int | None = None) -> dict[str, Counts
 def _by_type(status: str, types: Sequence[str], most: int) -> Counter[str]:
     """One range of the claim index for each type. The states are literals, without which SQLite
     would not use its partial indexes."""
-    jobs = f"{table(Job)}{forced('job_claim')}"
+    jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (
-        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {jobs} "  # noqa: S608 names and literals
+        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {jobs} "
         f"WHERE status = '{status}' AND type = %s LIMIT {most}) counted)"
     )
     found: Counter[str] = Counter()
@@ -65,8 +65,8 @@ def _by_type(status: str, types: Sequence[str], most: int) -> Counter[str]:
 
 def _sorted(status: str, most: int) -> Counter[str]:
     rows = fetch(
-        f"SELECT type, COUNT(*) FROM (SELECT type FROM {table(Job)} "  # noqa: S608 names and literals
-        f"WHERE status = '{status}' LIMIT {_MOST_SORTED}) counted GROUP BY type"
+        f"SELECT type, COUNT(*) FROM (SELECT type FROM {table(Job)} "
+        f"WHERE status = '{status}' LIMIT {_MAX_SORTED}) counted GROUP BY type"
     )
     return Counter({name: min(most, count) for name, count in rows})
 
@@ -87,7 +87,7 @@ def standing(most: int) -> Standing:
     table and read again.
     """
     # The narrowest index that begins with the status.
-    jobs = f"{table(Job)}{forced('job_due')}"
+    jobs = f"{table(Job)}{force_index('job_due')}"
     these = f"FROM {jobs} WHERE status = '{{0}}'"
     count = (
         f"COALESCE((SELECT {most} {these} LIMIT 1 OFFSET {most - 1}), (SELECT COUNT(*) {these}))"
@@ -113,13 +113,13 @@ def longest_due(types: Sequence[str]) -> Due | None:
     """
     if connection.vendor == "mysql":
         one = (
-            f"SELECT id, type, run_at FROM {table(Job)}{forced('job_due')} "  # noqa: S608
+            f"SELECT id, type, run_at FROM {table(Job)}{force_index('job_due')} "
             f"WHERE status = '{t.READY}' ORDER BY run_at, id LIMIT 1"
         )
         found = fetch(one)
     else:
         one = (
-            f"SELECT * FROM (SELECT id, type, run_at FROM {table(Job)} "  # noqa: S608
+            f"SELECT * FROM (SELECT id, type, run_at FROM {table(Job)} "
             f"WHERE status = '{t.READY}' AND type = %s "
             f"ORDER BY affinity_host, order_key, id LIMIT {_FIRST})"
         )
@@ -137,9 +137,9 @@ def longest_due(types: Sequence[str]) -> Due | None:
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
     """Since when the longest-waiting one of the first 1,000 ready jobs in line could have run, of
     the types that have any."""
-    jobs = f"{table(Job)}{forced('job_claim')}"
+    jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (
-        f"SELECT %s AS type, MIN(run_at) AS due FROM (SELECT run_at FROM {jobs} "  # noqa: S608
+        f"SELECT %s AS type, MIN(run_at) AS due FROM (SELECT run_at FROM {jobs} "
         f"WHERE status = '{t.READY}' AND type = %s "
         f"ORDER BY affinity_host, order_key, id LIMIT {_FIRST}) line"
     )
@@ -150,7 +150,7 @@ def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
 def next_scheduled() -> datetime | None:
     """When the first scheduled job is due; when that is past, promotion lags so far behind."""
     rows = fetch(
-        f"SELECT run_at FROM {table(Job)} WHERE status = '{t.SCHEDULED}' "  # noqa: S608
+        f"SELECT run_at FROM {table(Job)} WHERE status = '{t.SCHEDULED}' "
         "ORDER BY run_at, id LIMIT 1"
     )
     return instant(rows[0][0]) if rows else None

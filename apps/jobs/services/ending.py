@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.conf import conf
-from apps.common.db import Instants, exclusive_lock, fetch, marks, table
+from apps.common.db import Instants, exclusive_lock, fetch, placeholders, table
 from apps.common.rows import update_rows
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome
@@ -70,7 +70,7 @@ _READ = (
     "id, type, status, stage, priority, attempts, max_attempts, holds, last_end, lease_token, "
     "worker, host, cancel_requested, trace_id, run_at, expected_at, held_at"
 )
-MOST_MEMO = 2000
+MAX_MEMO = 2000
 _BAD = frozenset({t.END_FAILED, *outcome.LOSSES})
 _UNSAID = "it failed without saying why"
 
@@ -84,8 +84,8 @@ def lock_rows(
     if not wanted:
         return {}
     rows = fetch(
-        f"SELECT {_READ}, COALESCE(lease_until <= %s, 0), COALESCE(hard_end_at <= %s, 0) "  # noqa: S608
-        f"FROM {table(Job)} WHERE id IN ({marks(len(wanted))}) ORDER BY id"
+        f"SELECT {_READ}, COALESCE(lease_until <= %s, 0), COALESCE(hard_end_at <= %s, 0) "
+        f"FROM {table(Job)} WHERE id IN ({placeholders(len(wanted))}) ORDER BY id"
         + exclusive_lock(skip_locked=skip_locked),
         [now, now, *wanted],
     )
@@ -184,7 +184,7 @@ def _changes(end: End, after: outcome.Next, now: datetime) -> dict[str, Any]:
         "last_end": outcome.kept_end(end.row.last_end, end.ending.end),
         "lease_until": None,
         "hard_end_at": None,
-        "memo": (end.memo or last_line(end.error))[:MOST_MEMO],
+        "memo": (end.memo or last_line(end.error))[:MAX_MEMO],
     }
     if after.is_final:
         changes |= {"unique_key": None, "finished_at": now, "cancel_requested": False}

@@ -7,10 +7,10 @@ from apps.common.reasons import Reason
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.explain import MOST_AHEAD, Case, Server, reasons
+from apps.jobs.rules.explain import MAX_AHEAD, Case, Server, reasons
 
-MOST_COUNTED = 1000
-MOST_WORKERS = 1000
+MAX_COUNTED = 1000
+MAX_WORKERS = 1000
 
 
 def explain(job: Job) -> list[Reason]:
@@ -47,8 +47,8 @@ def _running(job_type: JobType | None) -> int:
     if job_type is None or not job_type.policy.is_limited:
         return 0
     running = Job.objects.filter(status=t.RUNNING, type=job_type.name).order_by()
-    most = max(MOST_COUNTED, (job_type.max_running or 0) + 1)
-    return len(running.values_list("pk", flat=True)[: min(most, 10 * MOST_COUNTED)])
+    most = max(MAX_COUNTED, (job_type.max_running or 0) + 1)
+    return len(running.values_list("pk", flat=True)[: min(most, 10 * MAX_COUNTED)])
 
 
 def _ahead(job: Job) -> int:
@@ -57,17 +57,17 @@ def _ahead(job: Job) -> int:
         return 0
     ready = Job.objects.filter(status=t.READY, type=job.type, affinity_host=job.affinity_host)
     first = ready.filter(order_key__lt=job.order_key).order_by("order_key")
-    count = len(first.values_list("pk", flat=True)[:MOST_AHEAD])
-    if count < MOST_AHEAD:
+    count = len(first.values_list("pk", flat=True)[:MAX_AHEAD])
+    if count < MAX_AHEAD:
         level = ready.filter(order_key=job.order_key, pk__lt=job.pk).order_by("pk")
-        count += len(level.values_list("pk", flat=True)[: MOST_AHEAD - count])
+        count += len(level.values_list("pk", flat=True)[: MAX_AHEAD - count])
     return count
 
 
 def _workers() -> list[Server]:
     """Those that live: a silent one is soon marked as gone."""
     live = Worker.objects.exclude(state=Worker.State.GONE).order_by()
-    rows = live.values_list("host", "types", "lanes")[:MOST_WORKERS]
+    rows = live.values_list("host", "types", "lanes")[:MAX_WORKERS]
     return [
         Server(host=host, types=frozenset(types), lanes=frozenset(lanes))
         for host, types, lanes in rows

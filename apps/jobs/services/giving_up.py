@@ -19,7 +19,7 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 SWEEP = "jobs.give_up"
-MOST_LOOKED_AT = 200
+MAX_LOOKED_AT = 200
 
 
 def give_up_worn(*, until: datetime) -> int:
@@ -32,20 +32,20 @@ def give_up_worn(*, until: datetime) -> int:
     given_up = 0
     for policy in policies.values():
         while (now := clock.now()) < until:
-            ready = first_ready([(policy, MOST_LOOKED_AT)], [""])[policy.name]
+            ready = first_ready([(policy, MAX_LOOKED_AT)], [""])[policy.name]
             worn = [candidate.id for candidate in ready if candidate.is_over(policy, now)]
             done = give_up(ids=worn, policies=policies, now=now) if worn else 0
             given_up += done
-            if done < MOST_LOOKED_AT:
+            if done < MAX_LOOKED_AT:
                 break
     for name in _gone_types(policies):
         while (now := clock.now()) < until:
             orphans = fetch(
-                f"SELECT id FROM {table(Job)} WHERE status = '{t.READY}' AND type = %s LIMIT %s",  # noqa: S608
-                [name, MOST_LOOKED_AT],
+                f"SELECT id FROM {table(Job)} WHERE status = '{t.READY}' AND type = %s LIMIT %s",
+                [name, MAX_LOOKED_AT],
             )
             given_up += give_up(ids=[number for (number,) in orphans], policies={}, now=now)
-            if len(orphans) < MOST_LOOKED_AT:
+            if len(orphans) < MAX_LOOKED_AT:
                 break
     return given_up
 
@@ -56,7 +56,7 @@ def _gone_types(known: Collection[str]) -> Iterator[str]:
     name = ""
     while True:
         [(name,)] = fetch(
-            f"SELECT MIN(type) FROM {table(Job)} WHERE status = '{t.READY}' AND type > %s",  # noqa: S608
+            f"SELECT MIN(type) FROM {table(Job)} WHERE status = '{t.READY}' AND type > %s",
             [name],
         )
         if name is None:

@@ -17,7 +17,7 @@ from apps.common.db import (
     Instants,
     fetch,
     is_retryable,
-    marks,
+    placeholders,
     send,
     table,
     transactional,
@@ -36,11 +36,11 @@ from apps.jobs.services.protection import Gate
 logger = logging.getLogger(__name__)
 
 # Somebody else may take all that was peeked at; then it is worth looking again, but not for ever.
-MOST_LOOKS = 4
+MAX_LOOKS = 4
 # While there is always something ready, what falls due is promoted so often.
 PROMOTION_SECONDS = 1.0
 # One hold does not clear away more worn jobs than that; the next one goes on.
-MOST_CLEARED = 2000
+MAX_CLEARED = 2000
 
 
 class Holder(NamedTuple):
@@ -107,7 +107,7 @@ def hold(
     looks = cleared = 0
     # Types whose limits leave no room, by the version of them that says so.
     full: dict[str, int] = {}
-    while looks < MOST_LOOKS and cleared < MOST_CLEARED:
+    while looks < MAX_LOOKS and cleared < MAX_CLEARED:
         now = clock.now()
         policies = {
             name: policy
@@ -289,8 +289,8 @@ class _Claim:
         """The SELECT of what is held, with its parameters."""
         ids = sorted(each.id for each in self.candidates)
         return (
-            f"SELECT {_HELD} FROM {table(Job)} "  # noqa: S608
-            f"WHERE id IN ({marks(len(ids))}) AND lease_token = %s",
+            f"SELECT {_HELD} FROM {table(Job)} "
+            f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s",
             [*ids, self.token],
         )
 
@@ -320,13 +320,13 @@ class _Claim:
         self.leases[policy.name] = lease, hard_end
         ids = sorted(ids)
         return (
-            f"UPDATE {table(Job)} SET status = %s, attempts = attempts + 1, holds = holds + 1, "  # noqa: S608
+            f"UPDATE {table(Job)} SET status = %s, attempts = attempts + 1, holds = holds + 1, "
             "version = version + 1, held_at = %s, started_at = COALESCE(started_at, %s), "
             "lease_token = %s, lease_until = %s, hard_end_at = %s, worker = %s, host = %s, "
             "affinity_host = '', affinity_until = NULL "
-            f"WHERE id IN ({marks(len(ids))}) AND type = %s AND status = %s "
+            f"WHERE id IN ({placeholders(len(ids))}) AND type = %s AND status = %s "
             f"AND attempts < max_attempts{guard} "
-            f"AND affinity_host IN ({marks(len(self.hosts))}) "
+            f"AND affinity_host IN ({placeholders(len(self.hosts))}) "
             f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
             [
                 RUNNING,

@@ -16,7 +16,7 @@ from apps.common.conf import conf
 from apps.common.db import fetch, instant, table
 from apps.common.invariants import (
     APART_SECONDS,
-    MOST_FOUND,
+    MAX_FOUND,
     Breach,
     Check,
     Looked,
@@ -141,7 +141,7 @@ def _told(recent: int) -> Looked:
     # An entry of a kind that is not known here, without a change of state, may count or not.
     surely = "(e.from_state <> e.to_state OR e.event IN ('edited', 'run_now', 'cancel_requested'))"
     found = fetch(
-        "SELECT * FROM (SELECT j.id, j.status, j.holds, j.version, "  # noqa: S608
+        "SELECT * FROM (SELECT j.id, j.status, j.holds, j.version, "
         "SUM(CASE WHEN e.from_state = %s AND e.to_state <> %s THEN 1 ELSE 0 END) AS ends, "
         f"SUM(CASE WHEN {moved} AND {surely} THEN 1 ELSE 0 END) AS moves, "
         f"SUM(CASE WHEN {moved} AND NOT {surely} THEN 1 ELSE 0 END) AS others, "
@@ -157,14 +157,14 @@ def _told(recent: int) -> Looked:
         "GROUP BY j.id, j.status, j.holds, j.version) x WHERE "
         "ends + CASE WHEN status = %s THEN 1 ELSE 0 END <> holds "
         "OR version < 1 + holds + moves OR version > 2 + holds + moves + others + put_off "
-        f"OR ({_FINAL} AND same = 0) ORDER BY id LIMIT {MOST_FOUND + 1}",
+        f"OR ({_FINAL} AND same = 0) ORDER BY id LIMIT {MAX_FOUND + 1}",
         [
             *(t.RUNNING, t.RUNNING, t.SCHEDULED, recent, recent),
             *(Source.JOB.value, Source.JOB.value, t.RUNNING),
         ],
     )
     breaches: list[Breach] = []
-    for number, status, holds, version, ends, moves, others, put_off, same in found[:MOST_FOUND]:
+    for number, status, holds, version, ends, moves, others, put_off, same in found[:MAX_FOUND]:
         subject = f"job {number}"
         if status in t.FINAL and not same:
             text = say(_("is %(status)s, but the journal does not tell how"), {"status": status})
@@ -182,8 +182,8 @@ def _told(recent: int) -> Looked:
                 {"version": version, "least": least, "most": most},
             )
             breaches.append(Breach("I39", subject, text))
-    rows = fetch(f"SELECT COUNT(*) FROM (SELECT id FROM {jobs} LIMIT %s) a", [recent])[0][0]  # noqa: S608
-    return Looked(rows, breaches, len(found) > MOST_FOUND)
+    rows = fetch(f"SELECT COUNT(*) FROM (SELECT id FROM {jobs} LIMIT %s) a", [recent])[0][0]
+    return Looked(rows, breaches, len(found) > MAX_FOUND)
 
 
 _FLAWS = {
@@ -197,9 +197,9 @@ _FLAWS = {
 
 def _histories(recent: int) -> Looked:
     """I26, I27: what the newest entries tell of each job can have happened in that order."""
-    newest = f"(SELECT * FROM {table(JournalEntry)} ORDER BY id DESC LIMIT %s)"  # noqa: S608
+    newest = f"(SELECT * FROM {table(JournalEntry)} ORDER BY id DESC LIMIT %s)"
     rows = fetch(
-        "SELECT e.id, e.at, e.subject_id, e.event, e.from_state, e.to_state, e.actor, e.data, "  # noqa: S608
+        "SELECT e.id, e.at, e.subject_id, e.event, e.from_state, e.to_state, e.actor, e.data, "
         f"j.status, j.holds, j.held_at FROM {newest} e "
         f"JOIN {table(Job)} j ON j.id = e.subject_id WHERE e.source = %s",
         [recent, Source.JOB.value],
@@ -215,8 +215,8 @@ def _histories(recent: int) -> Looked:
             invariant, words = _FLAWS[flaw.kind]
             text = say(words, {"first": flaw.first, "second": flaw.second})
             breaches.append(Breach(invariant, f"job {number}", text))
-    [(seen,)] = fetch(f"SELECT COUNT(*) FROM {newest} e", [recent])  # noqa: S608
-    return Looked(seen, breaches[:MOST_FOUND], len(breaches) > MOST_FOUND)
+    [(seen,)] = fetch(f"SELECT COUNT(*) FROM {newest} e", [recent])
+    return Looked(seen, breaches[:MAX_FOUND], len(breaches) > MAX_FOUND)
 
 
 def _told_from(row: tuple[Any, ...]) -> history.Told:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from apps.common import clock
-from apps.common.db import execute, fetch, instant, marks, table, transactional
+from apps.common.db import execute, fetch, instant, placeholders, table, transactional
 from apps.common.errors import Invalid, LeaseLost
 from apps.common.json_rules import check_json
 from apps.jobs.models import Job
@@ -42,8 +42,8 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
     tokens = dict(leases)
     ids = sorted(tokens)
     rows = fetch(
-        f"SELECT id, type, lease_token, hard_end_at, cancel_requested FROM {table(Job)} "  # noqa: S608
-        f"WHERE id IN ({marks(len(ids))}) AND status = %s",
+        f"SELECT id, type, lease_token, hard_end_at, cancel_requested FROM {table(Job)} "
+        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s",
         [*ids, RUNNING],
     )
     policies = policies_of({row[1] for row in rows})
@@ -67,15 +67,15 @@ def _extend(numbers: list[int], token: str, now: datetime, policy: TypePolicy) -
     # The earlier of two instants: MIN in SQLite, where LEAST is unknown.
     least = "LEAST" if connection.vendor == "mysql" else "MIN"
     return execute(
-        f"UPDATE {table(Job)} SET lease_until = {least}(%s, hard_end_at) "  # noqa: S608
-        f"WHERE id IN ({marks(len(numbers))}) AND status = %s AND lease_token = %s",
+        f"UPDATE {table(Job)} SET lease_until = {least}(%s, hard_end_at) "
+        f"WHERE id IN ({placeholders(len(numbers))}) AND status = %s AND lease_token = %s",
         [now + policy.lease, *numbers, RUNNING, token],
     )
 
 
 def _still_held(numbers: list[int], token: str) -> set[int]:
     rows = fetch(
-        f"SELECT id FROM {table(Job)} WHERE id IN ({marks(len(numbers))}) "  # noqa: S608
+        f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(numbers))}) "
         "AND status = %s AND lease_token = %s",
         [*numbers, RUNNING, token],
     )
@@ -118,7 +118,7 @@ def _percent(percent: float | None) -> dict[str, int]:
 def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) -> Renewed:
     now = clock.now()
     rows = fetch(
-        f"SELECT type, hard_end_at, cancel_requested, sequence FROM {table(Job)} "  # noqa: S608
+        f"SELECT type, hard_end_at, cancel_requested, sequence FROM {table(Job)} "
         "WHERE id = %s AND status = %s AND lease_token = %s",
         [job, RUNNING, token],
     )
@@ -133,7 +133,7 @@ def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) ->
     until = min(now + policy.lease, hard_end)
     sets = ", ".join(f"{name} = %s" for name in values)
     kept = execute(
-        f"UPDATE {table(Job)} SET {sets}, lease_until = %s, hard_end_at = %s "  # noqa: S608
+        f"UPDATE {table(Job)} SET {sets}, lease_until = %s, hard_end_at = %s "
         "WHERE id = %s AND status = %s AND lease_token = %s AND sequence <= %s",
         [*values.values(), until, hard_end, job, RUNNING, token, sequence or rows[0][3]],
     )

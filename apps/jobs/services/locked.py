@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from django.db import DatabaseError, connection
 
-from apps.common.db import exclusive_lock, fetch, marks, table
+from apps.common.db import exclusive_lock, fetch, placeholders, table
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import WAITING
 
@@ -57,7 +57,7 @@ def _locked_among(ids: Collection[int]) -> frozenset[int]:
     if not ids:
         return frozenset()
     some = sorted(ids)
-    these = f"SELECT id FROM {table(Job)} WHERE id IN ({marks(len(some))})"  # noqa: S608
+    these = f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(some))})"
     free = {number for (number,) in fetch(these + exclusive_lock(skip_locked=True), some)}
-    waiting = fetch(f"{these} AND status IN ({marks(len(WAITING))})", [*some, *WAITING])
+    waiting = fetch(f"{these} AND status IN ({placeholders(len(WAITING))})", [*some, *WAITING])
     return frozenset(number for (number,) in waiting if number not in free)

@@ -12,7 +12,7 @@ def with_key(key: str, *, most: int) -> list[int]:
     """The numbers of the newest jobs with this key, of whatever type: one short range of an index
     for each type."""
     one = (
-        f"SELECT id FROM {table(Job)} WHERE type = %s "  # noqa: S608
+        f"SELECT id FROM {table(Job)} WHERE type = %s "
         f"AND {connection.ops.quote_name('key')} = %s ORDER BY type DESC, "
         f"{connection.ops.quote_name('key')} DESC, id DESC LIMIT {int(most)}"
     )

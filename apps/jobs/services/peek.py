@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from apps.common.db import fetch_each, instant, marks, table
+from apps.common.db import fetch_each, instant, placeholders, table
 from apps.jobs.models import Job
 from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import END_LOST, READY
@@ -36,8 +36,8 @@ class Candidate(NamedTuple):
 
 def with_work(types: list[str], hosts: list[str] | None) -> set[str]:
     """The types with at least one ready job for these hosts, None for any; one read for each."""
-    only = "" if hosts is None else f" AND affinity_host IN ({marks(len(hosts))})"
-    one = f"SELECT type FROM {table(Job)} WHERE status = %s AND type = %s{only} LIMIT 1"  # noqa: S608
+    only = "" if hosts is None else f" AND affinity_host IN ({placeholders(len(hosts))})"
+    one = f"SELECT type FROM {table(Job)} WHERE status = %s AND type = %s{only} LIMIT 1"
     return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in types)}
 
 
@@ -54,7 +54,7 @@ def first_ready(
     """
     rows = fetch_each(
         (
-            f"SELECT {_PEEKED}{'expected_at' if policy.expires_after else 'NULL'} "  # noqa: S608
+            f"SELECT {_PEEKED}{'expected_at' if policy.expires_after else 'NULL'} "
             f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
             "ORDER BY order_key, id LIMIT %s",
             (READY, policy.name, host, most),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from apps.common.db import fetch, instant, marks, table
+from apps.common.db import fetch, instant, placeholders, table
 from apps.jobs.models import JobType
 from apps.jobs.rules.policy import TypePolicy
 
@@ -21,12 +21,12 @@ _NEEDLESS = ("params_schema", "title", "pause_reason")
 def policies_of(types: Collection[str] | None = None) -> dict[str, TypePolicy]:
     """The policies of these types by name, unknown ones left out; of all when None."""
     columns = ", ".join(map(connection.ops.quote_name, _columns()))
-    sql = f"SELECT {columns} FROM {table(JobType)}"  # noqa: S608
+    sql = f"SELECT {columns} FROM {table(JobType)}"
     if types is None:
         rows = fetch(sql)
     else:
         names = sorted(types)
-        rows = fetch(f"{sql} WHERE name IN ({marks(len(names))})", names) if names else []
+        rows = fetch(f"{sql} WHERE name IN ({placeholders(len(names))})", names) if names else []
     return {policy.name: policy for policy in map(_policy, rows)}
 
 
@@ -45,7 +45,7 @@ class KnownType(NamedTuple):
 def all_types() -> list[KnownType]:
     """By name."""
     columns = ", ".join(map(connection.ops.quote_name, _columns()))
-    rows = fetch(f"SELECT id, pause_reason, {columns} FROM {table(JobType)} ORDER BY name")  # noqa: S608
+    rows = fetch(f"SELECT id, pause_reason, {columns} FROM {table(JobType)} ORDER BY name")
     return [KnownType(row[0], row[1], _policy(row[2:])) for row in rows]
 
 

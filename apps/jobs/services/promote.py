@@ -8,7 +8,7 @@ from django.db import DatabaseError, connection
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import execute, fetch, is_retryable, marks, table
+from apps.common.db import execute, fetch, is_retryable, placeholders, table
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.services import locked
@@ -23,8 +23,7 @@ def promote_due(*, now: datetime | None = None) -> int:
     now = now or clock.now()
     jobs = table(Job)
     due = fetch(
-        f"SELECT id FROM {jobs} WHERE status = %s AND run_at <= %s "  # noqa: S608
-        "ORDER BY run_at, id LIMIT %s",
+        f"SELECT id FROM {jobs} WHERE status = %s AND run_at <= %s ORDER BY run_at, id LIMIT %s",
         [SCHEDULED, now, conf.JOB_PROMOTION_BATCH],
     )
     shut = locked.known()
@@ -43,7 +42,7 @@ def promote_due(*, now: datetime | None = None) -> int:
 def _promote(ids: list[int], now: datetime) -> int:
     jobs = table(Job)
     return execute(
-        f"UPDATE {jobs} SET status = %s, version = version + 1 "  # noqa: S608
-        f"WHERE id IN ({marks(len(ids))}) AND status = %s AND run_at <= %s",
+        f"UPDATE {jobs} SET status = %s, version = version + 1 "
+        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s AND run_at <= %s",
         [READY, *ids, SCHEDULED, now],
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from apps.common.db import fetch, marks, table
+from apps.common.db import fetch, placeholders, table
 from apps.common.rows import ensure_row
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import breaker, rate
@@ -113,8 +113,8 @@ def _room(policy: TypePolicy, state: TypeState, running: int, now: datetime) -> 
 
 def _running(types: list[str]) -> Counter[str]:
     rows = fetch(
-        f"SELECT type, COUNT(*) FROM {table(Job)} WHERE status = %s "  # noqa: S608
-        f"AND type IN ({marks(len(types))}) GROUP BY type",
+        f"SELECT type, COUNT(*) FROM {table(Job)} WHERE status = %s "
+        f"AND type IN ({placeholders(len(types))}) GROUP BY type",
         [RUNNING, *types],
     )
     return Counter(dict(rows))

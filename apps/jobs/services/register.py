@@ -15,7 +15,7 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 KEPT = timedelta(days=1)
-MOST_REMOVED = 500
+MAX_REMOVED = 500
 # Whose jobs are still looked for: later than this, leases have long told.
 _REMEMBERED = timedelta(hours=1)
 _LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
@@ -104,7 +104,7 @@ def lose_silent(*, now: datetime) -> int:
     """Take those for dead that have not beaten for JOB_WORKER_SILENCE; returns how many."""
     silent = Worker.objects.filter(
         state__in=_LIVING, last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE
-    ).values_list("name", flat=True)[:MOST_REMOVED]
+    ).values_list("name", flat=True)[:MAX_REMOVED]
     names = list(silent)
     return lose(names=names, reason="it fell silent") if names else 0
 
@@ -123,7 +123,7 @@ def silent_workers(now: datetime) -> list[str]:
     return list(
         Worker.objects.filter(
             state=Worker.State.GONE, last_heartbeat_at__gt=now - _REMEMBERED
-        ).values_list("name", flat=True)[:MOST_REMOVED]
+        ).values_list("name", flat=True)[:MAX_REMOVED]
     )
 
 
@@ -131,7 +131,7 @@ def forget_gone(*, now: datetime) -> int:
     """Remove the rows of workers that ended a day ago; returns how many."""
     old = Worker.objects.filter(
         state=Worker.State.GONE, last_heartbeat_at__lte=now - KEPT
-    ).values_list("pk", flat=True)[:MOST_REMOVED]
+    ).values_list("pk", flat=True)[:MAX_REMOVED]
     ids = list(old)
     return Worker.objects.filter(pk__in=ids).delete()[0] if ids else 0
 

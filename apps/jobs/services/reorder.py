@@ -53,7 +53,7 @@ def _reorder_block(after: int, weight: int) -> tuple[int | None, int]:
     Walks the primary key, so a block reads a bounded number of rows whatever their states.
     """
     rows: list[tuple[Any, ...]] = fetch(
-        f"SELECT id, status, priority, attempts, run_at, order_key FROM {table(Job)} "  # noqa: S608
+        f"SELECT id, status, priority, attempts, run_at, order_key FROM {table(Job)} "
         "WHERE id > %s ORDER BY id LIMIT %s" + exclusive_lock(),
         [after, conf.JOB_PROMOTION_BATCH],
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import execute, fetch, marks, table, transactional
+from apps.common.db import execute, fetch, placeholders, table, transactional
 from apps.common.leases import last_finished, load_position, save_position
 from apps.jobs import wakeup
 from apps.jobs.models import Job, JobType
@@ -78,15 +78,15 @@ def _overdue(now: datetime, silent: Collection[str], by_lease: bool) -> list[tup
     jobs, most = table(Job), conf.JOB_RESCUE_BATCH
     end = "lease_until" if by_lease else "hard_end_at"
     rows = fetch(
-        f"SELECT id, type FROM {jobs} WHERE status = %s AND lease_until <= %s AND {end} <= %s "  # noqa: S608
+        f"SELECT id, type FROM {jobs} WHERE status = %s AND lease_until <= %s AND {end} <= %s "
         "ORDER BY lease_until LIMIT %s",
         [t.RUNNING, now, now, most],
     )
     if silent and len(rows) < most:
         names = sorted(silent)
         rows += fetch(
-            f"SELECT id, type FROM {jobs} WHERE status = %s AND worker IN ({marks(len(names))}) "  # noqa: S608
-            f"AND {end} > %s LIMIT %s",
+            f"SELECT id, type FROM {jobs} WHERE status = %s "
+            f"AND worker IN ({placeholders(len(names))}) AND {end} > %s LIMIT %s",
             [t.RUNNING, *names, now, most - len(rows)],
         )
     return [(number, type_) for number, type_ in rows]
@@ -135,18 +135,18 @@ def free_hosts(*, alive: Collection[str], now: datetime) -> int:
     `alive` are the hosts with one. One block per type; returns how many.
     """
     jobs, freed = table(Job), 0
-    lives = f" OR affinity_host NOT IN ({marks(len(alive))})" if alive else " OR 1 = 1"
+    lives = f" OR affinity_host NOT IN ({placeholders(len(alive))})" if alive else " OR 1 = 1"
     for name in sorted(policies_of()):
         found = fetch(
-            f"SELECT id FROM {jobs} WHERE status = %s AND type = %s AND affinity_host > '' "  # noqa: S608
+            f"SELECT id FROM {jobs} WHERE status = %s AND type = %s AND affinity_host > '' "
             f"AND (affinity_until <= %s{lives}) LIMIT %s",
             [t.READY, name, now, *sorted(alive), conf.JOB_RESCUE_BATCH],
         )
         ids = sorted(row[0] for row in found)
         if ids:
             freed += execute(
-                f"UPDATE {jobs} SET affinity_host = '', affinity_until = NULL "  # noqa: S608
-                f"WHERE id IN ({marks(len(ids))}) AND status = %s",
+                f"UPDATE {jobs} SET affinity_host = '', affinity_until = NULL "
+                f"WHERE id IN ({placeholders(len(ids))}) AND status = %s",
                 [*ids, t.READY],
             )
     if freed:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import fetch, marks, table, transactional
+from apps.common.db import fetch, placeholders, table, transactional
 from apps.common.errors import FieldError, Invalid, PlatformError
 from apps.common.json_rules import check_json, check_size, check_text
 from apps.jobs import wakeup
@@ -83,7 +83,7 @@ def settle(*, outcomes: Sequence[Outcome]) -> list[Settled]:
 def give_back(*, token: str) -> int:
     """Release whatever is held under the token, none of which was begun; returns how many."""
     # A literal, without which SQLite would not use its partial index.
-    running = f"SELECT id FROM {table(Job)} WHERE status = '{t.RUNNING}' AND lease_token = %s"  # noqa: S608
+    running = f"SELECT id FROM {table(Job)} WHERE status = '{t.RUNNING}' AND lease_token = %s"
     ids = [number for (number,) in fetch(running, [token])]
     return len(settle(outcomes=[Outcome(id=each, token=token, end=t.END_RELEASED) for each in ids]))
 
@@ -123,7 +123,9 @@ def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
     ids = sorted({each.id for each in outcomes})
     if not ids:
         return set()
-    rows = fetch(f"SELECT DISTINCT type FROM {table(Job)} WHERE id IN ({marks(len(ids))})", ids)  # noqa: S608
+    rows = fetch(
+        f"SELECT DISTINCT type FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})", ids
+    )
     return {row[0] for row in rows}
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from apps.common import clock
 from apps.common.conf import conf
-from apps.common.db import fetch_each, forced, instant, table
+from apps.common.db import fetch_each, force_index, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.models import Job
 from apps.jobs.rules.policy import TypePolicy
@@ -65,7 +65,7 @@ def _first_in_line(names: list[str]) -> dict[str, datetime]:
     """When the job that any host may take next was due, of the types that have one: the first
     entry of the claim index for each."""
     one = (
-        f"SELECT type, run_at FROM {table(Job)}{forced('job_claim')} "  # noqa: S608
+        f"SELECT type, run_at FROM {table(Job)}{force_index('job_claim')} "
         "WHERE status = %s AND type = %s AND affinity_host = '' ORDER BY order_key, id LIMIT 1"
     )
     rows = fetch_each((one, (READY, name)) for name in names)

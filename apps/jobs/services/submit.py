@@ -30,7 +30,7 @@ from apps.common.errors import (
     TooDeep,
     TooLarge,
 )
-from apps.common.json_rules import MOST_BYTES, check_size
+from apps.common.json_rules import MAX_BYTES, check_size
 from apps.common.rows import insert_values
 from apps.common.sentences import sentence as _
 from apps.common.sentences import together
@@ -40,11 +40,11 @@ from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import Submission, faults, slot_of, unique_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.services.terms import Terms, terms_of, unknown_type
-from apps.jobs.services.twins import MOST_AT_ONCE, Twin, open_twins
+from apps.jobs.services.twins import MAX_AT_ONCE, Twin, open_twins
 
-__all__ = ["MOST_AT_ONCE", "Submission", "Submitted", "judge", "submit", "submit_many"]
+__all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "judge", "submit", "submit_many"]
 
-MOST_ERRORS = 100
+MAX_ERRORS = 100
 
 _COLUMNS = (
     "id",
@@ -177,10 +177,10 @@ def _check(
         if wrong:
             prefix = path.format(position)
             found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
-            if len(found) >= MOST_ERRORS:
+            if len(found) >= MAX_ERRORS:
                 break
     if found:
-        raise _refusal(found[:MOST_ERRORS])
+        raise _refusal(found[:MAX_ERRORS])
 
 
 def _faults(
@@ -210,7 +210,7 @@ def _texts(jobs: Sequence[Submission], path: str) -> list[str]:
     texts = [json.dumps(job.context) for job in jobs]
     for position, text in enumerate(texts):
         # Escaped text is never shorter than UTF-8.
-        if len(text) > MOST_BYTES:
+        if len(text) > MAX_BYTES:
             check_size(jobs[position].context, field=f"{path.format(position)}context")
     return texts
 
@@ -276,7 +276,7 @@ def _run_at(job: Submission, now: datetime) -> datetime:
 
 def _insert(rows: list[Row]) -> None:
     """All rows or none; one statement needs no transaction of its own for that."""
-    if len(rows) > MOST_AT_ONCE:
+    if len(rows) > MAX_AT_ONCE:
         _insert_together(rows)
         return
     try:
@@ -289,8 +289,8 @@ def _insert(rows: list[Row]) -> None:
 
 @transactional
 def _insert_together(rows: list[Row]) -> None:
-    for start in range(0, len(rows), MOST_AT_ONCE):
-        insert_values(Job, _COLUMNS, rows[start : start + MOST_AT_ONCE])
+    for start in range(0, len(rows), MAX_AT_ONCE):
+        insert_values(Job, _COLUMNS, rows[start : start + MAX_AT_ONCE])
 
 
 @transactional

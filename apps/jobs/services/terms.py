@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from jsonschema import Draft202012Validator
 
-from apps.common.db import fetch, marks, table
+from apps.common.db import fetch, placeholders, table
 from apps.common.errors import FieldError
 from apps.common.json_schema import compiled
 from apps.common.json_schema import faults as schema_faults
@@ -24,7 +24,7 @@ from apps.jobs.models import JobType
 from apps.jobs.rules.policy import ALWAYS, NEVER
 from apps.jobs.rules.submission import Submission
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def forget_terms() -> None:
 
 def _read(names: list[str]) -> dict[str, Terms]:
     rows = fetch(
-        f"SELECT {', '.join(_COLUMNS)} FROM {table(JobType)} "  # noqa: S608
-        f"WHERE name IN ({marks(len(names))})",
+        f"SELECT {', '.join(_COLUMNS)} FROM {table(JobType)} "
+        f"WHERE name IN ({placeholders(len(names))})",
         sorted(names),
     )
     return {row[0]: _terms(row) for row in rows}
@@ -135,12 +135,12 @@ def unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
     types = JobType.objects.order_by("name")
     if bound is not None:
         types = types.filter(name__in=bound)
-    known = list(types.values_list("name", flat=True)[: MOST_NAMED + 1])
+    known = list(types.values_list("name", flat=True)[: MAX_NAMED + 1])
     short = name[:80]
     if near := difflib.get_close_matches(name, known, n=1):
         told = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])
     elif known:
-        some = ", ".join([*known[:MOST_NAMED], *(["…"] if len(known) > MOST_NAMED else [])])
+        some = ", ".join([*known[:MAX_NAMED], *(["…"] if len(known) > MAX_NAMED else [])])
         told = _("There is no job type {name!r}; known are: {known}.", name=short, known=some)
     else:
         told = _("There is no job type {name!r}; make one first.", name=short)

@@ -8,12 +8,12 @@ from zlib import crc32
 
 from django.db import connection
 
-from apps.common.db import fetch, marks, table
+from apps.common.db import fetch, placeholders, table
 from apps.common.rows import ensure_row
 from apps.jobs.models import Job, UniqueSlot
 from apps.jobs.models.unique_slot import UNIQUE_SLOTS
 
-MOST_AT_ONCE = 1000
+MAX_AT_ONCE = 1000
 
 
 class Twin(NamedTuple):
@@ -29,11 +29,11 @@ def open_twins(keys: Collection[str]) -> dict[str, Twin]:
     wanted = sorted(keys)
     _lock(wanted)
     twins = {}
-    for start in range(0, len(wanted), MOST_AT_ONCE):
-        some = wanted[start : start + MOST_AT_ONCE]
+    for start in range(0, len(wanted), MAX_AT_ONCE):
+        some = wanted[start : start + MAX_AT_ONCE]
         rows = fetch(
-            f"SELECT unique_key, id, status FROM {table(Job)} "  # noqa: S608
-            f"WHERE unique_key IN ({marks(len(some))})",
+            f"SELECT unique_key, id, status FROM {table(Job)} "
+            f"WHERE unique_key IN ({placeholders(len(some))})",
             some,
         )
         twins.update({key: Twin(pk, status) for key, pk, status in rows})
@@ -46,8 +46,8 @@ def _lock(keys: Collection[str]) -> None:
         return
     slots = sorted({crc32(key.encode()) % UNIQUE_SLOTS for key in keys})
     rows = fetch(
-        f"SELECT slot FROM {table(UniqueSlot)} "  # noqa: S608
-        f"WHERE slot IN ({marks(len(slots))}) ORDER BY slot FOR UPDATE",
+        f"SELECT slot FROM {table(UniqueSlot)} "
+        f"WHERE slot IN ({placeholders(len(slots))}) ORDER BY slot FOR UPDATE",
         slots,
     )
     for slot in slots if len(rows) < len(slots) else ():

@@ -25,13 +25,13 @@ from apps.jobs.services.terms import forget_terms
 from apps.journal import services as journal
 from apps.journal.models import Source
 
-MOST_NAMED = 30
+MAX_NAMED = 30
 
 
 def find(name: str, bound: Collection[str] | None = None) -> JobType:
     """The type of that name; NotFound when unknown or outside the types in `bound`."""
     found = None
-    if is_key(name, type_settings.MOST_NAME) and (bound is None or name in bound):
+    if is_key(name, type_settings.MAX_NAME) and (bound is None or name in bound):
         found = JobType.objects.filter(name=name).first()
     if found is None:
         raise NotFound(_("There is no job type {name!r}.", name=name[:80]))
@@ -245,7 +245,7 @@ def _alter(
 def _unregistered(handler: str) -> Iterator[FieldError]:
     """That nobody wrote the handler, naming those there are; with it no worker would start."""
     if handler and registry.find(handler) is None:
-        known = ", ".join(sorted(registry.names())[:MOST_NAMED])
+        known = ", ".join(sorted(registry.names())[:MAX_NAMED])
         yield FieldError(
             "handler",
             "invalid",

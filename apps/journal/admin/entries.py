@@ -32,11 +32,11 @@ from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS
 from apps.journal.models import JournalEntry, Source
 
-MOST_MOMENTS = 200
-MOST_VALUE = 120
-MOST_REASON = 200
-MOST_DETAILS = 16_000
-MOST_OF_SUBJECT = 1_000
+MAX_MOMENTS = 200
+MAX_VALUE = 120
+MAX_REASON = 200
+MAX_DETAILS = 16_000
+MAX_OF_SUBJECT = 1_000
 
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
@@ -56,8 +56,8 @@ def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Mom
 
 
 def latest_moments(entries: QuerySet[JournalEntry], *, shows_payload: bool) -> list[Moment]:
-    """The last MOST_MOMENTS entries as a timeline, oldest first."""
-    latest = entries.order_by("-id")[:MOST_MOMENTS]
+    """The last MAX_MOMENTS entries as a timeline, oldest first."""
+    latest = entries.order_by("-id")[:MAX_MOMENTS]
     return moments(reversed(latest), shows_payload=shows_payload)
 
 
@@ -76,8 +76,8 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
     error = entry.error.strip()
     if error:
         # The last line of a traceback names the error.
-        facts.append((gettext("error"), shown_text(error.splitlines()[-1], most=MOST_VALUE)))
-    is_long = "\n" in error or len(error) > MOST_VALUE
+        facts.append((gettext("error"), shown_text(error.splitlines()[-1], most=MAX_VALUE)))
+    is_long = "\n" in error or len(error) > MAX_VALUE
     facts += _changes(entry.data or {}, shows_payload)
     return Moment(
         at=entry.at,
@@ -87,7 +87,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         actor=shown_text(entry.actor),
         reason=shown_text(words.reason_of(entry.reason)),
         facts=facts,
-        details=shown_text(error, most=MOST_DETAILS) if is_long else "",
+        details=shown_text(error, most=MAX_DETAILS) if is_long else "",
     )
 
 
@@ -121,8 +121,8 @@ def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | No
             return "" if isinstance(value, list) else "{}"
         if not shows_payload:
             return gettext("(not shown)")
-        return shown_text(json.dumps(value, ensure_ascii=False), most=MOST_VALUE)
-    return shown_text(words.value_of(name, value), most=MOST_VALUE)
+        return shown_text(json.dumps(value, ensure_ascii=False), most=MAX_VALUE)
+    return shown_text(words.value_of(name, value), most=MAX_VALUE)
 
 
 def _page_of(entry: JournalEntry) -> str:
@@ -215,7 +215,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("reason"))
     def shown_reason(self, entry: JournalEntry) -> str:
-        return shown_text(words.reason_of(entry.reason), most=MOST_REASON)
+        return shown_text(words.reason_of(entry.reason), most=MAX_REASON)
 
     @column(_("state"))
     def arrow(self, entry: JournalEntry) -> str | None:
@@ -246,8 +246,8 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         if number is None:
             return None
         about = rows.filter(source__in=Source.values, subject_id=number).order_by()
-        keys = list(about.values_list("pk", flat=True)[: MOST_OF_SUBJECT + 1])
-        return keys if len(keys) <= MOST_OF_SUBJECT else None
+        keys = list(about.values_list("pk", flat=True)[: MAX_OF_SUBJECT + 1])
+        return keys if len(keys) <= MAX_OF_SUBJECT else None
 
 
 admin.site.register(JournalEntry, JournalEntryAdmin)

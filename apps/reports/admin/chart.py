@@ -14,7 +14,7 @@ from apps.reports.admin.report import RATE, STACKED, TIMES, Stretch
 from apps.reports.services.stretches import second_of
 
 # More groups than that are told by the table alone.
-MOST_BARS = 12
+MAX_BARS = 12
 
 
 def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) 
 
 def by_group(choice: Choice, rows: Sequence[Stretch]) -> dict[str, Any]:
     """Bars of the first groups of the table."""
-    first = rows[:MOST_BARS]
+    first = rows[:MAX_BARS]
     return {
         "names": [row.figures.group for row in first],
         "series": _series(choice, first),

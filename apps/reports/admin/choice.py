@@ -49,8 +49,8 @@ PRESETS = {
 }
 USUAL_PRESET = "24h"
 # Longer periods are drawn by day.
-MOST_BY_HOUR = timedelta(days=8)
-MOST_TEXT = 200
+MAX_BY_HOUR = timedelta(days=8)
+MAX_TEXT = 200
 _YEARS = range(2000, 2201)
 
 
@@ -88,7 +88,7 @@ class Choice:
             return self.by
         if self.has_minutes:
             return MINUTE
-        return HOUR if self.end - self.start <= MOST_BY_HOUR else DAY
+        return HOUR if self.end - self.start <= MAX_BY_HOUR else DAY
 
     @property
     def is_by_group(self) -> bool:
@@ -176,7 +176,7 @@ class Reader:
         self.problems: list[str] = []
 
     def text(self, name: str) -> str:
-        return self.query.get(name, "").strip()[:MOST_TEXT].replace("\0", "")
+        return self.query.get(name, "").strip()[:MAX_TEXT].replace("\0", "")
 
     def one_of(self, name: str, known: Any, usual: str) -> str:
         text = self.text(name)

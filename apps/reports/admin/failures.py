@@ -33,17 +33,17 @@ from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
-from apps.reports.services.failures import MOST_OFTEN, NEW, NEWEST, Failure, failures
+from apps.reports.services.failures import MAX_OFTEN, NEW, NEWEST, Failure, failures
 
-MOST_SHOWN = 100
-MOST_SAMPLE = 240
+MAX_SHOWN = 100
+MAX_SAMPLE = 240
 
 
 # Of the trend, by the period; those of one's own have the usual number.
 STEPS = {"1h": 20, "24h": 24, "7d": 28, "30d": 30, "90d": 30}
 _USUAL_STEPS = 24
-SORTS = {MOST_OFTEN: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
-_USUAL_SORT = MOST_OFTEN
+SORTS = {MAX_OFTEN: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
+_USUAL_SORT = MAX_OFTEN
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         choice.start,
         choice.end,
         steps=STEPS.get(choice.preset, _USUAL_STEPS),
-        most=MOST_SHOWN,
+        most=MAX_SHOWN,
         order=choice.sort,
         sources=_sources(user),
         type_or_task=choice.type,
@@ -199,7 +199,7 @@ def _one(failure: Failure) -> tuple[str, str]:
     """How the newest of an error reads, and the address of what it happened to."""
     model = "jobs_job" if failure.source == JOB else "dispatch_dispatch"
     url = reverse(f"admin:{model}_change", args=[failure.subject_id])
-    return shown_text(reason_of(failure.sample), most=MOST_SAMPLE), url
+    return shown_text(reason_of(failure.sample), most=MAX_SAMPLE), url
 
 
 def _rest(failure: Failure) -> tuple[str, str]:

@@ -53,10 +53,10 @@ from apps.reports.services.stretches import kept_from, minutes_from
 from apps.reports.services.summary import First, summarise, total_of
 
 # More rows of time and more groups than that are in the CSV alone.
-MOST_ROWS = 400
-MOST_GROUPS = 50
+MAX_ROWS = 400
+MAX_GROUPS = 50
 # More hours or days than that are folded away below the groups.
-MOST_OPEN = 31
+MAX_OPEN = 31
 
 
 def report(request: HttpRequest) -> HttpResponse:
@@ -177,7 +177,7 @@ def _sheet(choice: Choice, view: _View, *, is_whole: bool) -> _Sheet:
     )
     by_group = None
     if choice.is_by_group:
-        first = None if is_whole else First(MOST_GROUPS, choice.sort)
+        first = None if is_whole else First(MAX_GROUPS, choice.sort)
         by_group = summarise(choice.source, choice.by, choice.period, within=within, first=first)
     period_before = choice.before(through_time.as_of)
     before = total_of(choice.source, period_before, only=choice.only, within=within)
@@ -186,7 +186,7 @@ def _sheet(choice: Choice, view: _View, *, is_whole: bool) -> _Sheet:
 
 def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     choice, summary = sheet.choice, sheet.through_time
-    rows = sheet.rows[:MOST_ROWS]
+    rows = sheet.rows[:MAX_ROWS]
     # Drawn in order of time, however the table is sorted.
     times = stretches(summary)
     names = time_names(choice, choice.time_step, times)
@@ -215,7 +215,7 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         context |= {
             "rows": _group_rows(choice, rows),
             "time_rows": time_rows(choice, choice.time_step, times, name_of),
-            "is_short": len(times) <= MOST_OPEN,
+            "is_short": len(times) <= MAX_OPEN,
         }
         if choice.by == "task" and has_quotas:
             context["quotas"] = quota.quotas(sheet.by_group)

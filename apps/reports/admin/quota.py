@@ -1,6 +1,6 @@
 """How far the quotas of the first tasks of a report are handed out.
 
-Bounded: MOST_TASKS tasks of each kind, and of a rotation the newest MOST_OCCURRENCES that are due
+Bounded: MAX_TASKS tasks of each kind, and of a rotation the newest MAX_OCCURRENCES that are due
 in the period and of which anything has been handed out.
 """
 
@@ -19,8 +19,8 @@ from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
 from apps.reports.services.figures import Summary
 
-MOST_TASKS = 10
-MOST_OCCURRENCES = 1_000
+MAX_TASKS = 10
+MAX_OCCURRENCES = 1_000
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,7 @@ def quotas(summary: Summary) -> list[Quota]:
     return [
         quota
         for source in (Source.ONCE, Source.ROTATE)
-        for quota in _quotas(
-            source, [*islice(_numbers(summary.names, source), MOST_TASKS)], summary
-        )
+        for quota in _quotas(source, [*islice(_numbers(summary.names, source), MAX_TASKS)], summary)
     ]
 
 
@@ -79,9 +77,9 @@ def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, l
     handed: dict[int, list[int]] = {number: [] for number in numbers}
     # Each an own range of the index that makes occurrences unique.
     select = (
-        f"SELECT task, handed FROM {table(Stock)} "  # noqa: S608
+        f"SELECT task, handed FROM {table(Stock)} "
         "WHERE source = %s AND task = %s AND occurrence >= %s AND occurrence < %s "
-        f"ORDER BY occurrence DESC LIMIT {MOST_OCCURRENCES + 1}"
+        f"ORDER BY occurrence DESC LIMIT {MAX_OCCURRENCES + 1}"
     )
     since, until = (0, 1)
     if source == Source.ROTATE:
@@ -93,8 +91,8 @@ def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, l
 
 
 def _quota(source: Source, task: Any, handed: list[int]) -> Quota:
-    is_cut = len(handed) > MOST_OCCURRENCES
-    handed = handed[:MOST_OCCURRENCES]
+    is_cut = len(handed) > MAX_OCCURRENCES
+    handed = handed[:MAX_OCCURRENCES]
     times = task.dispatch_times
     return Quota(
         label=f"{source}:{task.pk}",

@@ -21,7 +21,7 @@ Histogram: TypeAlias = dict[int, int]
 GROWTH = 1.02
 _SCALE = 1 / math.log(GROWTH)
 # 285 years.
-_MOST_MS = 2**53
+_MAX_MS = 2**53
 _WIDTHS = ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
 _CODES = dict(_WIDTHS)
 # Of the first byte of packed ones, the rest of which is the width of a count: they count every
@@ -29,14 +29,14 @@ _CODES = dict(_WIDTHS)
 _DENSE = 0x80
 # No count of dense ones takes more, so that many of them fit into eight bytes together; those of
 # two bytes, if there are not too many, into four.
-_MOST_BYTES = 4
-_MOST_IN_FOUR = 1 << 16
+_MAX_BYTES = 4
+_MAX_IN_FOUR = 1 << 16
 
 
 @lru_cache(maxsize=1 << 17)
 def bucket_of(ms: int) -> int:
     """The bucket that counts so many milliseconds: 0 for 0 and less, which clocks may give."""
-    return 0 if ms <= 0 else 1 + math.ceil(math.log(min(ms, _MOST_MS)) * _SCALE)
+    return 0 if ms <= 0 else 1 + math.ceil(math.log(min(ms, _MAX_MS)) * _SCALE)
 
 
 @cache
@@ -89,13 +89,13 @@ def _together(filled: Sequence[bytes]) -> list[int]:
     A loop over the buckets would take most of the time of a report. Instead, the counts of a dense
     histogram are the digits of one long number, so that one addition adds them all.
     """
-    is_short = len(filled) <= _MOST_IN_FOUR and not any(each[0] == _DENSE | 4 for each in filled)
+    is_short = len(filled) <= _MAX_IN_FOUR and not any(each[0] == _DENSE | 4 for each in filled)
     digit = 4 if is_short else 8
     total = size = 0
     sparse: list[bytes] = []
     for packed in filled:
         width = packed[0] ^ _DENSE
-        if width > _MOST_BYTES:
+        if width > _MAX_BYTES:
             sparse.append(packed)
             continue
         first = packed[1] | packed[2] << 8
@@ -137,7 +137,7 @@ def pack(histogram: Mapping[int, int]) -> bytes:
     width, code = next(each for each in _WIDTHS if most < 1 << 8 * each[0])
     size, first = len(buckets), buckets[0]
     span = buckets[-1] + 1 - first
-    if width > _MOST_BYTES or 2 + width * span > (2 + width) * size:
+    if width > _MAX_BYTES or 2 + width * span > (2 + width) * size:
         return struct.pack(f"<B{size}H{size}{code}", width, *buckets, *counts)
     every = [0] * span
     for bucket, count in histogram.items():

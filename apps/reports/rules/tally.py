@@ -24,7 +24,7 @@ ALL, TYPE, EXECUTOR, HOST, WORKER = "all", "type", "executor", "host", "worker"
 ERROR = "error"
 # In one stretch of some levels, of one type or task; what numbers and quotes make different may be
 # endless. Stretches of other levels are the plain sums of their parts.
-MOST_ERRORS = 50
+MAX_ERRORS = 50
 CAPPED = (MINUTE, QUARTER, HOUR, DAY)
 # In place of the key of an error: all that are not told apart.
 OTHER = "other"
@@ -173,7 +173,7 @@ def summed(parts: Iterable[Mapping[Key, Tally]], level: int) -> dict[Key, Tally]
 
 
 def _capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
-    """The same, in which at most MOST_ERRORS of a type or task are told apart, the most frequent
+    """The same, in which at most MAX_ERRORS of a type or task are told apart, the most frequent
     ones; all others together are OTHER."""
     by_type: dict[tuple[str, str], list[Key]] = {}
     for key in tallies:
@@ -183,10 +183,10 @@ def _capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
             if error_key != OTHER:
                 by_type.setdefault((source, type_), []).append(key)
     for (source, type_), keys in by_type.items():
-        if len(keys) > MOST_ERRORS:
+        if len(keys) > MAX_ERRORS:
             keys.sort(key=lambda key: (-tallies[key].counts[_TOTAL], key))
             rest = tallies.setdefault((source, ERROR, error_value(type_, OTHER)), Tally())
-            for key in keys[MOST_ERRORS:]:
+            for key in keys[MAX_ERRORS:]:
                 rest.merge(tallies.pop(key))
     return tallies
 

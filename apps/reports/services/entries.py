@@ -15,7 +15,7 @@ from apps.reports.services.stretches import instant_of, second_of
 
 BLOCK = 5000
 # As many entries are read before what is added up is written.
-MOST_READ = 50_000
+MAX_READ = 50_000
 
 _SELECT = (
     "SELECT event, from_state, to_state, source, type_or_task, executor, worker, host, error_key, "
@@ -50,7 +50,7 @@ def read_back(
         while upper:
             newest = rows[upper - 1][-1]
             if newest < here_from or not here.entries:
-                if here.entries and (read >= MOST_READ or not goes_on()):
+                if here.entries and (read >= MAX_READ or not goes_on()):
                     return Read(min(cells), cells)
                 second = stretch_of(second_of(ids.made_at(newest)))
                 here = cells[second] = Cells(minute_of)
@@ -82,6 +82,6 @@ def first_id(second: int) -> int:
 
 def counted(minutes: Sequence[int]) -> dict[int, int]:
     """How many entries the journal has of each of these minutes, given by their starts."""
-    select = f"SELECT %s, COUNT(*) FROM {table(JournalEntry)} WHERE id >= %s AND id < %s"  # noqa: S608
+    select = f"SELECT %s, COUNT(*) FROM {table(JournalEntry)} WHERE id >= %s AND id < %s"
     parts = ((select, (at, first_id(at), first_id(at + MINUTE))) for at in minutes)
     return {int(at): count for at, count in fetch_each(parts)}

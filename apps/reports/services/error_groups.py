@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import ids
-from apps.common.db import fetch, marks, table
+from apps.common.db import fetch, placeholders, table
 from apps.common.rows import insert_values, update_rows
 from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.tally import Cells, Error, widen
 
-MOST_SAMPLE = 500
+MAX_SAMPLE = 500
 # Errors that differ each time would be endless.
-MOST_KEPT = 200_000
+MAX_KEPT = 200_000
 _AT_ONCE = 500
 _TOLD = ("first_entry", "last_entry", "subject_id", "sample")
 
@@ -35,12 +35,12 @@ def note(cells: Iterable[Cells]) -> None:
 
 
 def purge(before: datetime, goes_on: Callable[[], bool]) -> int:
-    """Remove those last seen before an instant, and all but the MOST_KEPT that were seen last, some
+    """Remove those last seen before an instant, and all but the MAX_KEPT that were seen last, some
     hundred at a time; returns how many."""
     first = ids.lowest_id_at(before)
     beyond = fetch(
-        f"SELECT last_entry FROM {table(ErrorGroup)} ORDER BY last_entry DESC LIMIT 1 OFFSET %s",  # noqa: S608
-        [MOST_KEPT],
+        f"SELECT last_entry FROM {table(ErrorGroup)} ORDER BY last_entry DESC LIMIT 1 OFFSET %s",
+        [MAX_KEPT],
     )
     if beyond:
         first = max(first, beyond[0][0] + 1)
@@ -84,8 +84,8 @@ def _known(errors: Mapping[Error, Any]) -> dict[Error, tuple[Any, ...]]:
     """The groups that there are: primary key, first, last, subject and sample."""
     keys = sorted({key for _source, _type, key in errors})
     rows = fetch(
-        f"SELECT source, type_or_task, error_key, id, {', '.join(_TOLD)} "  # noqa: S608
-        f"FROM {table(ErrorGroup)} WHERE error_key IN ({marks(len(keys))})",
+        f"SELECT source, type_or_task, error_key, id, {', '.join(_TOLD)} "
+        f"FROM {table(ErrorGroup)} WHERE error_key IN ({placeholders(len(keys))})",
         keys,
     )
     return {row[:3]: row[3:] for row in rows if row[:3] in errors}
@@ -96,8 +96,8 @@ def _texts(entries: Sequence[int]) -> dict[int, tuple[int, str]]:
     if not entries:
         return {}
     rows = fetch(
-        f"SELECT id, subject_id, error, reason, event FROM {table(JournalEntry)} "  # noqa: S608
-        f"WHERE id IN ({marks(len(entries))})",
+        f"SELECT id, subject_id, error, reason, event FROM {table(JournalEntry)} "
+        f"WHERE id IN ({placeholders(len(entries))})",
         entries,
     )
     return {number: (subject, _sample(*texts)) for number, subject, *texts in rows}
@@ -106,4 +106,4 @@ def _texts(entries: Sequence[int]) -> dict[int, tuple[int, str]]:
 def _sample(error: str, reason: str, event: str) -> str:
     """The line that names what went wrong."""
     lines = error.strip().splitlines() or [reason or event]
-    return lines[-1].strip()[:MOST_SAMPLE]
+    return lines[-1].strip()[:MAX_SAMPLE]

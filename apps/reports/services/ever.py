@@ -49,7 +49,7 @@ def ever() -> Ever:
 
 def _handed_out(runs: Sequence[Run]) -> int:
     select = (
-        f"SELECT SUM(handed_out) FROM {table(Stretch)} "  # noqa: S608
+        f"SELECT SUM(handed_out) FROM {table(Stretch)} "
         "WHERE level = %s AND start >= %s AND start < %s"
     )
     return sum(int(each or 0) for (each,) in fetch_each((select, run) for run in runs))
@@ -58,7 +58,7 @@ def _handed_out(runs: Sequence[Run]) -> int:
 def _of(run: Run) -> list[tuple[str, str, int]]:
     sums = ", ".join(f"SUM({name})" for name in COUNTS)
     rows = fetch(
-        f"SELECT source, {sums} FROM {table(Rollup)} WHERE level = %s AND source IN ('dispatch', "  # noqa: S608
+        f"SELECT source, {sums} FROM {table(Rollup)} WHERE level = %s AND source IN ('dispatch', "
         "'job') AND dimension = %s AND start >= %s AND start < %s GROUP BY source",
         [run.level, ALL, run.start, run.end],
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from apps.common import ids
-from apps.common.db import fetch, fetch_each, forced, marks, table
+from apps.common.db import fetch, fetch_each, force_index, placeholders, table
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import cover
 from apps.reports.rules.cover import Run
@@ -30,9 +30,9 @@ _KEYS_AT_ONCE = 500
 # Long steps begin at full ones of these.
 _GRAINS = (cover.MINUTE, cover.QUARTER, cover.HOUR, cover.DAY)
 # So many types or tasks are named to the database; more are picked out of all that it gives.
-_MOST_NAMED = 200
+_MAX_NAMED = 200
 # The order: those that came most often, last, or are the newest of all time first.
-MOST_OFTEN, NEWEST, NEW = "count", "last", "new"
+MAX_OFTEN, NEWEST, NEW = "count", "last", "new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ _Sums = Mapping[Error, _Sum]
 # By source and value: how often, and for good.
 _Counted = Mapping[tuple[str, str], Sequence[int]]
 _KEYS: Mapping[str, Callable[[_Sum, _Seen], Any]] = {
-    MOST_OFTEN: lambda came, seen: (came.total, seen.last),
+    MAX_OFTEN: lambda came, seen: (came.total, seen.last),
     NEWEST: lambda _came, seen: seen.last,
     NEW: lambda _came, seen: seen.first,
 }
@@ -101,7 +101,7 @@ def failures(
     *,
     steps: int,
     most: int,
-    order: str = MOST_OFTEN,
+    order: str = MAX_OFTEN,
     sources: Sequence[str] = SOURCES,
     type_or_task: str = "",
 ) -> Failures:
@@ -124,7 +124,7 @@ def failures(
     # The whole period in longer stretches than fit into its steps.
     whole, _left = cover_by_stored([(max(edges[0], first), as_of)])
     every = _counted(whole, sources, type_or_task)
-    sums = _sums(_most_often(every, most) if order == MOST_OFTEN else every)
+    sums = _sums(_most_often(every, most) if order == MAX_OFTEN else every)
     seen = _seen(runs, sums)
     told = nlargest(most, seen, lambda error: _KEYS[order](sums[error], seen[error]))
     trends = _trends(runs, told, edges)
@@ -161,8 +161,8 @@ def _edges(start: int, end: int, steps: int, kept: Mapping[int, int]) -> list[in
 
 def _counted(runs: Sequence[Run], sources: Sequence[str], type_or_task: str) -> _Counted:
     """What the stored counts of the runs add up to."""
-    condition = f"dimension = %s AND source IN ({marks(len(sources))})"
-    parameters, index = [ERROR, *sources], forced("PRIMARY")
+    condition = f"dimension = %s AND source IN ({placeholders(len(sources))})"
+    parameters, index = [ERROR, *sources], force_index("PRIMARY")
     if type_or_task:
         # Whatever follows the colon; a longer name with one is left out afterwards. Which index is
         # the better one depends on how much else there is.
@@ -171,7 +171,7 @@ def _counted(runs: Sequence[Run], sources: Sequence[str], type_or_task: str) -> 
         index = ""
     parts = (
         (
-            "SELECT source, value, total, failed + timed_out + expired "  # noqa: S608
+            "SELECT source, value, total, failed + timed_out + expired "
             f"FROM {table(Rollup)}{index} WHERE {chosen} AND {condition}",
             (*edges, *parameters),
         )
@@ -207,7 +207,7 @@ def _seen(runs: Sequence[Run], sums: _Sums) -> dict[Error, _Seen]:
     found: dict[Error, _Seen] = {}
     for source, values in _values(error for error in sums if error[2] == OTHER).items():
         chosen = Chosen(source, ERROR, values)
-        select = f"SELECT value, MIN(start), MAX(start) FROM {chosen.table}"  # noqa: S608
+        select = f"SELECT value, MIN(start), MAX(start) FROM {chosen.table}"
         parts = (
             (f"{select} WHERE {condition} GROUP BY value", parameters)
             for condition, parameters in chosen.conditions(runs)
@@ -236,12 +236,12 @@ def _known(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, li
     names = sorted({name for _source, name, _key in errors})
     for at in range(0, len(keys), _KEYS_AT_ONCE):
         parameters = keys[at : at + _KEYS_AT_ONCE]
-        condition = f"error_key IN ({marks(len(parameters))})"
-        if len(names) <= _MOST_NAMED:
-            condition += f" AND type_or_task IN ({marks(len(names))})"
+        condition = f"error_key IN ({placeholders(len(parameters))})"
+        if len(names) <= _MAX_NAMED:
+            condition += f" AND type_or_task IN ({placeholders(len(names))})"
             parameters += names
         rows = fetch(
-            f"SELECT source, type_or_task, error_key, {', '.join(columns)} "  # noqa: S608
+            f"SELECT source, type_or_task, error_key, {', '.join(columns)} "
             f"FROM {table(ErrorGroup)} WHERE {condition}",
             parameters,
         )
@@ -258,7 +258,7 @@ def _trends(
     found = {error: [0] * steps for error in errors}
     for source, values in _values(errors).items():
         chosen = Chosen(source, ERROR, values)
-        select = f"SELECT start, value, total FROM {chosen.table}"  # noqa: S608
+        select = f"SELECT start, value, total FROM {chosen.table}"
         parts = [
             (f"{select} WHERE {condition}", parameters)
             for condition, parameters in chosen.conditions(runs)

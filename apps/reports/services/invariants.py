@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.conf import conf
 from apps.common.db import fetch, table
-from apps.common.invariants import MOST_FOUND, Breach, Check, Looked, say
+from apps.common.invariants import MAX_FOUND, Breach, Check, Looked, say
 from apps.common.leases import load_position
 from apps.reports.models import Stretch
 from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER
@@ -63,9 +63,9 @@ def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
     settled = second_of(now - conf.REPORT_LATE - timedelta(minutes=5))
     left = recent
     newest = fetch(
-        f"SELECT start, entries FROM {table(Stretch)} "  # noqa: S608
+        f"SELECT start, entries FROM {table(Stretch)} "
         "WHERE level = %s AND start < %s AND entries > 0 ORDER BY start DESC LIMIT %s",
-        [MINUTE, settled - MINUTE, MOST_FOUND],
+        [MINUTE, settled - MINUTE, MAX_FOUND],
     )
     for start, entries in newest:
         left -= entries
@@ -74,7 +74,7 @@ def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
         yield MINUTE, start, entries
     for level in LEVELS[1:]:
         older = fetch(
-            f"SELECT start, entries FROM {table(Stretch)} "  # noqa: S608
+            f"SELECT start, entries FROM {table(Stretch)} "
             "WHERE level = %s AND start < %s AND entries BETWEEN 1 AND %s",
             [level, settled - level, recent],
         )
@@ -90,7 +90,7 @@ def _stretches(_recent: int) -> Looked:
     position = load_position(SWEEP)
     is_behind = not has_all_levels(position)
     for level in LEVELS[1:]:
-        for start, entries, stored in unlike_parts(level, most=MOST_FOUND):
+        for start, entries, stored in unlike_parts(level, most=MAX_FOUND):
             if stored is None and is_behind:
                 continue
             values = {} if stored is None else {"stored": stored, "entries": entries}
@@ -101,8 +101,7 @@ def _stretches(_recent: int) -> Looked:
             breaches.append(Breach("I54", _name(level, start), text))
     is_behind = is_behind or bool(position.get("gaps"))
     counts = fetch(
-        "SELECT level, COUNT(*), MIN(start), MAX(start) "  # noqa: S608
-        f"FROM {stretches} GROUP BY level"
+        f"SELECT level, COUNT(*), MIN(start), MAX(start) FROM {stretches} GROUP BY level"
     )
     for level, count, first, last in [] if is_behind else counts:
         missing = (last - first) // level + 1 - count

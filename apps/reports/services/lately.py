@@ -14,7 +14,7 @@ from typing import Any
 from django.db import models
 
 from apps.common import ids
-from apps.common.db import fetch, fetch_each, marks, table
+from apps.common.db import fetch, fetch_each, placeholders, table
 from apps.dispatch.models import Executor, Membership
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import HOUR, MINUTE
@@ -38,9 +38,9 @@ from apps.reports.services.stretches import cover_by_stored, instant_of, second_
 MINUTES = HOUR // MINUTE
 # Rates are of so many minutes: one alone says little where little happens.
 FLOW = timedelta(minutes=5)
-MOST_DRAWN = 12
+MAX_DRAWN = 12
 # Rows of totals that the courses of types or groups are made of at most.
-MOST_READ = 20_000
+MAX_READ = 20_000
 # So many users are named to the database at once.
 _NAMED_AT_ONCE = 1_000
 
@@ -165,7 +165,7 @@ class Minutes:
 
     until: datetime
     # Of each value and minute: what is told, the value, the minute's start, what ended, was unlucky
-    # and succeeded; one row more than MOST_READ where there are too many.
+    # and succeeded; one row more than MAX_READ where there are too many.
     rows: Mapping[Told, list[tuple[Any, ...]]]
 
     @classmethod
@@ -187,7 +187,7 @@ class Minutes:
 
     def courses_of_types(self, names: Collection[str]) -> list[Course] | None:
         """Those of the busiest job types, by name, and of idle ones among `names` as long as few
-        are busy. None when more rows of totals would have to be read than MOST_READ."""
+        are busy. None when more rows of totals would have to be read than MAX_READ."""
         values = self._values(OF_TYPES)
         if values is None:
             return None
@@ -210,7 +210,7 @@ class Minutes:
 
     def _values(self, told: Told) -> set[str] | None:
         rows = self.rows[told]
-        return None if len(rows) > MOST_READ else {row[1] for row in rows}
+        return None if len(rows) > MAX_READ else {row[1] for row in rows}
 
     def _courses(self, told: Told, names_of: Mapping[str, Sequence[str]]) -> dict[str, Course]:
         """The courses of these names; each value belongs to some of them."""
@@ -229,9 +229,9 @@ class Minutes:
 def _select(place: int, source: str) -> str:
     sums = (" + ".join(names) for names in (_ENDS[source], _UNLUCKY, (SUCCEEDED,)))
     return (
-        f"SELECT {place}, value, start, {', '.join(sums)} FROM {table(Rollup)} "  # noqa: S608
+        f"SELECT {place}, value, start, {', '.join(sums)} FROM {table(Rollup)} "
         "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
-        f"LIMIT {MOST_READ + 1}"
+        f"LIMIT {MAX_READ + 1}"
     )
 
 
@@ -240,18 +240,18 @@ def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
     named = sorted(users)
     parts = (named[at : at + _NAMED_AT_ONCE] for at in range(0, len(named), _NAMED_AT_ONCE))
     select = (
-        f"SELECT u.name, g.name FROM {table(Executor)} u "  # noqa: S608
+        f"SELECT u.name, g.name FROM {table(Executor)} u "
         f"JOIN {table(Membership)} m ON m.user_id = u.id "
         f"JOIN {table(Executor)} g ON g.id = m.group_id WHERE u.name IN "
     )
     found: dict[str, list[str]] = {}
-    for user, group in fetch_each((f"{select}({marks(len(some))})", some) for some in parts):
+    for user, group in fetch_each((f"{select}({placeholders(len(some))})", some) for some in parts):
         found.setdefault(user, []).append(group)
     return found
 
 
 def _busiest(found: dict[str, Course], names: Collection[str]) -> list[Course]:
     """By name, so that nothing moves under a reader's hand while the order of volumes changes."""
-    chosen = sorted(found.values(), key=lambda each: (-each.total, each.name))[:MOST_DRAWN]
+    chosen = sorted(found.values(), key=lambda each: (-each.total, each.name))[:MAX_DRAWN]
     idle = [Course(name) for name in sorted(names) if name not in found]
-    return sorted([*chosen, *idle][:MOST_DRAWN], key=lambda each: each.name)
+    return sorted([*chosen, *idle][:MAX_DRAWN], key=lambda each: each.name)

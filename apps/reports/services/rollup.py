@@ -33,10 +33,10 @@ from apps.reports.services.stretches import (
 )
 from apps.reports.services.totals import SWEEP, sizes_between
 
-__all__ = ["MOST_TIME", "SWEEP", "Part", "rebuild", "rebuilt_from", "roll_up"]
+__all__ = ["MAX_TIME", "SWEEP", "Part", "rebuild", "rebuilt_from", "roll_up"]
 
 # Of one turn at the sweep.
-MOST_TIME = timedelta(minutes=1)
+MAX_TIME = timedelta(minutes=1)
 _WAIT_SECONDS = 0.2
 # So much time is added up before it is written.
 _LONGEST = DAY
@@ -90,10 +90,10 @@ def rebuilt_from() -> datetime | None:
 
     What is older would be added up to nothing.
     """
-    [(oldest,)] = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")  # noqa: S608
+    [(oldest,)] = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")
     begins = second_of(clock.now() if oldest is None else ids.made_at(oldest))
     gone = fetch(
-        f"SELECT 1 FROM {table(Stretch)} WHERE entries > 0 AND start + level <= %s LIMIT 1",  # noqa: S608
+        f"SELECT 1 FROM {table(Stretch)} WHERE entries > 0 AND start + level <= %s LIMIT 1",
         [begins],
     )
     return instant_of(-(-begins // DAY) * DAY) if gone else None
@@ -109,7 +109,7 @@ def rebuild(start: datetime, end: datetime) -> Iterator[Part]:
     low = max(second_of(start), first or 0)
     high = -(-min(second_of(end), after or 0) // MINUTE) * MINUTE
     while low < high:
-        with sweep_lease(SWEEP, at_most=MOST_TIME) as mine:
+        with sweep_lease(SWEEP, at_most=MAX_TIME) as mine:
             if not mine:
                 time.sleep(_WAIT_SECONDS)
                 continue

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
-from apps.common.db import fetch_each, forced, marks, table
+from apps.common.db import fetch_each, force_index, placeholders, table
 from apps.reports.models import Rollup
 from apps.reports.rules.cover import Run
 from apps.reports.rules.outcomes import COUNTS
 
 # So many values are named to the database at once: SQLite takes 32,766 parameters.
-MOST_NAMED = 200
+MAX_NAMED = 200
 # SQLite takes conditions of 1,000 parts.
 _RANGES_AT_ONCE = 400
 
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
 
         By estimate, all rows of a dimension may look like fewer than those of some values.
         """
-        return table(Rollup) + forced("PRIMARY" if self.values is None else "rollup_value")
+        return table(Rollup) + force_index("PRIMARY" if self.values is None else "rollup_value")
 
     def conditions(self, runs: Sequence[Run]) -> Iterator[tuple[str, list[Any]]]:
         """As `within`, of the chosen rows alone."""
@@ -61,9 +61,9 @@ class Chosen(NamedTuple):
         if values is None:
             narrowed = [(condition, parameters)]
         else:
-            parts = [values[at : at + MOST_NAMED] for at in range(0, len(values), MOST_NAMED)]
+            parts = [values[at : at + MAX_NAMED] for at in range(0, len(values), MAX_NAMED)]
             narrowed = [
-                (f"{condition} AND value IN ({marks(len(some))})", [*parameters, *some])
+                (f"{condition} AND value IN ({placeholders(len(some))})", [*parameters, *some])
                 for some in parts
             ]
         for chosen, edges in within(runs):
@@ -76,7 +76,7 @@ def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[tuple[int, str, Cou
 
     No entry of the journal is in two of them, whatever is added up anew meanwhile.
     """
-    select = f"SELECT start, value, {', '.join(COUNTS)}, wait, run FROM {chosen.table}"  # noqa: S608
+    select = f"SELECT start, value, {', '.join(COUNTS)}, wait, run FROM {chosen.table}"
     parts = (
         (f"{select} WHERE {condition}", parameters)
         for condition, parameters in chosen.conditions(runs)
@@ -87,7 +87,7 @@ def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[tuple[int, str, Cou
 
 def count_in(chosen: Chosen, runs: Sequence[Run]) -> int:
     """How many the chosen rows in the runs are."""
-    select = f"SELECT COUNT(*) FROM {chosen.table}"  # noqa: S608
+    select = f"SELECT COUNT(*) FROM {chosen.table}"
     parts = (
         (f"{select} WHERE {condition}", parameters)
         for condition, parameters in chosen.conditions(runs)
@@ -102,7 +102,7 @@ def sums_in(
     by the database; it is histograms that take long."""
     # MariaDB's sums are decimals, which take long to read.
     sums = ", ".join(f"CAST(SUM({name}) AS SIGNED)" for name in names)
-    select = f"SELECT {by}, {sums} FROM {chosen.table}"  # noqa: S608
+    select = f"SELECT {by}, {sums} FROM {chosen.table}"
     # In no order, which MariaDB would sort them for.
     parts = (
         (f"{select} WHERE {condition} GROUP BY {by} ORDER BY NULL", parameters)

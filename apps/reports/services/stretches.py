@@ -17,7 +17,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = 1 << 36
 _SECOND = timedelta(seconds=1)
 # Of the edges of a long period, say; where there are more, what lies between is read as well.
-_MOST_SPANS = 6
+_MAX_SPANS = 6
 
 
 def second_of(instant: datetime) -> int:
@@ -32,7 +32,7 @@ def instant_of(second: int) -> datetime:
 
 def kept_from() -> dict[int, int]:
     """Where the oldest stored stretch of each level starts; levels without any are left out."""
-    oldest: list[Any] = fetch(f"SELECT level, MIN(start) FROM {table(Stretch)} GROUP BY level")  # noqa: S608
+    oldest: list[Any] = fetch(f"SELECT level, MIN(start) FROM {table(Stretch)} GROUP BY level")
     return dict(oldest)
 
 
@@ -49,7 +49,7 @@ def beginning(kept: dict[int, int]) -> int | None:
     The journal begins there, or did when its oldest entries were still kept.
     """
     starts = [*kept.values()]
-    [(oldest,)] = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")  # noqa: S608
+    [(oldest,)] = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")
     if oldest is not None:
         starts.append(second_of(ids.made_at(oldest)))
     return floor(min(starts), DAY) if starts else None
@@ -57,7 +57,7 @@ def beginning(kept: dict[int, int]) -> int | None:
 
 def stored_to() -> int | None:
     """The end of the newest stored minute; None before the first."""
-    [(newest,)] = fetch(f"SELECT MAX(start) FROM {table(Stretch)} WHERE level = %s", [MINUTE])  # noqa: S608
+    [(newest,)] = fetch(f"SELECT MAX(start) FROM {table(Stretch)} WHERE level = %s", [MINUTE])
     return None if newest is None else newest + MINUTE
 
 
@@ -95,10 +95,10 @@ def cover_by_stored(ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
     now = floor(second_of(clock.now()), MINUTE)
     left = [(start, min(end, now)) for start, end in ranges if start < now]
     # All levels at once, as most of what is wanted is stored.
-    wanted = cover.wanted(left, most=_MOST_SPANS)
+    wanted = cover.wanted(left, most=_MAX_SPANS)
     stored = _stored_in(wanted)
     for level in cover.within_reach(left):
-        spans = cover.spans(left, level, most=_MOST_SPANS)
+        spans = cover.spans(left, level, most=_MAX_SPANS)
         more = [span for span in spans if not cover.lies_in(span, wanted[level])]
         if more:
             stored[level] |= _stored_in({level: more})[level]

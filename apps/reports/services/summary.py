@@ -34,7 +34,7 @@ from apps.reports.rules.outcomes import (
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
 from apps.reports.services.figures import Figures, Period, Summary, figures_of
 from apps.reports.services.stored import (
-    MOST_NAMED,
+    MAX_NAMED,
     Chosen,
     Counted,
     count_in,
@@ -65,9 +65,9 @@ _MOVED = {MINUTE: 0, HOUR: 0, DAY: cover.HOUR - 1}
 _NOT_TOLD_BY = (ALL, ERROR)
 # Rows of totals whose histograms are read to tell many groups apart; beyond them the database adds
 # up the counts, and the groups with the greatest ones are told how long they took.
-MOST_READ = 20_000
+MAX_READ = 20_000
 # Rows whose histograms are read for the total of several values; beyond them it has counts alone.
-MOST_WITHIN = 50_000
+MAX_WITHIN = 50_000
 # So many rows of totals are worth another look for a shorter way to their sum.
 _MANY = 400
 RATE = "success_rate"
@@ -260,7 +260,7 @@ def _reach(by: str, period: Period) -> _Reach:
 # --- reading ------------------------------------------------------------------------------------
 def _is_timed(chosen: Chosen, runs: Sequence[Run]) -> bool:
     """Whether all histograms are read: of very many values in a long time, counts alone are."""
-    return len(chosen.values or ()) <= 1 or count_in(chosen, runs) <= MOST_WITHIN
+    return len(chosen.values or ()) <= 1 or count_in(chosen, runs) <= MAX_WITHIN
 
 
 def _by_start(
@@ -315,11 +315,11 @@ def _by_value(chosen: Chosen, runs: Sequence[Run], first: First | None) -> _Grou
         ranked = _ranked(sums_in(chosen, runs, _judged(first)), first)
         some = chosen._replace(values=tuple(ranked[: first.most]))
         return _Groups(total, _grouped(rows_in(some, runs)), ranked[first.most :], None)
-    if count_in(chosen, runs) <= MOST_READ:
+    if count_in(chosen, runs) <= MAX_READ:
         return _Groups(total, _grouped(rows_in(chosen, runs)), [], None)
     sums = sums_in(chosen, runs)
     each = sum((run.end - run.start) // run.level for run in runs)
-    timed = min(MOST_NAMED, max(1, MOST_READ // each))
+    timed = min(MAX_NAMED, max(1, MAX_READ // each))
     some = chosen._replace(values=tuple(_ranked(sums, First(timed))[:timed]))
     found = {value: [(*counts, b"", b"")] for value, counts in sums.items()}
     found |= _grouped(rows_in(some, runs))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from apps.common.db import exclusive_lock, execute, fetch, marks, table, transactional
+from apps.common.db import exclusive_lock, execute, fetch, placeholders, table, transactional
 from apps.common.models import SweepLease
 from apps.common.rows import insert_values
 from apps.reports.models import Rollup, Stretch
@@ -73,7 +73,7 @@ def sum_up(level: int, start: int) -> None:
 
 def _alone() -> None:
     """Two writers that each complete half of an hour would both leave the other half out."""
-    fetch(f"SELECT name FROM {table(SweepLease)} WHERE name = %s" + exclusive_lock(), [SWEEP])  # noqa: S608
+    fetch(f"SELECT name FROM {table(SweepLease)} WHERE name = %s" + exclusive_lock(), [SWEEP])
 
 
 def has_all_levels(position: Mapping[str, Any]) -> bool:
@@ -86,7 +86,7 @@ def unlike_parts(level: int, *, most: int) -> list[tuple[int, int, int | None]]:
     newest first: (start, entries of the parts, entries)."""
     part = PART[level]
     rows = fetch(
-        "SELECT x.start, x.entries, w.entries FROM ("  # noqa: S608
+        "SELECT x.start, x.entries, w.entries FROM ("
         f"SELECT start - start %% {level} AS start, COUNT(*) AS parts, SUM(entries) AS entries "
         f"FROM {table(Stretch)} WHERE level = %s GROUP BY 1) x "
         f"LEFT JOIN {table(Stretch)} w ON w.level = %s AND w.start = x.start "
@@ -128,7 +128,7 @@ def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
 def sizes_between(level: int, start: int, end: int) -> dict[int, Size]:
     """What the stored stretches that start in [start, end) were made of."""
     rows = fetch(
-        f"SELECT start, entries, handed_out FROM {table(Stretch)} "  # noqa: S608
+        f"SELECT start, entries, handed_out FROM {table(Stretch)} "
         "WHERE level = %s AND start >= %s AND start < %s",
         [level, start, end],
     )
@@ -138,7 +138,7 @@ def sizes_between(level: int, start: int, end: int) -> dict[int, Size]:
 def _tallies(level: int, start: int, end: int) -> Iterator[tuple[int, Tallies]]:
     """What is stored of each row of [start, end), with the start of its stretch."""
     rows = fetch(
-        f"SELECT start, source, dimension, value, wait, run, {', '.join(COUNTS)} "  # noqa: S608
+        f"SELECT start, source, dimension, value, wait, run, {', '.join(COUNTS)} "
         f"FROM {table(Rollup)} WHERE {_PLACE}",
         _place(level, start, end),
     )
@@ -177,7 +177,7 @@ def rows_of(level: int, start: int, tallies: Tallies) -> Iterator[tuple[Any, ...
 def stored_rows(level: int, start: int) -> list[tuple[Any, ...]]:
     """The rows that are stored of a stretch, with histograms packed as they would be now."""
     rows = fetch(
-        f"SELECT {', '.join(_COLUMNS)} FROM {table(Rollup)} WHERE {_PLACE}",  # noqa: S608
+        f"SELECT {', '.join(_COLUMNS)} FROM {table(Rollup)} WHERE {_PLACE}",
         _place(level, start, start + level),
     )
     return [
@@ -187,8 +187,8 @@ def stored_rows(level: int, start: int) -> list[tuple[Any, ...]]:
 
 
 _PLACE = (
-    f"level = %s AND source IN ({marks(len(SOURCES))}) "
-    f"AND dimension IN ({marks(len(_DIMENSIONS))}) AND start >= %s AND start < %s"
+    f"level = %s AND source IN ({placeholders(len(SOURCES))}) "
+    f"AND dimension IN ({placeholders(len(_DIMENSIONS))}) AND start >= %s AND start < %s"
 )
 
 
@@ -206,11 +206,11 @@ def forget(level: int, start: int, end: int) -> None:
 def forget_stretches(level: int, start: int, end: int) -> int:
     """Remove the word that their totals are stored; returns how many."""
     return execute(
-        f"DELETE FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s",  # noqa: S608
+        f"DELETE FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s",
         [level, start, end],
     )
 
 
 def forget_totals(level: int, start: int, end: int) -> int:
     """Remove the totals themselves; returns how many."""
-    return execute(f"DELETE FROM {table(Rollup)} WHERE {_PLACE}", _place(level, start, end))  # noqa: S608
+    return execute(f"DELETE FROM {table(Rollup)} WHERE {_PLACE}", _place(level, start, end))

@@ -36,12 +36,12 @@ from taskplatform.demo.progress import ProgressLine
 from taskplatform.demo.table import lines_of
 
 EVERYBODY = len(PEOPLE)
-MOST_SECONDS = 3600
+MAX_SECONDS = 3600
 # A piece of work takes this part of the time, so that a round is done well before the end.
 PACE = 1 / 16
 LOOK_EVERY_SECONDS = 0.25
-MOST_BREACHES = 10
-FEWEST_JOBS, MOST_JOBS = 4, 100_000
+MAX_BREACHES = 10
+FEWEST_JOBS, MAX_JOBS = 4, 100_000
 # Executors that were told to stop finish what they are at.
 LAST_PIECE_SECONDS = 10
 
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             nargs="?",
             const=10_000,
             metavar="N",
-            help=f"submit N jobs and watch them, {FEWEST_JOBS} to {MOST_JOBS} (10000)",
+            help=f"submit N jobs and watch them, {FEWEST_JOBS} to {MAX_JOBS} (10000)",
         )
         parser.add_argument(
             "--seconds", type=int, metavar="N", help="for at most so long (60, jobs 600)"
@@ -140,8 +140,8 @@ class Command(BaseCommand):
         seconds = 600 if options["seconds"] is None else options["seconds"]
         if options["clients"] is not None:
             raise CommandError("Choose one of --clients and --jobs; two terminals can do both.")
-        _demand_range("--jobs", total, MOST_JOBS, least=FEWEST_JOBS)
-        _demand_range("--seconds", seconds, MOST_SECONDS)
+        _demand_range("--jobs", total, MAX_JOBS, least=FEWEST_JOBS)
+        _demand_range("--seconds", seconds, MAX_SECONDS)
         play = JobPlay(self._write, in_place=self.stdout.isatty())
         checks, took = play.run(total, seconds)
         self._judge(checks, time_was_up=took >= seconds)
@@ -152,7 +152,7 @@ class Command(BaseCommand):
         clients = options["clients"]
         seconds = 60 if options["seconds"] is None else options["seconds"]
         _demand_range("--clients", clients, EVERYBODY)
-        _demand_range("--seconds", seconds, MOST_SECONDS)
+        _demand_range("--seconds", seconds, MAX_SECONDS)
         url, key = options["url"] or _own_url(), options["key"] or _own_key()
         # Spread over the groups.
         uids = [list(PEOPLE)[position * EVERYBODY // clients] for position in range(clients)]
@@ -216,7 +216,7 @@ class Command(BaseCommand):
             kept = not check.breaches
             style = self.style.SUCCESS if kept else self.style.ERROR
             self._tell(style(f"{'✓' if kept else '✗'} {check.promise}"))
-            for breach in check.breaches[:MOST_BREACHES]:
+            for breach in check.breaches[:MAX_BREACHES]:
                 self._tell(f"    {breach}")
         broken = sum(1 for check in checks if check.breaches)
         if broken:

@@ -182,7 +182,7 @@ def test_pages_fit_speak_one_language_and_shut_nobody_out(
     if data == "full":
         pages = pages_of(play_morning(frozen_clock)) | pages_of_jobs(fill_yard(frozen_clock))
         frozen_clock.advance(minutes=2)
-        rollup.roll_up(until=frozen_clock() + rollup.MOST_TIME)
+        rollup.roll_up(until=frozen_clock() + rollup.MAX_TIME)
     # Sweeps are named as logs and metrics name them.
     known = written() | {*SAME, *beat.periods()}
     browser_page.set_extra_http_headers({"Accept-Language": language})

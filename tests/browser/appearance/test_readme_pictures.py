@@ -29,7 +29,7 @@ TAKES_ANEW = bool(os.environ.get("README_SCREENSHOTS"))
 pytestmark = [pytest.mark.django_db(transaction=True)] if TAKES_ANEW else []
 
 PICTURES = Path(__file__).parents[1] / "pictures"
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 WIDTH = 1280
 COMMON = 160
 # The pixels of a picture, four bytes each.
@@ -80,7 +80,7 @@ def test_picture_of_the_readme_is_there_and_small(
         morning = play_morning(clock)
         work_a_day(clock())
         clock.advance(minutes=1)
-        rollup.roll_up(until=clock() + rollup.MOST_TIME)
+        rollup.roll_up(until=clock() + rollup.MAX_TIME)
         fill_yard(clock)
         keep_running(request.getfixturevalue("monkeypatch"), clock())
         address, most = SIGHTS[name]
@@ -89,7 +89,7 @@ def test_picture_of_the_readme_is_there_and_small(
     content = picture.read_bytes()
 
     assert struct.unpack(">I", content[16:20]) == (WIDTH,)
-    assert len(content) < MOST_BYTES
+    assert len(content) < MAX_BYTES
 
 
 def keep_running(patch: pytest.MonkeyPatch, now: datetime) -> None:

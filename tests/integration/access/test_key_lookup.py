@@ -133,7 +133,7 @@ def test_key_in_use_is_read_from_the_database_twice_a_second(
 def test_memory_of_keys_is_bounded(
     processes: list[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authentication, "MOST_BELIEVED", 2)
+    monkeypatch.setattr(authentication, "MAX_BELIEVED", 2)
 
     keys_of_three = [make()[1] for _ in range(3)]
 

@@ -136,7 +136,7 @@ class TestFilters:
         self, api: ContractClient, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
     ) -> None:
         """No request looks at more rows than it may; an empty page may have a next one."""
-        monkeypatch.setattr(view, "MOST_EXAMINED", 2)
+        monkeypatch.setattr(view, "MAX_EXAMINED", 2)
         oldest = called_back(api, outcome="failed")
         for _ in range(4):
             called_back(api)
@@ -147,7 +147,7 @@ class TestFilters:
     def test_page_of_a_bound_key_looks_at_no_more(
         self, api: ContractClient, api_with: Any, make_key: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(view, "MOST_EXAMINED", 2)
+        monkeypatch.setattr(view, "MAX_EXAMINED", 2)
         alices = api_with(make_key(executors=["uid_alice"]))
         oldest = called_back(api)
         for _ in range(4):
@@ -161,7 +161,7 @@ class TestFilters:
         oldest = api.get(f"{DISPATCHES}{called_back(api)}/").json()
         for _ in range(4):
             called_back(api, "uid_bob")
-        monkeypatch.setattr(view, "MOST_EXAMINED", 2)
+        monkeypatch.setattr(view, "MAX_EXAMINED", 2)
 
         for query in ({"executor": "uid_alice"}, {"source": "once", "task": oldest["task"]}):
             assert walked(api, **query) == [[oldest["number"]]]

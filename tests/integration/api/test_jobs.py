@@ -205,7 +205,7 @@ def test_rare_matches_are_found_page_by_page(
     api: ContractClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S2.13: no request looks at more rows than it may; an empty page may have a next one."""
-    monkeypatch.setattr(view, "MOST_EXAMINED", 4)
+    monkeypatch.setattr(view, "MAX_EXAMINED", 4)
     oldest = str(factories.job(user_id="uid_alice").pk)
     for _ in range(10):
         factories.job()

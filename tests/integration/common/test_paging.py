@@ -12,7 +12,7 @@ from django.test import RequestFactory
 from rest_framework.request import Request
 
 from apps.common.errors import PlatformError
-from apps.common.paging import MOST_PAGES, CountFreeAdminMixin, KeysetPage, PageQuery
+from apps.common.paging import MAX_PAGES, CountFreeAdminMixin, KeysetPage, PageQuery
 from apps.common.serializers import Text
 
 pytestmark = pytest.mark.django_db
@@ -163,7 +163,7 @@ def test_list_of_one_page_counts_exactly(groups: list[Group]) -> None:
     assert (paginator.count, paginator.num_pages, paginator.has_more) == (7, 1, False)
 
 
-@pytest.mark.parametrize("page", ["4", "50", str(MOST_PAGES + 1), "99999999"])
+@pytest.mark.parametrize("page", ["4", "50", str(MAX_PAGES + 1), "99999999"])
 def test_page_beyond_the_rows_or_the_bound_is_refused(groups: list[Group], page: str) -> None:
     paginator = paginator_at(page)
 
@@ -173,12 +173,12 @@ def test_page_beyond_the_rows_or_the_bound_is_refused(groups: list[Group], page:
 
 
 def test_last_page_within_the_bound_offers_no_page_after_it(groups: list[Group]) -> None:
-    Group.objects.bulk_create([Group(name=f"n{n}") for n in range(MOST_PAGES)])
-    paginator = paginator_at(str(MOST_PAGES), per_page=1)
+    Group.objects.bulk_create([Group(name=f"n{n}") for n in range(MAX_PAGES)])
+    paginator = paginator_at(str(MAX_PAGES), per_page=1)
 
     assert paginator.has_more
-    assert paginator.num_pages == MOST_PAGES
-    assert not paginator.page(MOST_PAGES).has_next()
+    assert paginator.num_pages == MAX_PAGES
+    assert not paginator.page(MAX_PAGES).has_next()
 
 
 @pytest.mark.parametrize("page", ["", "-1", "0", "abc", "1.5", "²", "9" * 5000])

@@ -98,7 +98,7 @@ def test_members_are_counted_up_to_a_bound(
     assert "3 users are its members; remove them from" in text_of(
         admin_client.get(delete_url(group))
     )
-    monkeypatch.setattr(executor_obstacles, "MOST_COUNTED", 2)
+    monkeypatch.setattr(executor_obstacles, "MAX_COUNTED", 2)
     assert "2+ users are its members" in text_of(admin_client.get(delete_url(group)))
 
 

@@ -132,7 +132,7 @@ def test_whole_list_of_more_than_a_thousand_is_refused(
 ) -> None:
     from apps.common.admin import actions
 
-    monkeypatch.setattr(actions, "MOST_ROWS", 3)
+    monkeypatch.setattr(actions, "MAX_ROWS", 3)
     tasks = [factories.once_task(factories.user(f"uid_{n}")) for n in range(4)]
     chosen = {"action": "pause", "select_across": "1", "_selected_action": [tasks[0].pk]}
     told = admin_client.post(ONCE, chosen, follow=True)
@@ -183,7 +183,7 @@ def test_more_copies_than_may_be_at_once_are_refused_above_the_form(
 ) -> None:
     from apps.dispatch.services import bulk
 
-    monkeypatch.setattr(bulk, "MOST_COPIES", 1)
+    monkeypatch.setattr(bulk, "MAX_COPIES", 1)
     alice = factories.user()
     factories.user("uid_bob")
     both = [factories.once_task(alice), factories.once_task(alice)]

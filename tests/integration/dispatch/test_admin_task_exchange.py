@@ -254,7 +254,7 @@ def test_export_reads_in_chunks_and_says_when_it_is_too_much(
         assert [row["title"] for row in export(admin_client)] == [
             f"Task {n}" for n in reversed(range(12))
         ]
-    for name, limit in (("MOST_EXPORTED", 11), ("MOST_EXPORTED_BYTES", 500)):
+    for name, limit in (("MAX_EXPORTED", 11), ("MAX_EXPORTED_BYTES", 500)):
         with monkeypatch.context() as patch:
             patch.setattr(exchange, name, limit)
             page = admin_client.get(f"{ONCE}export/?mode=single&q=Task", follow=True)

@@ -32,21 +32,21 @@ def item(task: int, *, minutes: int = 0, priority: int = 0) -> Item:
 
 
 class TestComparison:
-    def marks(self, before: list[Item], after: list[Item]) -> list[tuple[Any, Any, str]]:
+    def placeholders(self, before: list[Item], after: list[Item]) -> list[tuple[Any, Any, str]]:
         return [
             (old and old.item.task, new and new.item.task, mark)
             for old, new, mark in compared(runs(before), runs(after))
         ]
 
     def test_added_and_removed(self) -> None:
-        assert self.marks([item(1), item(2)], [item(2), item(3)]) == [
+        assert self.placeholders([item(1), item(2)], [item(2), item(3)]) == [
             (1, None, "removed"),
             (2, 2, ""),
             (None, 3, "added"),
         ]
 
     def test_moved_stands_on_both_sides(self) -> None:
-        assert self.marks([item(1), item(2), item(3)], [item(3), item(1), item(2)]) == [
+        assert self.placeholders([item(1), item(2), item(3)], [item(3), item(1), item(2)]) == [
             (None, 3, "moved"),
             (1, 1, ""),
             (2, 2, ""),
@@ -54,17 +54,17 @@ class TestComparison:
         ]
 
     def test_changed_in_its_place(self) -> None:
-        assert self.marks([item(1)], [item(1, priority=3)]) == [(1, 1, "changed")]
-        assert self.marks([item(1)], [item(1, minutes=3)]) == [(1, 1, "changed")]
+        assert self.placeholders([item(1)], [item(1, priority=3)]) == [(1, 1, "changed")]
+        assert self.placeholders([item(1)], [item(1, minutes=3)]) == [(1, 1, "changed")]
 
     def test_repeats_of_a_blocking_task_are_told_once(self) -> None:
         before = [item(1), item(1), item(2)]
         assert [run.times for run in runs(before)] == [2, 1]
-        assert self.marks(before, [item(1), item(1), item(1), item(2)]) == [
+        assert self.placeholders(before, [item(1), item(1), item(1), item(2)]) == [
             (1, 1, "changed"),
             (2, 2, ""),
         ]
-        assert self.marks(before, [item(1), item(2), item(1)]) == [
+        assert self.placeholders(before, [item(1), item(2), item(1)]) == [
             (1, 1, "changed"),
             (2, 2, ""),
             (None, 1, "added"),

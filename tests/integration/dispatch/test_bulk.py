@@ -310,7 +310,7 @@ def test_copy_that_is_sent_twice_is_made_once() -> None:
 
 
 def test_more_copies_than_may_be_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "MOST_COPIES", 3)
+    monkeypatch.setattr(bulk, "MAX_COPIES", 3)
     once_tasks(2)
     others = [factories.user("uid_bob"), factories.user("uid_carl")]
     with pytest.raises(LimitReached, match="At most 3 copies at once"):

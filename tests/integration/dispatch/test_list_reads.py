@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
 EXAMINED = 300
 # Twice to find where to stop, once to filter, and what belongs to the request itself.
-MOST_READ = 3 * EXAMINED + 200
+MAX_READ = 3 * EXAMINED + 200
 LIST = "/admin/dispatch/dispatch/"
 TASK = 7
 
@@ -29,7 +29,7 @@ TASK = 7
 def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """8,000 ended dispatches: half to one user, half to 20 others; and before all, one to a user
     that was never seen again. One task has a thousand of the older half."""
-    monkeypatch.setattr(view, "MOST_EXAMINED", EXAMINED)
+    monkeypatch.setattr(view, "MAX_EXAMINED", EXAMINED)
     monkeypatch.setattr(DispatchAdmin, "most_looked_through", EXAMINED)
     monkeypatch.setattr(DispatchAdmin, "most_indexed", EXAMINED)
     busy, rare, *others = (
@@ -83,7 +83,7 @@ def test_page_reads_a_bounded_number_of_rows(
     by_people = rows_read(lambda: admin_client.get(LIST, query))
     by_programs = rows_read(lambda: api.get("/api/v1/dispatches/", limit=10, **query))
 
-    assert max(by_people, by_programs) <= MOST_READ, (by_people, by_programs)
+    assert max(by_people, by_programs) <= MAX_READ, (by_people, by_programs)
 
 
 def test_page_of_who_sees_some_executors_reads_no_more(
@@ -97,5 +97,5 @@ def test_page_of_who_sees_some_executors_reads_no_more(
     by_programs = rows_read(lambda: program.get("/api/v1/dispatches/", limit=10))
 
     # Of each row that is looked at, whose it is, too.
-    most = MOST_READ + 2 * EXAMINED
+    most = MAX_READ + 2 * EXAMINED
     assert max(by_people, by_programs) <= most, (by_people, by_programs)

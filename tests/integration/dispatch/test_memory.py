@@ -291,7 +291,7 @@ class TestWhenItIsBehind:
         self, processes: TwoProcesses, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S0.19: the other process has given the user more than one statement tells."""
-        monkeypatch.setattr("apps.dispatch.services.standing._MOST_ROWS", 3)
+        monkeypatch.setattr("apps.dispatch.services.standing._MAX_ROWS", 3)
         alice = factories.user()
         sixth = row_by_row(alice, 8)[5]
         finish(take_next(alice))
@@ -305,7 +305,7 @@ class TestWhenItIsBehind:
 
 def test_no_more_is_remembered_of_one_user_than_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """I10: a process does not grow with what its users have done."""
-    monkeypatch.setattr(queue, "_MOST_LOOKED", 5)
+    monkeypatch.setattr(queue, "_MAX_LOOKED", 5)
     alice = factories.user()
     row_by_row(alice, 20)
     for n in range(1, 20):

@@ -129,7 +129,7 @@ class TestReading:
     def test_what_is_read_ahead_is_limited_and_exact_up_to_there(
         self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(preview, "_MOST_AHEAD", 3)
+        monkeypatch.setattr(preview, "_MAX_AHEAD", 3)
         alice = factories.user()
         for hours in range(5):
             start = frozen_clock.instant + timedelta(hours=hours)
@@ -143,7 +143,7 @@ class TestReading:
     def test_what_is_played_through_is_limited(
         self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(preview, "MOST_STEPS", 20)
+        monkeypatch.setattr(preview, "MAX_STEPS", 20)
         alice = factories.user()
         factories.rotation(alice, rule={"every_minutes": 1})
 

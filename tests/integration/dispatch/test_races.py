@@ -179,7 +179,7 @@ def test_user_whose_call_loses_a_deadlock_is_served_all_the_same() -> None:
         factories.once_task(factories.user("uid_ben"))
         with connection.cursor() as cursor:
             people = Executor._meta.db_table
-            cursor.execute(f"SELECT title FROM {people} WHERE id = {alice.pk} LOCK IN SHARE MODE")  # noqa: S608
+            cursor.execute(f"SELECT title FROM {people} WHERE id = {alice.pk} LOCK IN SHARE MODE")
         caller.start()
         eventually(lambda: answers or any(map(waits_for_a_lock, sessions)))
         assert answers == []

@@ -30,7 +30,7 @@ def every_row() -> dict[str, Any]:
     told = {}
     with connection.cursor() as cursor:
         for table in sorted(connection.introspection.table_names(cursor)):
-            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
             told[table] = sorted(map(repr, cursor.fetchall()))
     return told
 
@@ -117,7 +117,7 @@ class TestWhoseQueues:
     def test_many_members_are_not_all_looked_at(
         self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(what_if, "MOST_MEMBERS", 2)
+        monkeypatch.setattr(what_if, "MAX_MEMBERS", 2)
         group = factories.group("gid_a", ["uid_a", "uid_b", "uid_c"])
         answer = what_if_new(title="B", executor=group)
         assert set(told(answer)) == {"gid_a", "uid_a", "uid_b"}
@@ -128,7 +128,7 @@ def test_long_queues_are_cut_at_the_same_item(
     frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What one more in front pushes out at the end is not removed."""
-    monkeypatch.setattr(what_if, "MOST_ITEMS", 3)
+    monkeypatch.setattr(what_if, "MAX_ITEMS", 3)
     alice = factories.user()
     for title in ("A", "B", "C"):
         factories.once_task(alice, title)

@@ -209,7 +209,7 @@ def test_retry_waits_for_an_open_twin_to_end() -> None:
 def test_retry_on_one_of_more_hosts_than_an_error_names() -> None:
     now = clock.now()
     made = {"started_at": now, "last_heartbeat_at": now}
-    names = [f"host-{number:03}" for number in range(control.MOST_NAMED + 1)]
+    names = [f"host-{number:03}" for number in range(control.MAX_NAMED + 1)]
     Worker.objects.bulk_create([Worker(name=f"{each}:1", host=each, **made) for each in names])
     for host in (names[0], names[-1]):
         job = job_in(t.FAILED)

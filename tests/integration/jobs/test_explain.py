@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
 from apps.jobs.models import Job, TypeState
-from apps.jobs.rules.explain import MOST_AHEAD
+from apps.jobs.rules.explain import MAX_AHEAD
 from apps.jobs.services import types
 from apps.jobs.services.explain import explain
 from tests import factories
@@ -46,14 +46,14 @@ def test_a_job_in_turn_learns_how_many_come_first() -> None:
 
 
 def test_no_more_are_counted_than_anybody_reads() -> None:
-    for _ in range(MOST_AHEAD + 20):
+    for _ in range(MAX_AHEAD + 20):
         factories.job()
     last = factories.job()
 
     with CaptureQueriesContext(connection) as queries:
         [reason] = explain(last)
 
-    assert reason.detail.values["count"] == MOST_AHEAD
+    assert reason.detail.values["count"] == MAX_AHEAD
     assert not any("COUNT(" in query["sql"] for query in queries.captured_queries)
 
 

@@ -18,7 +18,7 @@ from django.test import override_settings
 
 from apps.jobs.handlers import Fail, Retry
 from apps.jobs.handlers import http as http_handler
-from apps.jobs.handlers.endings import MOST_WAIT
+from apps.jobs.handlers.endings import MAX_WAIT
 from apps.jobs.handlers.http import http_request
 
 CTX = SimpleNamespace(job_id=42)
@@ -139,7 +139,7 @@ def test_long_answer_is_cut(site: Any) -> None:
 def test_answer_that_may_pass_is_tried_again(site: Any, status: int) -> None:
     with pytest.raises(Retry, match=f"answered {status}") as caught:
         call(f"{site.url}/{status}")
-    expected = {429: timedelta(seconds=7), 503: MOST_WAIT}
+    expected = {429: timedelta(seconds=7), 503: MAX_WAIT}
     assert caught.value.after == expected.get(status)
 
 

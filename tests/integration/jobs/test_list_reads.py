@@ -22,7 +22,7 @@ LIMIT = 10
 @pytest.fixture
 def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of jobs of two types, most of them ended."""
-    monkeypatch.setattr(view, "MOST_EXAMINED", EXAMINED)
+    monkeypatch.setattr(view, "MAX_EXAMINED", EXAMINED)
     for name in ("bill", "mail"):
         job_type(name)
         jobs(4000, name, status="succeeded", finished_at=clock.now())

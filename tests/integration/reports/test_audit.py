@@ -61,7 +61,7 @@ def test_nothing_added_up_yet_is_no_breach() -> None:
 
 
 def test_pause_is_no_breach(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.reports.services.entries.MOST_READ", 5)
+    monkeypatch.setattr("apps.reports.services.entries.MAX_READ", 5)
     frozen_clock.advance(hours=3)
     write(*drawn(50, NOW, clock.now()))
     rollup.roll_up(until=clock.now())

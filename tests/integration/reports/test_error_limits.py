@@ -30,7 +30,7 @@ FAILED = ("failed", "running", "failed")
 
 @pytest.fixture(autouse=True)
 def now(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr(tally, "MOST_ERRORS", 3)
+    monkeypatch.setattr(tally, "MAX_ERRORS", 3)
     frozen_clock.move_to(NOW)
     return frozen_clock
 
@@ -127,7 +127,7 @@ def test_errors_that_are_never_told_apart_are_no_groups(now: FrozenClock) -> Non
 def test_errors_seen_longest_ago_are_forgotten_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(error_groups, "MOST_KEPT", 5)
+    monkeypatch.setattr(error_groups, "MAX_KEPT", 5)
     write(
         *(
             entry(NOW - timedelta(hours=9 - n), kind=FAILED, error=f"E{n}", error_key=f"{n:032x}")

@@ -15,7 +15,7 @@ from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
 from apps.reports.models import ErrorGroup
 from apps.reports.services import rollup
-from apps.reports.services.failures import MOST_OFTEN, NEW, NEWEST, Failure, failures
+from apps.reports.services.failures import MAX_OFTEN, NEW, NEWEST, Failure, failures
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, stored, utc, write
 
@@ -113,11 +113,11 @@ def test_trend_tells_when() -> None:
 @pytest.mark.parametrize(
     ("order", "key"),
     [
-        (MOST_OFTEN, lambda each: (each.total, each.last_seen)),
+        (MAX_OFTEN, lambda each: (each.total, each.last_seen)),
         (NEWEST, lambda each: each.last_seen),
         (NEW, lambda each: each.first_seen),
     ],
-    ids=[MOST_OFTEN, NEWEST, NEW],
+    ids=[MAX_OFTEN, NEWEST, NEW],
 )
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_first_groups_are_told_whole_and_all_are_counted(order: str, key: Any, most: int) -> None:

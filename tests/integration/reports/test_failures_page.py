@@ -173,7 +173,7 @@ def test_new_errors_are_marked(admin_client: Client, now: FrozenClock) -> None:
 def test_more_groups_than_fit_are_counted(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "MOST_SHOWN", 2)
+    monkeypatch.setattr(failures, "MAX_SHOWN", 2)
     write(*(failure(NOW - timedelta(minutes=5), f"error {'x' * n}") for n in range(1, 6)))
     roll_up()
     page = admin_client.get(PAGE)

@@ -58,7 +58,7 @@ def test_all_are_counted_and_the_busiest_told_how_long(
 ) -> None:
     full = summarise("dispatch", "executor", WEEK)
     assert (full.timed, len(full.rows)) == (None, 40)
-    monkeypatch.setattr(summary, "MOST_READ", 150)
+    monkeypatch.setattr(summary, "MAX_READ", 150)
     found = summarise("dispatch", "executor", WEEK)
     assert counts(found) == counts(full)
     assert found.total == full.total
@@ -72,7 +72,7 @@ def test_page_tells_the_first_how_long_and_csv_has_them_all(
     admin_client: Client, crowd: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
-    monkeypatch.setattr(summary, "MOST_READ", 150)
+    monkeypatch.setattr(summary, "MAX_READ", 150)
     rows = tables_of(admin_client.get(reverse("report"), query))[0][1:-1]
     assert len(rows) == 40
     assert "–" not in {row[-1].text for row in rows}
@@ -90,8 +90,8 @@ def test_limit_of_very_many_is_counted_by_the_database(
         "day": {"within": seen},
     }
     full = {by: summarise("dispatch", by, WEEK, **how) for by, how in asked.items()}
-    monkeypatch.setattr(summary, "MOST_WITHIN", 100)
-    monkeypatch.setattr(stored, "MOST_NAMED", 7)
+    monkeypatch.setattr(summary, "MAX_WITHIN", 100)
+    monkeypatch.setattr(stored, "MAX_NAMED", 7)
     for by, how in asked.items():
         with django_assert_max_num_queries(20) as queries:
             found = summarise("dispatch", by, WEEK, **how)
@@ -113,5 +113,5 @@ def test_page_tells_that_times_are_not_told(
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
     told = "How long they took is not told by time"
     assert told not in text_of(role_client("operator").get(reverse("report"), query))
-    monkeypatch.setattr(summary, "MOST_WITHIN", 100)
+    monkeypatch.setattr(summary, "MAX_WITHIN", 100)
     assert told in text_of(role_client("operator").get(reverse("report"), query))

@@ -136,7 +136,7 @@ def test_scheduled_job_whose_time_has_passed_is_promotion_lag(
 def test_counts_end_at_their_limit(
     client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "MOST_COUNTED", 4)
+    monkeypatch.setattr(metrics, "MAX_COUNTED", 4)
     job_type()
     jobs(6)
     jobs(6, run_at=clock.now() + timedelta(hours=1))

@@ -131,7 +131,7 @@ def test_what_went_out_leads_to_the_report_of_those_minutes(
 def test_flow_is_capped(
     admin_client: Client, scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lately_admin, "MOST_COUNTED", 5)
+    monkeypatch.setattr(lately_admin, "MAX_COUNTED", 5)
     assert tiles(home(admin_client))["job-in"] == "1.0+/min"
 
 
@@ -179,10 +179,10 @@ def test_busiest_are_drawn_and_too_many_are_not(
     until = lately.closed_until()
     assert until is not None
     told = [lately.OF_TYPES, lately.OF_GROUPS]
-    monkeypatch.setattr(lately, "MOST_DRAWN", 1)
+    monkeypatch.setattr(lately, "MAX_DRAWN", 1)
     types = Minutes.read(until, told).courses_of_types(["idle"])
     assert [each.name for each in types or []] == ["mail"]
-    monkeypatch.setattr(lately, "MOST_READ", 10)
+    monkeypatch.setattr(lately, "MAX_READ", 10)
     minutes = Minutes.read(until, told)
     assert minutes.courses_of_types([]) is None
     assert minutes.courses_of_groups([]) is None

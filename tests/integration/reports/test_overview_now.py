@@ -48,7 +48,7 @@ def test_jobs_are_counted_by_state_and_the_longest_due_is_found(
 def test_counts_end_at_their_limit_and_say_so(
     admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(present, "MOST_COUNTED", 4)
+    monkeypatch.setattr(present, "MAX_COUNTED", 4)
     job_type()
     jobs(6)
     jobs(4, run_at=clock.now() + timedelta(hours=1))

@@ -167,7 +167,7 @@ def table_at(client: Client, url: str) -> list[list[Cell]]:
 def test_report_of_very_many_hours_shows_the_first_and_exports_all(
     admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "MOST_ROWS", 3)
+    monkeypatch.setattr(pages, "MAX_ROWS", 3)
     page = admin_client.get(URL, {"by": "hour"})
     assert len(tables_of(page)[0][1:]) == 3 + 1
     assert "and 21 more: all of them as CSV" in text_of(page)
@@ -179,7 +179,7 @@ def test_report_of_very_many_groups_shows_the_first_and_exports_all(
     admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = summarise("job", "type", DAY)
-    monkeypatch.setattr(pages, "MOST_GROUPS", 1)
+    monkeypatch.setattr(pages, "MAX_GROUPS", 1)
     page = admin_client.get(URL, {"sort": "-failed"})
     [row, total] = tables_of(page)[0][1:]
     most = max(every.rows, key=lambda each: each.failed)
@@ -269,7 +269,7 @@ def stock(task: Any, handed: dict[int, int]) -> None:
 def test_quota_of_very_many_occurrences_is_told_of_the_newest(
     admin_client: Client, now: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.reports.admin.quota.MOST_OCCURRENCES", 2)
+    monkeypatch.setattr("apps.reports.admin.quota.MAX_OCCURRENCES", 2)
     rotation = factories.rotation(factories.group(), mode="multi", dispatch_times=2)
     hour = int(START.timestamp())
     stock(rotation, {hour: 2, hour + 60: 1, hour + 120: 1})

@@ -220,7 +220,7 @@ class TestPause:
 
     @pytest.fixture
     def paused(self, now: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrozenClock]:
-        monkeypatch.setattr("apps.reports.services.entries.MOST_READ", 20)
+        monkeypatch.setattr("apps.reports.services.entries.MAX_READ", 20)
         monkeypatch.setattr("apps.reports.services.entries.BLOCK", 7)
         write(*drawn(200, NOW - timedelta(hours=3), NOW, seed=4))
         roll_up()
@@ -278,7 +278,7 @@ def test_killed_anywhere_it_leaves_neither_gap_nor_double(
     now: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It dies before its nth statement that writes, for every n, and goes on each time."""
-    monkeypatch.setattr("apps.reports.services.entries.MOST_READ", 10)
+    monkeypatch.setattr("apps.reports.services.entries.MAX_READ", 10)
     write(*drawn(150, NOW - timedelta(hours=4), NOW, seed=6))
     roll_up()
     now.advance(hours=2)

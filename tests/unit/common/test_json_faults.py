@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 
-from apps.common.json_faults import MOST_SHOWN, told
+from apps.common.json_faults import MAX_SHOWN, told
 from apps.common.sentences import Sentence
 
 # By keyword, schemas and what does not fit them.
@@ -95,7 +95,7 @@ def test_words_are_those_of_the_package_and_can_be_translated(
 def test_what_is_quoted_is_cut() -> None:
     sentence = told(fault({"type": "integer"}, "x" * 300_000))
 
-    assert sentence == "'" + "x" * (MOST_SHOWN - 2) + "… is not of type 'integer'"
+    assert sentence == "'" + "x" * (MAX_SHOWN - 2) + "… is not of type 'integer'"
 
 
 def test_words_that_are_not_known_are_told_as_they_are() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.common.errors import Invalid
-from apps.common.json_references import MOST_STEPS, MOST_SUBSCHEMAS
+from apps.common.json_references import MAX_STEPS, MAX_SUBSCHEMAS
 from apps.common.json_schema import check_params, check_schema
 
 
@@ -56,11 +56,11 @@ def test_reference_that_leads_astray_is_refused(schema: dict[str, Any], word: st
 
 
 def test_longest_chain_works_and_one_step_more_is_refused() -> None:
-    check_schema(chain(MOST_STEPS))
-    check_params(chain(MOST_STEPS), {"a": 1})
+    check_schema(chain(MAX_STEPS))
+    check_params(chain(MAX_STEPS), {"a": 1})
 
-    with pytest.raises(Invalid, match=f"more than {MOST_STEPS} steps deep"):
-        check_schema(chain(MOST_STEPS + 1))
+    with pytest.raises(Invalid, match=f"more than {MAX_STEPS} steps deep"):
+        check_schema(chain(MAX_STEPS + 1))
 
 
 def test_work_that_doubles_at_each_step_is_refused() -> None:
@@ -68,14 +68,14 @@ def test_work_that_doubles_at_each_step_is_refused() -> None:
     check_schema(doubling(7))
     check_params(doubling(7), {"a": 1})
 
-    with pytest.raises(Invalid, match=f"more than {MOST_SUBSCHEMAS} subschemas"):
+    with pytest.raises(Invalid, match=f"more than {MAX_SUBSCHEMAS} subschemas"):
         check_schema(doubling(10))
 
 
 def test_search_for_what_is_unevaluated_weighs_more() -> None:
     check_schema(doubling(3, unevaluatedProperties=True))
 
-    with pytest.raises(Invalid, match=f"more than {MOST_SUBSCHEMAS} subschemas"):
+    with pytest.raises(Invalid, match=f"more than {MAX_SUBSCHEMAS} subschemas"):
         check_schema(doubling(5, unevaluatedProperties=True))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.common.errors import PlatformError
-from apps.common.json_rules import MOST_BYTES, check_json
+from apps.common.json_rules import MAX_BYTES, check_json
 from apps.common.parsers import check_content_headers, parse_json, read_body
 
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
@@ -153,7 +153,7 @@ def test_batch_item_may_use_all_that_a_single_body_may() -> None:
     [
         (nested(21), 400, "too_deep"),
         (with_keys(1001), 400, "limit_reached"),
-        (b'{"a":"' + b"x" * MOST_BYTES + b'"}', 413, "too_large"),
+        (b'{"a":"' + b"x" * MAX_BYTES + b'"}', 413, "too_large"),
         (b'{"a":"\\ud800"}', 400, "bad_text"),
     ],
 )
@@ -176,7 +176,7 @@ def test_batch_takes_a_thousand_items_and_not_one_more() -> None:
 
 
 def test_batch_envelope_has_the_single_limits_itself() -> None:
-    memo = b'{"memo":"' + b"x" * MOST_BYTES + b'","jobs":[]}'
+    memo = b'{"memo":"' + b"x" * MAX_BYTES + b'","jobs":[]}'
 
     assert refusal(memo, batch=True).code == "too_large"
 
@@ -244,17 +244,17 @@ def test_body_of_declared_length_is_read() -> None:
 
 
 def test_body_as_large_as_the_limit_is_read() -> None:
-    request = request_with(BytesIO(b"x" * MOST_BYTES), CONTENT_LENGTH=str(MOST_BYTES))
+    request = request_with(BytesIO(b"x" * MAX_BYTES), CONTENT_LENGTH=str(MAX_BYTES))
 
-    assert len(read_body(request, MOST_BYTES)) == MOST_BYTES
+    assert len(read_body(request, MAX_BYTES)) == MAX_BYTES
 
 
-@pytest.mark.parametrize("length", [str(MOST_BYTES + 1), "9" * 19, "9" * 5000])
+@pytest.mark.parametrize("length", [str(MAX_BYTES + 1), "9" * 19, "9" * 5000])
 def test_declared_length_over_the_limit_is_refused_unread(length: str) -> None:
     stream = Stream(b"x" * 1000)
 
     with pytest.raises(PlatformError) as caught:
-        read_body(declaring(length, stream), MOST_BYTES)
+        read_body(declaring(length, stream), MAX_BYTES)
     assert (caught.value.status, caught.value.code) == (413, "too_large")
     assert stream.taken == 0
 
@@ -347,7 +347,7 @@ def _deep(depth: int) -> Any:
     [
         (_deep(21), "too_deep"),
         ({f"k{n}": n for n in range(1001)}, "limit_reached"),
-        ({"a": "x" * MOST_BYTES}, "too_large"),
+        ({"a": "x" * MAX_BYTES}, "too_large"),
         ({"a": "\0"}, "bad_text"),
         ({"\ud800": 1}, "bad_text"),
         ({"a": 2**63}, "invalid"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
 from apps.common.sentences import Sentence
-from apps.dispatch.rules.cron import FOUND_BY_CRONSIM, MOST_CHARACTERS, Cron, fields_of, parse_cron
+from apps.dispatch.rules.cron import FOUND_BY_CRONSIM, MAX_CHARACTERS, Cron, fields_of, parse_cron
 from apps.dispatch.rules.recurrence import Recurrence
 from apps.dispatch.rules.zones import parse_zone
 
@@ -84,7 +84,7 @@ def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(field: int) -> None
         ("0 0 30 2 *", "or its day never comes"),
         ("0 0 31 4,6,9,11 *", "or its day never comes"),
         ("0 0 */31 2 1#5", "The day of '0 0 */31 2 1#5' never comes"),
-        ("0" * (MOST_CHARACTERS + 1), "at most 100 characters"),
+        ("0" * (MAX_CHARACTERS + 1), "at most 100 characters"),
         (None, "this is None"),
         (5, "this is 5"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.jobs.runner.batch import FIRST_BATCH, MOST_BATCH, BatchSizes
+from apps.jobs.runner.batch import FIRST_BATCH, MAX_BATCH, BatchSizes
 
 
 def size_after(seconds_each: float, rounds: int = 10) -> int:
@@ -21,7 +21,7 @@ def test_first_batch_is_small() -> None:
 
 @pytest.mark.parametrize(
     ("seconds_each", "size"),
-    [(0.0, MOST_BATCH), (0.0001, MOST_BATCH), (0.01, 50), (0.1, 5), (0.5, 1), (60.0, 1)],
+    [(0.0, MAX_BATCH), (0.0001, MAX_BATCH), (0.01, 50), (0.1, 5), (0.5, 1), (60.0, 1)],
 )
 def test_batch_comes_to_take_half_a_second(seconds_each: float, size: int) -> None:
     assert size_after(seconds_each) == pytest.approx(size, abs=1)

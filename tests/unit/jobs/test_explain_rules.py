@@ -10,7 +10,7 @@ import pytest
 
 from apps.jobs.models import JobType
 from apps.jobs.rules import breaker
-from apps.jobs.rules.explain import CODES, MOST_AHEAD, Case, Server, reasons
+from apps.jobs.rules.explain import CODES, MAX_AHEAD, Case, Server, reasons
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 HERE = Server(host="host-a", types=frozenset({"mail"}), lanes=frozenset({"fast"}))
@@ -97,7 +97,7 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
         at(minutes=1),
     ),
     ("ahead", {"ahead": 5}, None),
-    ("ahead", {"ahead": MOST_AHEAD}, None),
+    ("ahead", {"ahead": MAX_AHEAD}, None),
     ("next", {}, None),
     ("next", {"workers": [replace(HERE, lanes=frozenset())]}, None),
     ("next", {"policy": policy(max_running=2), "running": 1}, None),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from apps.jobs.admin.backoff_picture import MOST_RETRIES, backoff_picture
+from apps.jobs.admin.backoff_picture import MAX_RETRIES, backoff_picture
 from apps.jobs.admin.state_picture import (
     BOX_HEIGHT,
     BOX_WIDTH,
@@ -107,7 +107,7 @@ def test_single_attempt_has_no_curve() -> None:
 def test_every_policy_that_a_type_may_have_is_drawn(policy: Backoff, attempts: int) -> None:
     svg = backoff_picture(policy, attempts)
 
-    assert svg.count("<circle") == min(attempts - 1, MOST_RETRIES)
+    assert svg.count("<circle") == min(attempts - 1, MAX_RETRIES)
     assert "nan" not in svg
     assert "inf" not in svg
     heights = [float(y) for y in re.findall(r'cy="([^"]*)"', svg)]

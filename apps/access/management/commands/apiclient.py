@@ -17,7 +17,7 @@ from apps.common.conf import parse_duration
 from apps.common.errors import PlatformError
 
 ACTOR = "shell"
-MOST_EXPIRY = timedelta(days=36_500)
+MAX_EXPIRY = timedelta(days=36_500)
 _HEADINGS = (
     "ID",
     "NAME",
@@ -120,9 +120,9 @@ def _expiry(text: str) -> datetime | None:
         duration = parse_duration(text)
     except ValueError as error:
         raise CommandError(f"--expires: {error}.") from error
-    if not timedelta(0) < duration <= MOST_EXPIRY:
+    if not timedelta(0) < duration <= MAX_EXPIRY:
         raise CommandError(
-            f"--expires {text} is out of range; write 1s to {MOST_EXPIRY.days}d, or leave it out."
+            f"--expires {text} is out of range; write 1s to {MAX_EXPIRY.days}d, or leave it out."
         )
     return clock.now() + duration
 

@@ -33,7 +33,7 @@ from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
 from apps.reports.services.lately import Course, Minutes, Went
 
-MOST_COUNTED = 5_000
+MAX_COUNTED = 5_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
 _MODELS = {JOB: Job, DISPATCH: Dispatch}
 _BY = {JOB: "type", DISPATCH: "task"}
@@ -61,7 +61,7 @@ def panels(
 ) -> list[Panel]:
     """A panel for each of these sources."""
     whole = [source for source in sources if not sight.is_limited(source)]
-    came = lately.came_in([_MODELS[source] for source in whole], until, MOST_COUNTED)
+    came = lately.came_in([_MODELS[source] for source in whole], until, MAX_COUNTED)
     minutes = Minutes.read(until, [lately.of_all(source) for source in whole])
     went = lately.last_hours(sources, until, executors=sight.executors)
     found = []
@@ -83,7 +83,7 @@ def _flow(source: str, came: int, course: Course, until: datetime) -> Iterator[T
     yield Tile(
         key=f"{source}-in",
         title=_("in"),
-        value=rate(came, _FLOW_MINUTES, MOST_COUNTED),
+        value=rate(came, _FLOW_MINUTES, MAX_COUNTED),
         url=listed(model, since=stamp(until - lately.FLOW), until=stamp(until)),
         note=minutes,
     )
@@ -196,7 +196,7 @@ def _groups(sight: Sight) -> list[str]:
     if not sight.may("dispatch.view_executor"):
         return []
     names = sight.groups.order_by("name").values_list("name", flat=True)
-    return list(names[: lately.MOST_DRAWN])
+    return list(names[: lately.MAX_DRAWN])
 
 
 def _rows(

@@ -164,7 +164,7 @@ def known_of(until: datetime) -> list[str]:
 def _taken() -> list[bool]:
     """Which of the first steps to dispatches somebody has taken."""
     executor, once, rotate, client = (
-        f"EXISTS (SELECT 1 FROM {table(model)})"  # noqa: S608
+        f"EXISTS (SELECT 1 FROM {table(model)})"
         for model in (Executor, OnceTask, RotateTask, ApiClient)
     )
     [row] = fetch(f"SELECT {executor}, {once} OR {rotate}, {client}")

@@ -40,7 +40,7 @@ from apps.reports.admin.overview.tiles import (
 )
 from apps.reports.rules.outcomes import DISPATCH
 
-MOST_COUNTED = 5_000
+MAX_COUNTED = 5_000
 # So far from the database's, a machine's clock makes its logs and certificates wrong; nothing is
 # decided by it.
 NOTABLE_DRIFT = timedelta(seconds=2)
@@ -53,13 +53,13 @@ _SWEEPS = "#overview-each-sweep"
 
 # --- jobs and dispatches --------------------------------------------------------------------------
 def jobs(types: Sequence[KnownType], now: datetime) -> Panel:
-    found = counts.standing(MOST_COUNTED)
+    found = counts.standing(MAX_COUNTED)
     words = Job.Status
     tiles = [
         Tile(
             key=f"jobs-{status}",
             title=status.label,
-            value=capped(count, MOST_COUNTED),
+            value=capped(count, MAX_COUNTED),
             url=listed(Job, status=status),
             tone=DANGER if status == words.FAILED and count else "",
         )
@@ -93,7 +93,7 @@ def _longest_due(due: counts.Due | None, types: Mapping[str, KnownType], now: da
 
 
 def dispatches(sight: Sight, now: datetime) -> Panel:
-    found = _limited(sight) if sight.is_limited(DISPATCH) else in_flight(MOST_COUNTED)
+    found = _limited(sight) if sight.is_limited(DISPATCH) else in_flight(MAX_COUNTED)
     url = listed(Dispatch, state=Dispatch.State.OPEN)
     deadline = found.deadline_at
     is_over = deadline is not None and now - deadline > _CLOSED_WITHIN
@@ -101,7 +101,7 @@ def dispatches(sight: Sight, now: datetime) -> Panel:
         Tile(
             key="dispatches-open",
             title=_("in hand"),
-            value=capped(found.open, MOST_COUNTED),
+            value=capped(found.open, MAX_COUNTED),
             url=url,
         ),
         Tile(
@@ -118,7 +118,7 @@ def dispatches(sight: Sight, now: datetime) -> Panel:
 def _limited(sight: Sight) -> InFlight:
     is_open = sight.dispatches.filter(state=Dispatch.State.OPEN)
     first = is_open.aggregate(at=Min("deadline_at"))["at"]
-    return InFlight(is_open.order_by()[:MOST_COUNTED].count(), first)
+    return InFlight(is_open.order_by()[:MAX_COUNTED].count(), first)
 
 
 # --- processes ------------------------------------------------------------------------------------

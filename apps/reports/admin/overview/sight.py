@@ -12,7 +12,7 @@ from apps.reports.rules.outcomes import DISPATCH, JOB
 
 _PERMISSIONS = {JOB: "jobs.view_job", DISPATCH: "dispatch.view_dispatch"}
 TOTALS = "reports.view_rollup"
-MOST_EXECUTORS = 500
+MAX_EXECUTORS = 500
 
 
 class Sight:
@@ -35,7 +35,7 @@ class Sight:
         have to be added up one by one, and are left out."""
         if not self.may(TOTALS):
             return ()
-        many = len(self.executors or ()) > MOST_EXECUTORS
+        many = len(self.executors or ()) > MAX_EXECUTORS
         return tuple(source for source in self.shown if not (many and self.is_limited(source)))
 
     @cached_property
@@ -52,7 +52,7 @@ class Sight:
         if not self._has_scopes:
             return None
         seen = Executor.objects.visible_to(self._user).users()
-        return list(seen.values_list("name", flat=True)[: MOST_EXECUTORS + 1])
+        return list(seen.values_list("name", flat=True)[: MAX_EXECUTORS + 1])
 
     @property
     def groups(self) -> ExecutorQuerySet:

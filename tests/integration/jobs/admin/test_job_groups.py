@@ -108,7 +108,7 @@ def test_more_than_one_go_takes_the_newest_and_says_that_there_are_more(
     role_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = failed(5)
-    monkeypatch.setattr(actions, "MOST_ROWS", 3)
+    monkeypatch.setattr(actions, "MAX_ROWS", 3)
     client = role_client("operator")
     page = group(client, "retry")
     assert "there may be more" in text_of(page)
@@ -123,7 +123,7 @@ def test_only_so_many_of_a_group_are_looked_at(
 ) -> None:
     numbers = failed(4)
     Job.objects.filter(pk__in=numbers[2:]).update(status=t.CANCELLED)
-    monkeypatch.setattr(job_groups, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(job_groups, "MAX_LOOKED_AT", 3)
     page = group(role_client("operator"), "retry")
     assert page.context["ids"] == str(numbers[1])
     assert "there may be more" in text_of(page)

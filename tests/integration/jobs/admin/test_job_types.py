@@ -197,9 +197,9 @@ def test_settings_are_for_configurers_alone(role_client: Any, role: str) -> None
 def test_waiting_jobs_are_counted_so_far_and_no_further(
     admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counts, "MOST_COUNTED", 4)
+    monkeypatch.setattr(counts, "MAX_COUNTED", 4)
     for module in ("job_types", "job_type_page"):
-        monkeypatch.setattr(f"apps.jobs.admin.{module}.MOST_COUNTED", 4)
+        monkeypatch.setattr(f"apps.jobs.admin.{module}.MAX_COUNTED", 4)
     made = job_type()
     jobs(6)
     take(1)
