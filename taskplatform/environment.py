@@ -21,7 +21,7 @@ from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
 from apps.common.errors import Invalid
-from apps.dispatch.rules.zones import parse_zone
+from apps.common.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 if (BASE_DIR / ".env").is_file():

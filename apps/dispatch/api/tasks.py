@@ -21,6 +21,7 @@ from apps.common.serializers import (
     demand,
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
+from apps.common.zones import parse_zone
 from apps.dispatch.api.shapes import STANDING, OnceTaskOut, RotateTaskOut, task_shape
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules import names
@@ -33,7 +34,6 @@ from apps.dispatch.rules.task import (
     PRIORITIES,
     ROUNDS,
 )
-from apps.dispatch.rules.zones import parse_zone
 from apps.dispatch.services import executors, judging, tasks, templates
 
 

@@ -19,7 +19,7 @@ from cronsim import CronSim, CronSimError
 from apps.common.errors import Invalid
 from apps.common.sentences import Sentence
 from apps.common.sentences import sentence as _
-from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, steady, wall_at
+from apps.common.zones import DAY, EPOCH, first_passes, steady, wall_at
 
 MAX_CHARACTERS = 100
 NAMED = {

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 from apps.common.errors import Invalid
 from apps.common.sentences import sentence as _
+from apps.common.zones import DAY, EPOCH, first_passes, wall_at
 from apps.dispatch.rules.cron import Cron, parse_cron
-from apps.dispatch.rules.zones import DAY, EPOCH, first_passes, wall_at
 
 MINUTES = (1, 527_040)
 DAYS = (1, 366)

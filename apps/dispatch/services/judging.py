@@ -11,10 +11,10 @@ from apps.common.errors import Invalid, Mistakes
 from apps.common.json_rules import check_json
 from apps.common.json_schema import check_params
 from apps.common.sentences import sentence as _
+from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import parse_rule
 from apps.dispatch.rules.task import check_misfire_limit, check_task
-from apps.dispatch.rules.zones import parse_zone
 from apps.dispatch.services.templates import check_usable
 
 _CHOICES = {

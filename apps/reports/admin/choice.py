@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.filters import read_key
 from apps.common.errors import Invalid
-from apps.dispatch.rules.zones import parse_zone
+from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.figures import Period
 from apps.reports.services.summary import (

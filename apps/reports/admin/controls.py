@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.functional import Promise
 
 from apps.common import clock
-from apps.dispatch.rules.zones import zone_names
+from apps.common.zones import zone_names
 from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 

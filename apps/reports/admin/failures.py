@@ -21,8 +21,8 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
 from apps.common.admin.filters import read_key
+from apps.common.zones import parse_zone
 from apps.dispatch.models import OperatorScope
-from apps.dispatch.rules.zones import parse_zone
 from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.job_groups import GROUP_URL
 from apps.jobs.admin.labels import relative

@@ -15,7 +15,7 @@ from apps.access.bindings import executors_of, job_types_of
 from apps.common import clock
 from apps.common.serializers import Choice, Instant, StrictSerializer, Text, wire_time
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.rules.zones import parse_zone
+from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES
 from apps.reports.services.figures import Figures, Period
 from apps.reports.services.summary import GROUPINGS, summarise, users_within

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
 from apps.common.sentences import Sentence
+from apps.common.zones import parse_zone
 from apps.dispatch.rules.cron import FOUND_BY_CRONSIM, MAX_CHARACTERS, Cron, fields_of, parse_cron
 from apps.dispatch.rules.recurrence import Recurrence
-from apps.dispatch.rules.zones import parse_zone
 
 LONGEST = ",".join(["10"] * 30) + " * * *"
 

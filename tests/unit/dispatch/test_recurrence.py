@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.common.errors import Invalid
+from apps.common.zones import parse_zone
 from apps.dispatch.rules.cron import Cron
 from apps.dispatch.rules.recurrence import (
     EveryDays,
@@ -21,7 +22,6 @@ from apps.dispatch.rules.recurrence import (
     parse_rule,
     to_wire,
 )
-from apps.dispatch.rules.zones import parse_zone
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 HALF_HOURLY = EveryMinutes(30)

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.common.errors import Invalid
+from apps.common.zones import parse_zone
 from apps.dispatch.rules.recurrence import Recurrence, parse_rule
-from apps.dispatch.rules.zones import parse_zone
 
 
 def test_zone_is_found_by_its_name() -> None:
