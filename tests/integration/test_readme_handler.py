@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 def blocks() -> tuple[str, str]:
     """What the section shows: the handler, and the code that submits."""
-    text = (settings.BASE_DIR / "README.md").read_text()
+    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text()
     section = text.partition("## Your first handler")[2].partition("\n## ")[0]
     handler, submission = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[:2]
     return handler, submission

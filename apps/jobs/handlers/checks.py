@@ -15,7 +15,7 @@ from apps.jobs.models import JobType
 def check_handlers(**_: Any) -> list[CheckMessage]:
     """Two handlers of one name, and those that cannot be called."""
     return [
-        Error(problem, hint="See handlers in the README.", id="jobs.E001")
+        Error(problem, hint='See "Your first handler" in apps/jobs/README.md.', id="jobs.E001")
         for problem in registry.known.problems
     ]
 
