@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import sys
 
-from taskplatform.benchmark.figures import figure, lines, median, percentile
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.benchmark.figures import figure, lines, median, percentile
 
 
 class TestFigure:
@@ -78,3 +81,10 @@ class TestPercentile:
     @pytest.mark.parametrize(("values", "found"), [([7], 7), ([3, 1], 1), ([9, 1, 5], 5)])
     def test_median_is_one_of_the_values(self, values: list[float], found: float) -> None:
         assert median(values) == found
+
+
+def test_benchmark_without_the_tests_says_where_to_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tests.benchmark.run", None)
+    with pytest.raises(CommandError, match=r"needs tests\.benchmark\.run.*checkout") as refused:
+        call_command("benchmark", "dispatch")
+    assert refused.value.returncode == 1

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from taskplatform.benchmark import load
-from taskplatform.benchmark.load import Clients, fire, post
+from tests.benchmark import load
+from tests.benchmark.load import Clients, fire, post
 from tests.stub_server import Handler, Stub, cuts_short, hangs_up, says, serving
 
 

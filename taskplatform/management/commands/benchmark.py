@@ -1,17 +1,11 @@
-"""Measures the platform against baselines that it runs itself."""
+"""Measures the platform against baselines that it runs itself; the code lives with the tests."""
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
-from taskplatform.benchmark import dispatch, jobs, reports
-from taskplatform.benchmark.figures import lines
-
-BENCHMARKS = {each.name: each for each in (dispatch.BENCHMARK, jobs.BENCHMARK, reports.BENCHMARK)}
+from django.core.management.base import BaseCommand, CommandError
 
 
 class Command(BaseCommand):
@@ -21,23 +15,24 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", choices=BENCHMARKS)
-        parts = [
-            f"{each.name}: {', '.join(p.name for p in each.parts)}" for each in BENCHMARKS.values()
-        ]
-        parser.add_argument(
-            "parts", nargs="*", metavar="part", help=f"only these figures ({'; '.join(parts)})"
-        )
-        parser.add_argument("--json", action="store_true", help="an array in place of the lines")
+        parser.add_argument("name", choices=["dispatch", "jobs", "reports"])
+        parser.add_argument("parts", nargs="*", metavar="part", help="measure only these parts")
+        parser.add_argument("--json", action="store_true", help="print an array, not a table")
         parser.add_argument("--quick", action="store_true", help="fewer rows and rounds")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        def say(text: str) -> None:
-            self.stderr.write(f"measuring: {text}")
-
-        chosen = BENCHMARKS[options["name"]]
-        figures = list(chosen.run(options["parts"], quick=options["quick"], say=say))
-        if options["json"]:
-            self.stdout.write(json.dumps([each.as_json() for each in figures], indent=1))
-        else:
-            self.stdout.write("\n".join(lines(figures)))
+        try:
+            from tests.benchmark.run import run
+        except ModuleNotFoundError as error:
+            raise CommandError(
+                f"The benchmark needs {error.name}, which is not here. It is part of the tests: "
+                "run it in a checkout of the repository that `make test` has set up."
+            ) from error
+        run(
+            options["name"],
+            options["parts"],
+            quick=options["quick"],
+            as_json=options["json"],
+            write=self.stdout.write,
+            log=self.stderr.write,
+        )

@@ -13,7 +13,7 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.rules.window import Window
 from apps.dispatch.services.plan import plan_of
 from apps.dispatch.services.standing import standing_of
-from taskplatform.benchmark import people
+from tests.benchmark import people
 from tests.statements import analyze, asked, explained, index_reads, sent_by, steps_of
 
 STRANGERS = 300

@@ -13,8 +13,8 @@ from django.test import Client
 from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.api import dispatches as view
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
-from taskplatform.benchmark import people
 from tests import factories
+from tests.benchmark import people
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from taskplatform.benchmark.scratch import environment
+from tests.benchmark.scratch import environment
 
 READY_SECONDS = 40
-OURS, PLAIN = "taskplatform", "taskplatform.benchmark.plain_celery"
+OURS, PLAIN = "taskplatform", "tests.benchmark.plain_celery"
 
 
 def await_true(condition: Callable[[], bool], seconds: float, what: str) -> None:
@@ -41,9 +41,9 @@ def worker(
         *("--without-gossip", "--without-mingle", "--without-heartbeat", *options),
     ]
     log = folder / f"{name}.log"
-    given = {**environment(), "EXTRA_APPS": "taskplatform.benchmark", "VAR_DIR": str(folder)}
+    given = {**environment(), "EXTRA_APPS": "tests.benchmark", "VAR_DIR": str(folder)}
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             command,
             env={**given, **(variables or {})},
             stdout=output,

@@ -13,13 +13,12 @@ from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import queue
 from apps.dispatch.services.standing import standing_by_name
-from taskplatform.benchmark import at_work, people, purge
-from taskplatform.benchmark.dispatch_http import over_http
-from taskplatform.benchmark.figures import Figure, figure, median, percentile
-from taskplatform.benchmark.parts import Benchmark, Part
-from taskplatform.benchmark.people import User, settle
-from taskplatform.benchmark.scratch import renew_cache
-from taskplatform.benchmark.tables import Copy, in_place
+from tests.benchmark import at_work, people, purge
+from tests.benchmark.dispatch_http import over_http
+from tests.benchmark.figures import Figure, Part, figure, median, percentile
+from tests.benchmark.people import User, settle
+from tests.benchmark.scratch import renew_cache
+from tests.benchmark.tables import Copy, in_place
 
 
 def rebuild() -> Figure:
@@ -151,14 +150,11 @@ def _p99(crew: list[User]) -> float:
     return percentile(times, 99)
 
 
-BENCHMARK = Benchmark(
-    "dispatch",
-    [
-        Part("rebuild", lambda run: iter([rebuild()])),
-        Part("http", lambda run: over_http(run.folder, quick=run.quick)),
-        Part("redis", lambda run: iter([redis_away(quick=run.quick)])),
-        Part("flatness", lambda run: flatness(quick=run.quick)),
-        Part("purge", lambda run: iter([beside_a_purge(quick=run.quick)])),
-        Part("pairs", lambda run: iter([embedded_pairs(quick=run.quick)]), embedded=True),
-    ],
-)
+PARTS = [
+    Part("rebuild", lambda run: iter([rebuild()])),
+    Part("http", lambda run: over_http(run.folder, quick=run.quick)),
+    Part("redis", lambda run: iter([redis_away(quick=run.quick)])),
+    Part("flatness", lambda run: flatness(quick=run.quick)),
+    Part("purge", lambda run: iter([beside_a_purge(quick=run.quick)])),
+    Part("pairs", lambda run: iter([embedded_pairs(quick=run.quick)]), on="sqlite"),
+]

@@ -17,21 +17,14 @@ from apps.jobs.services.hold import hold
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.submit import Submission, submit, submit_many
-from taskplatform.benchmark import backlog, runner
-from taskplatform.benchmark.backlog import BATCH, WORKER, seconds_of
-from taskplatform.benchmark.figures import Figure, figure, median
-from taskplatform.benchmark.parts import Benchmark, Part, Run
-from taskplatform.benchmark.people import settle as let_settle
-from taskplatform.benchmark.replay import Statement, record, replay
-from taskplatform.benchmark.tables import Copy, in_place
+from tests.benchmark import backlog, runner
+from tests.benchmark.backlog import BATCH, WORKER, seconds_of
+from tests.benchmark.figures import Figure, Part, Run, figure, median
+from tests.benchmark.people import settle as let_settle
+from tests.benchmark.replay import Statement, record, replay
+from tests.benchmark.tables import Copy, in_place
 
 LARGE = 2**50
-
-
-def _prepare() -> None:
-    for each in ("noop", "other"):
-        backlog.job_type(each, batch_limit=1000)
-    backlog.job_type("stamp", handler="stamp")
 
 
 # --- Submitting and settling beside their own statements ------------------------------------------
@@ -147,11 +140,11 @@ def _flatness(run: Run) -> Iterator[Figure]:
     _empty()
     # They stay beside the large table, so that all are used in the same moments.
     empty = Copy(Job, "none")
-    run.say(f"{small:,} rows")
+    run.log(f"{small:,} rows")
     backlog.fill(small, "noop", status="succeeded")
     _add_overdue()
     few = Copy(Job, "few")
-    run.say(f"{large:,} rows")
+    run.log(f"{large:,} rows")
     backlog.fill(large - small, "noop", status="succeeded")
     let_settle()
     scans: dict[str, Callable[[], object]] = {
@@ -171,7 +164,7 @@ def _flatness(run: Run) -> Iterator[Figure]:
 def _crowd(run: Run) -> Iterator[Figure]:
     """One job of a type beside very many that wait of another."""
     crowd = 100_000 if run.quick else 1_000_000
-    run.say(f"{crowd:,} waiting jobs of another type")
+    run.log(f"{crowd:,} waiting jobs of another type")
     backlog.fill(crowd, "noop")
     let_settle()
     yield figure("wait beside a crowd of another type", _wait_beside_crowd(), "s", at_most=2)
@@ -246,21 +239,17 @@ def _wait_beside_crowd() -> float:
         backlog.finish(held)
 
 
-BENCHMARK = Benchmark(
-    "jobs",
-    [
-        Part("runner", lambda run: runner.beside_celery(run.folder, quick=run.quick)),
-        Part("submit", lambda run: iter([submit_one(quick=run.quick)])),
-        Part("bulk", lambda run: iter([submit_bulk(quick=run.quick)])),
-        Part("settle", lambda run: iter([hold_and_settle(quick=run.quick)])),
-        Part("flatness", _flatness),
-        Part("crowd", _crowd),
-        Part("drain", lambda run: iter([runner.embedded_drain(quick=run.quick)]), embedded=True),
-        Part(
-            "pick-up",
-            lambda run: iter([runner.embedded_pick_up(run.folder, quick=run.quick)]),
-            embedded=True,
-        ),
-    ],
-    _prepare,
-)
+PARTS = [
+    Part("runner", lambda run: runner.beside_celery(run.folder, quick=run.quick)),
+    Part("submit", lambda run: iter([submit_one(quick=run.quick)])),
+    Part("bulk", lambda run: iter([submit_bulk(quick=run.quick)])),
+    Part("settle", lambda run: iter([hold_and_settle(quick=run.quick)])),
+    Part("flatness", _flatness),
+    Part("crowd", _crowd),
+    Part("drain", lambda run: iter([runner.embedded_drain(quick=run.quick)]), on="sqlite"),
+    Part(
+        "pick-up",
+        lambda run: iter([runner.embedded_pick_up(run.folder, quick=run.quick)]),
+        on="sqlite",
+    ),
+]

@@ -20,8 +20,8 @@ from apps.common.rows import insert_rows, insert_values
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 from apps.jobs.models import Job, JobType, Worker
 from apps.journal.models import JournalEntry
-from taskplatform.benchmark import backlog, past, people
-from taskplatform.benchmark.past import (
+from tests.benchmark import backlog, past, people
+from tests.benchmark.past import (
     FIRST_ONCE,
     HOSTS,
     KINDS,
@@ -227,7 +227,7 @@ def _copy(shift: timedelta, start: datetime, end: datetime, week: int = 0) -> No
 # --- the present ----------------------------------------------------------------------------------
 def _live(count: int, until: datetime) -> None:
     """Jobs that wait, are planned or run, of the last hours and all types."""
-    draw = random.Random(3)  # noqa: S311 figures, no secrets
+    draw = random.Random(3)
     shares = [kind.share for kind in KINDS]
     names = [kind.name for kind in KINDS]
     seed = min(count // 5, SEED)

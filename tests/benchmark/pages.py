@@ -25,9 +25,9 @@ from apps.reports.admin.failures import SORTS
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.summary import TIMES
-from taskplatform.benchmark.figures import median
-from taskplatform.benchmark.past import KINDS
 from taskplatform.garbage import collect_rarely
+from tests.benchmark.figures import median
+from tests.benchmark.past import KINDS
 
 OK = 200
 

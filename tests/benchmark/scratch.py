@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -18,8 +16,6 @@ from django.conf import settings
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, connections
-
-from taskplatform.benchmark.figures import Figure
 
 START_SECONDS = 30
 STOP_SECONDS = 10
@@ -69,23 +65,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def on_sqlite(name: str, parts: Sequence[str], *, quick: bool) -> list[Figure]:
-    """The figures of these parts of the same benchmark by a process that is on SQLite."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "manage.py", "benchmark", name, *parts, "--json"]
-        ended = subprocess.run(  # noqa: S603
-            [*command, "--quick"] if quick else command,
-            env={**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder},
-            cwd=settings.BASE_DIR,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if ended.returncode:
-        raise CommandError(f"The benchmark on SQLite failed: {ended.stderr[-500:]}")
-    return [Figure(**each) for each in json.loads(ended.stdout)]
-
-
 @contextmanager
 def server(application: str, folder: Path, **variables: str) -> Iterator[int]:
     """A web server with that WSGI application on a free port of loopback; yields the port."""
@@ -99,7 +78,7 @@ def server(application: str, folder: Path, **variables: str) -> Iterator[int]:
         *("--log-level", "error", "--working-dir", str(settings.BASE_DIR), application),
     ]
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             command, env=environment() | variables, stdout=output, stderr=output
         )
         try:

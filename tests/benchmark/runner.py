@@ -16,9 +16,9 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import Submission, submit, submit_many
-from taskplatform.benchmark import backlog, handlers, plain_celery
-from taskplatform.benchmark.figures import Figure, figure, median, percentile
-from taskplatform.benchmark.fleet import OURS, PLAIN, READY_SECONDS, await_true, prefork, worker
+from tests.benchmark import backlog, handlers, plain_celery
+from tests.benchmark.figures import Figure, figure, median, percentile
+from tests.benchmark.fleet import OURS, PLAIN, READY_SECONDS, await_true, prefork, worker
 
 SWEEPS = ["--pool", "threads", "-c", "2", "--queues", "sweeps", "--beat"]
 LANES = ("fast", "slow")
@@ -127,7 +127,7 @@ def _waits(count: int) -> list[float]:
 
 
 def _pause() -> None:
-    time.sleep(random.uniform(0.05, 0.25))  # noqa: S311
+    time.sleep(random.uniform(0.05, 0.25))
 
 
 # --- The embedded default -----------------------------------------------------------------------

@@ -1,17 +1,33 @@
-"""A figure, the baseline beside it, and whether the goal is met."""
+"""A figure, the baseline beside it, whether the goal is met, and the parts of a benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+
+class Run(NamedTuple):
+    """How a part is measured: `folder` is for its files, `quick` means fewer rows and rounds."""
+
+    folder: Path
+    quick: bool
+    log: Callable[[str], None]
+
+
+class Part(NamedTuple):
+    """Figures that are measured together: on servers (MariaDB and Redis), on SQLite, or on both."""
+
+    name: str
+    measure: Callable[[Run], Iterator[Figure]]
+    on: Literal["servers", "sqlite", "both"] = "servers"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`ratio` is value / baseline. The goal is one of the ratio, or of the value where there is no
-    baseline."""
+    """`ratio` is value / baseline. The goal limits the ratio, or the value without a baseline."""
 
     figure: str
     value: float
@@ -36,11 +52,11 @@ def figure(
 ) -> Figure:
     """The figure with exactly one of the two goals."""
     ratio = None if baseline is None else value / baseline
-    judged = value if ratio is None else ratio
+    measured = value if ratio is None else ratio
     if at_least is not None:
-        return Figure(name, value, unit, baseline, ratio, f">= {at_least:g}", judged >= at_least)
+        return Figure(name, value, unit, baseline, ratio, f">= {at_least:g}", measured >= at_least)
     if at_most is not None:
-        return Figure(name, value, unit, baseline, ratio, f"<= {at_most:g}", judged <= at_most)
+        return Figure(name, value, unit, baseline, ratio, f"<= {at_most:g}", measured <= at_most)
     raise ValueError(f"{name} has no goal")
 
 
@@ -66,7 +82,7 @@ def lines(figures: Iterable[Figure]) -> list[str]:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that so many percent of all do not exceed."""
+    """The smallest value that at least `part` percent of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, ceil(len(ordered) * part / 100) - 1)]
 

@@ -19,12 +19,11 @@ from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL, known_of
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services.lately import closed_until
 from apps.reports.services.rollup import SWEEP, roll_up
-from taskplatform.benchmark import history, pages
-from taskplatform.benchmark.effort import measured
-from taskplatform.benchmark.figures import Figure, figure
-from taskplatform.benchmark.pages import Cost, Page, Visitor
-from taskplatform.benchmark.parts import Benchmark, Part, Run
-from taskplatform.benchmark.people import settle
+from tests.benchmark import history, pages
+from tests.benchmark.effort import measured
+from tests.benchmark.figures import Figure, Part, Run, figure
+from tests.benchmark.pages import Cost, Page, Visitor
+from tests.benchmark.people import settle
 
 MAX_MS = 200
 MAX_QUERIES = 30
@@ -39,14 +38,14 @@ def _beside_history(run: Run) -> Iterator[Figure]:
         return
     size = history.QUICK if run.quick else history.FULL
     begun = time.monotonic()
-    history.make(size, run.say)
+    history.make(size, run.log)
     yield figure(
         f"history of {size.entries:,} entries and {size.live:,} live jobs",
         time.monotonic() - begun,
         "s",
         at_most=600,
     )
-    run.say("totals of all of it")
+    run.log("totals of all of it")
     begun = time.monotonic()
     _catch_up()
     yield figure("totals of all of it", time.monotonic() - begun, "s", at_most=600)
@@ -143,11 +142,8 @@ def _rollups(run: Run) -> Iterator[Figure]:
     )
 
 
-BENCHMARK = Benchmark(
-    "reports",
-    [
-        Part("overview", _overview, everywhere=True),
-        Part("pages", _pages, everywhere=True),
-        Part("rollups", _rollups, everywhere=True),
-    ],
-)
+PARTS = [
+    Part("overview", _overview, on="both"),
+    Part("pages", _pages, on="both"),
+    Part("rollups", _rollups, on="both"),
+]

@@ -3,7 +3,7 @@
 They stand on Django's own middleware and database backend, not on ours, and run each statement by
 itself, as a raw cursor does.
 
-Served as a process of its own: `granian --interface wsgi taskplatform.benchmark.bare:application`
+Served as a process of its own: `granian --interface wsgi tests.benchmark.bare:application`
 with BENCHMARK_STATEMENTS naming the JSON file of the recorded ones.
 """
 
@@ -23,7 +23,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 # It gives the length of an answer, without which a connection cannot be kept.
 settings.MIDDLEWARE = ["django.middleware.common.CommonMiddleware"]
 settings.DATABASES["default"]["ENGINE"] = "django.db.backends.mysql"
-settings.ROOT_URLCONF = "taskplatform.benchmark.bare"
+settings.ROOT_URLCONF = "tests.benchmark.bare"
 django.setup()
 
 from django.urls import path  # noqa: E402
@@ -32,7 +32,7 @@ from rest_framework.response import Response  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 
 from apps.common import ids  # noqa: E402
-from taskplatform.benchmark.replay import Statement, replay  # noqa: E402
+from tests.benchmark.replay import Statement, replay  # noqa: E402
 
 STATEMENTS: dict[str, list[Statement]] = {
     name: [

@@ -15,12 +15,12 @@ from apps.dispatch.models import Dispatch, OnceTask, Stock
 from apps.dispatch.services import callback
 from apps.dispatch.services.standing import standing_of_holder
 from apps.journal.models import JournalEntry
-from taskplatform.benchmark import at_work, people
-from taskplatform.benchmark.figures import Figure, figure, median
-from taskplatform.benchmark.load import Clients, Volley, fire, post
-from taskplatform.benchmark.people import User, settle
-from taskplatform.benchmark.replay import record
-from taskplatform.benchmark.scratch import server
+from tests.benchmark import at_work, people
+from tests.benchmark.figures import Figure, figure, median
+from tests.benchmark.load import Clients, Volley, fire, post
+from tests.benchmark.people import User, settle
+from tests.benchmark.replay import record
+from tests.benchmark.scratch import server
 
 DISPATCH, CALLBACK = "/api/v1/dispatch/", "/api/v1/callback/"
 
@@ -39,7 +39,7 @@ def over_http(folder: Path, *, quick: bool) -> Iterator[Figure]:
     with (
         server("taskplatform.wsgi:application", folder) as web,
         server(
-            "taskplatform.benchmark.bare:application", folder, BENCHMARK_STATEMENTS=str(statements)
+            "tests.benchmark.bare:application", folder, BENCHMARK_STATEMENTS=str(statements)
         ) as baseline,
     ):
         for turn in range(rounds + 1):

@@ -10,8 +10,8 @@ from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import callback
 from apps.dispatch.services.pull import answer_pull
-from taskplatform.benchmark import people
-from taskplatform.benchmark.people import User
+from tests.benchmark import people
+from tests.benchmark.people import User
 
 # Rows of the benchmark have numbers that no other value of a statement has.
 _NUMBERS = count(1_000_000_000, 10_000_000)

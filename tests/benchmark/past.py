@@ -149,7 +149,7 @@ class Past:
         self.jobs: list[tuple[Any, ...]] = []
         self.dispatches: list[tuple[Any, ...]] = []
         self.stocks: dict[tuple[str, int, int], int] = defaultdict(int)
-        self._random = random.Random(seed)  # noqa: S311 figures, no secrets
+        self._random = random.Random(seed)
         self._number = 0
         self._kinds = list(accumulate(kind.share for kind in KINDS))
         self._keys: dict[str, str] = {}

@@ -1,0 +1,81 @@
+"""`manage.py benchmark`: measures the chosen parts and prints their figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import connection
+
+from tests.benchmark import backlog, dispatch, jobs, reports
+from tests.benchmark.figures import Figure, Part, Run, lines
+from tests.benchmark.scratch import scratch_database
+
+PARTS = {"dispatch": dispatch.PARTS, "jobs": jobs.PARTS, "reports": reports.PARTS}
+Write = Callable[[str], None]
+
+
+def run(
+    name: str, only: Collection[str], *, quick: bool, as_json: bool, write: Write, log: Write
+) -> None:
+    """Measure the parts with these names, all if there are none, and print their figures."""
+    known = [part.name for part in PARTS[name]]
+    if unknown := sorted(set(only) - set(known)):
+        raise CommandError(
+            f"{name} has no part {', '.join(unknown)}; its parts: {', '.join(known)}."
+        )
+    parts = [part for part in PARTS[name] if not only or part.name in only]
+    figures = list(_measure(name, parts, quick=quick, log=log))
+    if as_json:
+        write(json.dumps([each.as_json() for each in figures], indent=1))
+    else:
+        write("\n".join(lines(figures)))
+
+
+def _measure(name: str, parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator[Figure]:
+    """On SQLite only the parts for it; on servers all, those for SQLite in another process."""
+    if connection.vendor == "sqlite":
+        yield from _measure_here([p for p in parts if p.on != "servers"], quick=quick, log=log)
+        return
+    if not os.environ.get("DATABASE_URL") or not os.environ.get("REDIS_URL"):
+        raise CommandError("Set DATABASE_URL and REDIS_URL; both must be of test machines.")
+    yield from _measure_here([p for p in parts if p.on != "sqlite"], quick=quick, log=log)
+    if embedded := [part.name for part in parts if part.on == "sqlite"]:
+        log("measuring: SQLite")
+        yield from _measure_on_sqlite(name, embedded, quick=quick)
+
+
+def _measure_here(parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator[Figure]:
+    if not parts:
+        return
+    with tempfile.TemporaryDirectory() as name, scratch_database(Path(name)):
+        run = Run(Path(name), quick, lambda text: log(f"measuring: {text}"))
+        for part in parts:
+            run.log(part.name)
+            if part in jobs.PARTS:
+                backlog.ensure_types()
+            yield from part.measure(run)
+
+
+def _measure_on_sqlite(name: str, parts: Sequence[str], *, quick: bool) -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "manage.py", "benchmark", name, *parts, "--json"]
+        ended = subprocess.run(
+            [*command, "--quick"] if quick else command,
+            env={**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "VAR_DIR": folder},
+            cwd=settings.BASE_DIR,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if ended.returncode:
+        raise CommandError(f"The benchmark on SQLite failed: {ended.stderr[-500:]}")
+    for each in json.loads(ended.stdout):
+        yield Figure(**each)
