@@ -24,9 +24,9 @@ from apps.common.errors import Forbidden
 from apps.common.leases import turns
 from apps.common.views import ApiView
 from apps.dispatch.services.in_flight import in_flight
-from apps.jobs.models import JobType, TypeState, Worker
+from apps.jobs.models import JobType, Worker
 from apps.jobs.rules import breaker
-from apps.jobs.services import counts, register
+from apps.jobs.services import counts, facts, register
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.ever import ever
@@ -101,18 +101,14 @@ def _types(now: datetime) -> Iterator[Metric]:
         {name: float(policy.is_paused(now)) for name, policy in policies.items()},
         "type",
     )
-    states = {row.type: row.breaker_state for row in TypeState.objects.all()}
     breakers = GaugeMetricFamily(
         "taskplatform_job_type_breaker",
         "1 for the state that the breaker of the type is in; types with a breaker only",
         labels=["type", "state"],
     )
-    for name, policy in policies.items():
-        if policy.breaker.enabled:
-            state = states.get(name, breaker.BreakerState())
-            present = breaker.at(policy.breaker, state, now).state
-            for each in _BREAKER_STATES:
-                breakers.add_metric([name, each], float(each == present))
+    for name, found_breaker in facts.breakers(policies.values(), now).items():
+        for each in _BREAKER_STATES:
+            breakers.add_metric([name, each], float(each == found_breaker.state))
     yield breakers
 
 
@@ -136,11 +132,10 @@ def _workers(now: datetime) -> Iterator[Metric]:
             fitting = [each for each in alive if (each.kind, each.state) == (kind, state)]
             workers.add_metric([kind, state.value], len(fitting))
     yield workers
-    inside = [each for each in alive if each.kind == Worker.Kind.CELERY]
     yield _single(
         "worker_places",
         "Drains that the live in-house workers can run at once",
-        sum(each.capacity for each in inside),
+        facts.slots(alive).total,
     )
 
 

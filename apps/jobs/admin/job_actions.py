@@ -15,10 +15,10 @@ from apps.common import clock
 from apps.common.admin import PlatformModelAdmin, ReasonForm, reason_action
 from apps.common.admin.theme import SelectWidget
 from apps.common.conf import conf
-from apps.jobs.admin.serving import hosts
 from apps.jobs.models import Job
 from apps.jobs.rules import order, transitions
 from apps.jobs.services import control
+from apps.jobs.services.facts import hosts
 
 # Those that suit many jobs at once; the others concern one, on its page.
 IN_BULK = {"retry", "cancel", "run_now"}

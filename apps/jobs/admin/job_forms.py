@@ -20,9 +20,9 @@ from apps.common.admin.schema_form import REDRAW, SchemaForm
 from apps.common.admin.theme import SelectWidget, SwitchWidget, TextareaWidget
 from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
-from apps.jobs.admin.serving import hosts
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.control import edit_faults
+from apps.jobs.services.facts import hosts
 from apps.jobs.services.submit import Submission, judge
 
 # Names of the service's fields that the form calls otherwise.

@@ -30,13 +30,14 @@ from apps.jobs.admin.state_picture import Pair, state_picture
 from apps.jobs.admin.why_not import why_not
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import order, transitions
+from apps.jobs.services.facts import jobs_before
 from apps.journal.admin import latest_moments
 from apps.journal.admin.words import reason_of
 from apps.journal.models import JournalEntry, Source
 
 MAX_ENTRIES = 200
-# So many jobs ahead are counted, each a step in an index.
-MAX_AHEAD = 1_000
+# Each job counted is a step in an index.
+MAX_BEFORE = 1_000
 
 
 class JobPage(PlatformModelAdmin):
@@ -213,13 +214,8 @@ def _order(job: Job) -> SafeString:
     """The formula of the order with the numbers of this job, and how many are ahead of it."""
     weight = conf.JOB_PRIORITY_WEIGHT_MS
     base, demotion = labels.base_of(job, weight), order.demotion_ms(job.attempts)
-    ahead = Job.objects.filter(
-        status=job.status,
-        type=job.type,
-        affinity_host=job.affinity_host,
-        order_key__lt=job.order_key,
-    )
-    count = len(ahead.order_by().values_list("pk")[:MAX_AHEAD]) if _is_ready(job) else None
+    is_ready = job.status == transitions.READY
+    before = jobs_before(job, limit=MAX_BEFORE)
     context = {
         "base": None if base is None else shown_time(base),
         "base_ms": job.order_key - labels.lead(job, weight),
@@ -230,12 +226,8 @@ def _order(job: Job) -> SafeString:
         "demotion": demotion,
         "order_key": job.order_key,
         "is_strict": weight >= order.STRICT_MS,
-        "is_due": count is not None,
-        "ahead": labels.capped(count, MAX_AHEAD) if count else None,
+        "is_ready": is_ready,
+        "before": labels.capped(before, MAX_BEFORE) if before else None,
         "type": job.type,
     }
     return SafeString(render_to_string("admin/includes/job_order.html", context))
-
-
-def _is_ready(job: Job) -> bool:
-    return job.status == transitions.READY

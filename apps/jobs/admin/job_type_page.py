@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -13,11 +13,10 @@ from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.common.admin.theme import label
 from apps.jobs.admin import labels
-from apps.jobs.admin.serving import live_workers, serves
-from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services.counts import MAX_COUNTED, counts_of
+from apps.jobs.services.facts import active_workers, breakers, serves
 
 BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
 MAX_SERVING = 20
@@ -26,7 +25,7 @@ MAX_SERVING = 20
 def state_panel(job_type: JobType) -> SafeString:
     now = clock.now()
     counts = counts_of([job_type.name])[job_type.name]
-    serving = [worker for worker in live_workers() if serves(worker, job_type.policy)]
+    serving = [worker for worker in active_workers(now) if serves(worker, job_type.policy)]
     shown = (
         (Job.Status.READY, counts.ready),
         (Job.Status.SCHEDULED, counts.scheduled),
@@ -47,26 +46,23 @@ def state_panel(job_type: JobType) -> SafeString:
             )
             for status, count in shown
         ],
-        "too_long": too_long([job_type.policy]),
+        "too_long": labels.waiting_too_long([job_type.policy]),
         "workers": serving[:MAX_SERVING],
         "more": max(0, len(serving) - MAX_SERVING),
-        "breaker": _breaker(job_type, now) if job_type.breaker_enabled else None,
+        "breaker": _breaker(job_type, now),
     }
     return SafeString(render_to_string("admin/includes/job_type_state.html", context))
 
 
-def _breaker(job_type: JobType, now: Any) -> dict[str, Any]:
-    row = TypeState.objects.filter(pk=job_type.name).first() or TypeState(type=job_type.name)
-    policy = job_type.policy.breaker
-    state = rules.at(policy, row.breaker_state, now)
-    probes = None
-    if state.state == rules.OPEN and state.since is not None:
-        probes = labels.time_from_now(state.since + timedelta(seconds=policy.open_seconds), now)
-    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(state.state)]))
+def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:
+    found = breakers([job_type.policy], now).get(job_type.name)
+    if found is None:
+        return None
+    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(found.state)]))
     return {
-        "label": label(word, BREAKER_COLOURS[state.state]),
-        "probes": probes,
-        "calls": state.calls,
-        "failures": state.failures,
-        "share": round(100 * state.failures / state.calls) if state.calls else None,
+        "label": label(word, BREAKER_COLOURS[found.state]),
+        "probes": found.probe_at and labels.time_from_now(found.probe_at, now),
+        "calls": found.calls,
+        "failures": found.failures,
+        "share": round(100 * found.failures / found.calls) if found.calls else None,
     }

@@ -26,12 +26,11 @@ from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
 from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
 from apps.jobs.admin.job_type_page import state_panel
-from apps.jobs.admin.serving import live_workers, unserved
-from apps.jobs.admin.waiting import too_long
-from apps.jobs.models import Job, JobType, TypeState
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
+from apps.jobs.services.facts import active_workers, breakers, unserved
 from apps.jobs.services.policies import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -91,20 +90,19 @@ class JobTypeAdmin(VersionedModelAdmin):
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
-        names = [row.name for row in rows]
-        counts = counts_of(names)
-        states = TypeState.objects.in_bulk([row.name for row in rows if row.breaker_enabled])
-        idle = {each.name for each in unserved(all_types(), live_workers())}
+        counts = counts_of([row.name for row in rows])
+        found = breakers([row.policy for row in rows], now)
+        idle = {row.name for row in unserved(rows, active_workers(now))}
         for row in rows:
             row.now, row.counts = now, counts[row.name]
-            row.type_state, row.is_unserved = states.get(row.name), row.name in idle
+            row.breaker, row.is_unserved = found.get(row.name), row.name in idle
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        page: Any = super().changelist_view(request, extra_context)
-        if getattr(page, "context_data", None) is not None:
-            idle = unserved(all_types(), live_workers())
-            page.context_data |= {"unserved": idle, "too_long": too_long()}
-        return page
+        notices = {
+            "unserved": unserved(all_types(), active_workers(clock.now())),
+            "too_long": labels.waiting_too_long(),
+        }
+        return super().changelist_view(request, notices | (extra_context or {}))
 
     @column(_("state"))
     def shown_state(self, job_type: Any) -> SafeString:
@@ -221,14 +219,10 @@ def _states(job_type: Any) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if job_type.policy.is_paused(job_type.now):
         found.append((gettext("Paused"), "warning"))
-    if job_type.type_state is not None:
-        state = rules.at(
-            job_type.policy.breaker, job_type.type_state.breaker_state, job_type.now
-        ).state
-        if state == rules.OPEN:
-            found.append((gettext("Breaker open"), "danger"))
-        elif state == rules.HALF_OPEN:
-            found.append((gettext("Breaker half open"), "warning"))
+    if job_type.breaker and job_type.breaker.state == rules.OPEN:
+        found.append((gettext("Breaker open"), "danger"))
+    elif job_type.breaker and job_type.breaker.state == rules.HALF_OPEN:
+        found.append((gettext("Breaker half open"), "warning"))
     if job_type.is_unserved:
         found.append((gettext("No worker"), "danger"))
     return found or [(pgettext("job type", "Served"), "success")]

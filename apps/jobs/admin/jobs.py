@@ -39,7 +39,6 @@ from apps.jobs.admin.filters import (
 from apps.jobs.admin.job_groups import JobGroups
 from apps.jobs.admin.job_page import JobPage
 from apps.jobs.admin.job_writing import JobWriting
-from apps.jobs.admin.waiting import too_long
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
 from apps.journal.admin.words import reason_of
@@ -136,10 +135,8 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         return queryset.filter(wanted), False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        page: Any = super().changelist_view(request, extra_context)
-        if getattr(page, "context_data", None) is not None:
-            page.context_data["too_long"] = too_long()
-        return page
+        notices = {"too_long": labels.waiting_too_long()}
+        return super().changelist_view(request, notices | (extra_context or {}))
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now, weight = clock.now(), conf.JOB_PRIORITY_WEIGHT_MS

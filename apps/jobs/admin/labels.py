@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -11,9 +13,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin.display import column, shown_text, shown_time, state_label
 from apps.jobs.models import Job
 from apps.jobs.rules import order
+from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.services.starvation import starving
 from apps.journal.admin.words import duration_of
 
 STATUS_COLOURS = {
@@ -127,6 +132,17 @@ def jobs_url(**filters: str) -> str:
 
 def key_of(job: Job) -> str:
     return shown_text(job.key, most=50)
+
+
+class WaitingTooLong(NamedTuple):
+    type: str
+    wait: str
+
+
+def waiting_too_long(policies: Iterable[TypePolicy] | None = None) -> list[WaitingTooLong]:
+    """The starving types among these (None: all), each with the wait of its next job."""
+    now = clock.now()
+    return [WaitingTooLong(each.type, age(each.since, now)) for each in starving(now, policies)]
 
 
 def capped(count: int, most: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
@@ -18,11 +18,11 @@ from apps.common.admin.display import column, shown_text, state_label, text_colu
 from apps.common.admin.filters import KeyFilter, read_key
 from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
+from apps.common.conf import conf
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter
-from apps.jobs.admin.serving import is_silent, live_workers, unserved
-from apps.jobs.admin.waiting import capacity_sentence
 from apps.jobs.models import JobType, Worker
+from apps.jobs.services.facts import active_workers, is_lost, slots, unserved
 from apps.jobs.services.policies import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -81,20 +81,19 @@ class WorkerAdmin(MachineRowAdmin):
             row.now = now
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        page: Any = super().changelist_view(request, extra_context)
-        if getattr(page, "context_data", None) is not None:
-            workers = live_workers()
-            page.context_data |= {
-                "unserved": unserved(all_types(), workers),
-                "capacity": capacity_sentence(workers),
-            }
-        return cast("HttpResponse", page)
+        workers = active_workers(clock.now())
+        facts = {
+            "unserved": unserved(all_types(), workers),
+            "slots": slots(workers),
+            "scan_seconds": conf.JOB_SCAN_SECONDS,
+        }
+        return super().changelist_view(request, facts | (extra_context or {}))
 
     @column(_("state"))
     def shown_state(self, worker: Any) -> SafeString:
         now = getattr(worker, "now", None) or clock.now()
-        if is_silent(worker, now):
-            return label(gettext("Silent"), "danger")
+        if is_lost(worker, now):
+            return label(gettext("Lost"), "danger")
         text = str(worker.get_state_display())
         return label(text[:1].upper() + text[1:], STATE_COLOURS.get(worker.state, ""))
 

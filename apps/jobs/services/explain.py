@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from apps.common import clock
 from apps.common.reasons import Reason
-from apps.jobs.models import Job, JobType, TypeState, Worker
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.explain import MAX_AHEAD, Case, Server, reasons
+from apps.jobs.rules.explain import MAX_AHEAD, Case, reasons
+from apps.jobs.services.facts import jobs_before, registered, server_of
 
 MAX_COUNTED = 1000
-MAX_WORKERS = 1000
 
 
 def explain(job: Job) -> list[Reason]:
@@ -36,8 +36,8 @@ def explain(job: Job) -> list[Reason]:
         running=_running(job_type) if waits else 0,
         tokens=None if state is None else state.tokens,
         filled_at=None if state is None else state.filled_at,
-        workers=_workers() if waits else [],
-        ahead=_ahead(job) if waits else 0,
+        workers=[server_of(worker) for worker in registered()] if waits else [],
+        ahead=jobs_before(job, limit=MAX_AHEAD),
     )
     return reasons(case, now)
 
@@ -49,26 +49,3 @@ def _running(job_type: JobType | None) -> int:
     running = Job.objects.filter(status=t.RUNNING, type=job_type.name).order_by()
     most = max(MAX_COUNTED, (job_type.max_running or 0) + 1)
     return len(running.values_list("pk", flat=True)[: min(most, 10 * MAX_COUNTED)])
-
-
-def _ahead(job: Job) -> int:
-    """How many ready jobs of its type and host come before it, in the order of the claim index."""
-    if job.status != t.READY:
-        return 0
-    ready = Job.objects.filter(status=t.READY, type=job.type, affinity_host=job.affinity_host)
-    first = ready.filter(order_key__lt=job.order_key).order_by("order_key")
-    count = len(first.values_list("pk", flat=True)[:MAX_AHEAD])
-    if count < MAX_AHEAD:
-        level = ready.filter(order_key=job.order_key, pk__lt=job.pk).order_by("pk")
-        count += len(level.values_list("pk", flat=True)[: MAX_AHEAD - count])
-    return count
-
-
-def _workers() -> list[Server]:
-    """Those that live: a silent one is soon marked as gone."""
-    live = Worker.objects.exclude(state=Worker.State.GONE).order_by()
-    rows = live.values_list("host", "types", "lanes")[:MAX_WORKERS]
-    return [
-        Server(host=host, types=frozenset(types), lanes=frozenset(lanes))
-        for host, types, lanes in rows
-    ]

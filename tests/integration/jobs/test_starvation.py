@@ -98,18 +98,20 @@ def test_lists_and_page_warn_of_what_waits_too_long(
     assert quiet not in text_of(admin_client.get(other))
 
 
-def test_workers_page_tells_places_period_and_the_longest_wait(
+def test_workers_page_shows_slots_and_the_longest_wait(
     frozen_clock: FrozenClock, admin_client: Client, settings: Any
 ) -> None:
     """S1.17: the figures follow from workers and period, and operators see them."""
     shown = text_of(admin_client.get(WORKERS))
-    assert "No worker of ours is alive: no job starts until one is." in shown
+    assert "No in-house worker is running. Start one so that jobs run." in shown
     worker("host-a:1", capacity=4, running=3)
     worker("host-b:1", capacity=2, running=5)
     worker("host-c:1", capacity=9, kind=Worker.Kind.HTTP)
     shown = text_of(admin_client.get(WORKERS))
-    assert "Places: 6, free: 1. The table is looked through every 1 s" in shown
+    assert "6 slots, 1 free. Due jobs start at once, at the latest after 1 s." in shown
     settings.JOB_SCAN_SECONDS = 4
     shown = text_of(admin_client.get(WORKERS))
-    assert "every 4 s, which is 0.25 looks a second" in shown
-    assert "a job starts at the latest 4 s after it is due" in shown
+    assert "at the latest after 4 s" in shown
+    Worker.objects.update(running=9)
+    shown = text_of(admin_client.get(WORKERS))
+    assert "6 slots, 0 free. Due jobs start as soon as a slot is free." in shown

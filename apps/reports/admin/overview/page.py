@@ -21,8 +21,8 @@ from apps.access.models import ApiClient
 from apps.common import clock
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
-from apps.jobs.admin.serving import is_live, registered, unserved
-from apps.jobs.admin.waiting import too_long
+from apps.jobs.admin.labels import waiting_too_long
+from apps.jobs.services.facts import registered, takes_jobs, unserved
 from apps.jobs.services.policies import KnownType, all_types
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
@@ -137,10 +137,10 @@ def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
     }
     if sees_types and types:
         drawn["notices"] = [*present.held_back(types, now), *drawn["notices"]]
-        live = [each for each in workers if is_live(each, now)]
+        live = [each for each in workers if takes_jobs(each, now)]
         drawn |= {
             "unserved": unserved(types, live),
-            "too_long": too_long([each.policy for each in types]),
+            "too_long": waiting_too_long([each.policy for each in types]),
         }
     return drawn
 

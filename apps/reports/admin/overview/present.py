@@ -22,10 +22,9 @@ from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.in_flight import InFlight, in_flight
 from apps.jobs.admin.labels import age, capped, relative
-from apps.jobs.admin.serving import Registered, is_silent
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
-from apps.jobs.services import counts
+from apps.jobs.services import counts, facts
 from apps.jobs.services.policies import KnownType
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
@@ -123,7 +122,7 @@ def _limited(sight: Sight) -> InFlight:
 
 # --- processes ------------------------------------------------------------------------------------
 def processes(
-    sight: Sight, workers: Sequence[Registered] | None, periods: Mapping[str, float], now: datetime
+    sight: Sight, workers: Sequence[Worker] | None, periods: Mapping[str, float], now: datetime
 ) -> dict[str, Any]:
     """The panel, the notices, and the sweeps one by one; `workers` None are not to be seen."""
     tiles: list[Tile] = []
@@ -141,10 +140,9 @@ def processes(
     return {"panel": panel if tiles else None, "notices": notices, "sweeps": sweeps}
 
 
-def _workers(workers: Sequence[Registered], now: datetime) -> Iterator[Tile]:
-    alive = [each for each in workers if not is_silent(each, now)]
+def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
+    alive = [each for each in workers if not facts.is_lost(each, now)]
     active = [each for each in alive if each.state == Worker.State.ACTIVE]
-    inside = [each for each in active if each.kind == Worker.Kind.CELERY]
     last = max((each.last_heartbeat_at for each in workers), default=None)
     yield Tile(
         key="workers",
@@ -154,18 +152,18 @@ def _workers(workers: Sequence[Registered], now: datetime) -> Iterator[Tile]:
         note="" if last is None else gettext("heartbeat %s") % relative(last, now),
         tone="" if active else DANGER,
     )
-    places = sum(each.capacity for each in inside)
-    busy = sum(min(each.running, each.capacity) for each in inside)
+    slots = facts.slots(active)
     yield Tile(
         key="places",
         title=_("busy places"),
-        value=gettext("%(busy)d of %(places)d") % {"busy": busy, "places": places},
+        value=gettext("%(busy)d of %(places)d")
+        % {"busy": slots.total - slots.free, "places": slots.total},
         url=listed(Worker, state=Worker.State.ACTIVE),
     )
 
 
-def _silent(workers: Sequence[Registered], now: datetime) -> Iterator[Notice]:
-    silent = [each for each in workers if is_silent(each, now)]
+def _silent(workers: Sequence[Worker], now: datetime) -> Iterator[Notice]:
+    silent = [each for each in workers if facts.is_lost(each, now)]
     if silent:
         links = [
             Link(
@@ -234,20 +232,16 @@ def held_back(types: Sequence[KnownType], now: datetime) -> Iterator[Notice]:
     if paused:
         links = [Link(name=each.name, url=_page(each), told=_pause(each)) for each in paused]
         yield Notice(key="paused", text=_("Paused job types:"), links=links)
-    guarded = {each.name: each for each in types if each.policy.breaker.enabled}
-    if not guarded:
-        return
     words = dict(TypeState.Breaker.choices)
+    named = {each.name: each for each in types}
     links = []
-    states = TypeState.objects.filter(type__in=guarded).exclude(breaker=breaker.CLOSED)
-    for row in states.order_by("type"):
-        policy = guarded[row.type].policy.breaker
-        state = breaker.at(policy, row.breaker_state, now)
-        told: str | Promise = words[TypeState.Breaker(state.state)]
-        if state.state == breaker.OPEN and state.since is not None:
-            probes = state.since + timedelta(seconds=policy.open_seconds)
-            told = gettext("open, first probe %s") % relative(probes, now)
-        links.append(Link(name=row.type, url=_page(guarded[row.type]), told=str(told)))
+    for name, found in facts.breakers([each.policy for each in types], now).items():
+        if found.state == breaker.CLOSED:
+            continue
+        told: str | Promise = words[TypeState.Breaker(found.state)]
+        if found.probe_at is not None:
+            told = gettext("open, first probe %s") % relative(found.probe_at, now)
+        links.append(Link(name=name, url=_page(named[name]), told=str(told)))
     if links:
         yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
 

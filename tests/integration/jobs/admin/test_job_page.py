@@ -74,7 +74,7 @@ def test_order_is_shown_as_a_formula_with_its_numbers(
     assert "− priority -2 × 60000 ms + 120000" in text
     assert "+ demotion after 2 attempts + 30000" in text
     assert f"order {job.order_key}" in text
-    assert "3 ready jobs of mail are ahead of it" in text
+    assert "3 ready jobs of mail are before it" in text
 
 
 def test_strict_priority_says_that_age_does_not_count(admin_client: Client, settings: Any) -> None:

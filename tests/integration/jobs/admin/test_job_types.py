@@ -267,7 +267,7 @@ def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
     text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
     for told in (
         "Active 0 s ago",
-        "Silent 1 min 30 s ago",
+        "Lost 1 min 30 s ago",
         "Stopping 3 s ago",
         "17 jobs, 2 of 4 drains",
         "mail, web",
