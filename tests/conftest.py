@@ -9,10 +9,8 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,11 +21,11 @@ from django.conf import settings as django_settings
 
 from tests.caches import clear_caches
 from tests.clients import JsonClient
-from tests.environment import neutral
+from tests.environment import neutral, new_folder
 from tests.frozen import FrozenClock
 from tests.races import Race, race
 
-VAR_DIR = Path(tempfile.mkdtemp(prefix="taskplatform-tests-"))
+VAR_DIR = new_folder("taskplatform-tests-")
 atexit.register(shutil.rmtree, VAR_DIR)
 
 

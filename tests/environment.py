@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from apps.common.conf import Conf
+
+_MEMORY = Path("/dev/shm")  # noqa: S108
+_MEMORY_BYTES = 2 * 2**30
+
+
+def new_folder(prefix: str, *, in_memory: bool = True) -> Path:
+    """A new folder for temporary data: below TMPDIR if that is set, else in memory if it has room.
+
+    Creating a test database takes a twentieth of the time there.
+    """
+    is_wanted = in_memory and "TMPDIR" not in os.environ and _MEMORY.is_dir()
+    has_room = is_wanted and shutil.disk_usage(_MEMORY).free > _MEMORY_BYTES
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=_MEMORY if has_room else None))
 
 
 def neutral(var_dir: Path) -> dict[str, str]:

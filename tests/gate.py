@@ -19,11 +19,23 @@ from taskplatform.bootstrap import CannotGoOn, run, say, tool
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
-# Some tests take twenty seconds: whoever is done takes over half of what the other has left.
+# Some tests take twenty seconds: a worker that has finished takes half of what another has left.
 PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
-# What the database has no part in: tests that use none (tests/unit/conftest.py sees to it), and how
-# pages look that others open on both. The round on SQLite tells all of it.
-ONCE = ["tests/unit", "tests/browser/appearance"]
+# What does not depend on the database runs on SQLite only. Tests in tests/unit use none
+# (tests/unit/conftest.py enforces it); the others end before a query, or show pages whose queries
+# tests/integration runs on both.
+ONCE = [
+    "tests/unit",
+    "tests/browser",
+    "tests/integration/api/test_addresses.py",
+    "tests/integration/api/test_bad_bodies.py",
+    "tests/integration/api/test_headers.py",
+    "tests/integration/api/test_matrix.py",
+    "tests/integration/api/test_openapi.py",
+    "tests/integration/access/test_schema.py",
+    "tests/integration/test_admin_site.py",
+    "tests/integration/test_readme_handler.py",
+]
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
     ("ruff format", [tool("ruff"), "format", "--check", "."]),
@@ -74,12 +86,12 @@ def suite(title: str, command: Sequence[str]) -> int:
 
 def test() -> int:
     """Everything; the last line on success is the closing line of pytest."""
-    left_out = [f"--ignore={folder}" for folder in ONCE]
+    left_out = [f"--ignore={path}" for path in ONCE]
     on_servers = [sys.executable, "-m", "tests.servers", "--", *PYTEST, *left_out]
     return (
         check()
         or suite("SQLite", PYTEST)
-        or suite(f"MariaDB and Redis, but for {' and '.join(ONCE)}", on_servers)
+        or suite("MariaDB and Redis: what depends on the database", on_servers)
     )
 
 

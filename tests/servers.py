@@ -19,7 +19,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from tests.environment import new_folder
 from tests.processes import free_port
 
 INSTALL = "apt-get install --yes mariadb-server redis-server"
@@ -57,6 +57,7 @@ class PrivateServer(ABC):
     """
 
     name: str
+    in_memory = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -273,6 +274,7 @@ class DurableMariaDBServer(MariaDBServer):
     rows have their place in memory, from where they are written as fast as a disk without moving
     parts takes them."""
 
+    in_memory = False
     storage = (
         "--innodb-flush-log-at-trx-commit=1",
         "--innodb-io-capacity=2000",
@@ -312,7 +314,7 @@ S = TypeVar("S", bound=PrivateServer)
 
 @contextlib.contextmanager
 def _started(make: type[S]) -> Iterator[S]:
-    folder = Path(tempfile.mkdtemp(prefix=f"taskplatform-{make.name}-"))
+    folder = new_folder(f"taskplatform-{make.name}-", in_memory=make.in_memory)
     try:
         server = make(folder)
         try:
