@@ -19,14 +19,14 @@ from django.utils.translation import gettext_lazy as _
 from apps.access.admin import ApiClientAdmin
 from apps.access.models import ApiClient
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
-from apps.common.admin.display import said
+from apps.common.admin.display import translate
 from apps.common.admin.theme import (
     AdminPasswordChangeForm,
     TabularInline,
     UserChangeForm,
     UserCreationForm,
 )
-from apps.common.sentences import Sentence
+from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry, Source
@@ -68,7 +68,7 @@ class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, permission: Permission) -> str:
         verb, _underscore, model = permission.codename.partition("_")
         of_model = model == permission.content_type.model
-        told = _VERBS[verb] if of_model and verb in _VERBS else said(Sentence(permission.name))
+        told = _VERBS[verb] if of_model and verb in _VERBS else translate(Message(permission.name))
         return f"{permission.content_type} | {told}"
 
 

@@ -167,8 +167,8 @@ def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
     title, details = kind.tell(row)
     return Hit(
         model_admin.change_url(row.pk),
-        shown_text(str(title), most=120),
-        " · ".join(shown_text(str(each), most=200) for each in details if each),
+        shown_text(str(title), limit=120),
+        " · ".join(shown_text(str(each), limit=200) for each in details if each),
     )
 
 

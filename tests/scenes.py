@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from apps.access import services as access
-from apps.common.errors import Closed
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import callback, ending, pull, tasks, templates
 from apps.dispatch.services.pull import Nothing

@@ -25,7 +25,7 @@ from apps.access.rules.terms import Scope, Terms, checked
 from apps.common import clock
 from apps.common.admin import VersionedForm, VersionedModelAdmin, actor_of, reason_action
 from apps.common.admin.actions import Button, ReasonForm
-from apps.common.admin.display import column, said, shown_text
+from apps.common.admin.display import column, shown_text, translate
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import CheckboxesWidget, SelectWidget, TextareaWidget, label
 from apps.common.admin.timeline import Moment
@@ -185,7 +185,7 @@ class ApiClientAdmin(VersionedModelAdmin):
     # --- the list and the page ------------------------------------------------------------------
     @column(_("name"), ordering="name")
     def shown_name(self, row: ApiClient) -> str:
-        return shown_text(row.name, most=80)
+        return shown_text(row.name, limit=80)
 
     @column(_("state"))
     def shown_state(self, row: ApiClient) -> SafeString:
@@ -198,11 +198,11 @@ class ApiClientAdmin(VersionedModelAdmin):
 
     @column(_("executors"))
     def shown_executors(self, row: ApiClient) -> str:
-        return shown_text(", ".join(row.executors), most=80) or gettext("all")
+        return shown_text(", ".join(row.executors), limit=80) or gettext("all")
 
     @column(_("job types"))
     def shown_job_types(self, row: ApiClient) -> str:
-        return shown_text(", ".join(row.job_types), most=80) or gettext("all")
+        return shown_text(", ".join(row.job_types), limit=80) or gettext("all")
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiClient | None = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
@@ -299,7 +299,7 @@ class ApiClientAdmin(VersionedModelAdmin):
                 keep_old=timedelta(hours=int(form.cleaned_data["keep_old"])),
             )
         except PlatformError as refusal:
-            self.message_user(request, said(refusal.detail), messages.ERROR)
+            self.message_user(request, translate(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(row.pk))
         return self._key_page(request, services.find(row.client_id), key)
 

@@ -16,7 +16,7 @@ from apps.access.rules.terms import Terms, checked
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.journal import services as journal
 from apps.journal.models import Source
 

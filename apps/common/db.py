@@ -23,8 +23,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from apps.common.errors import Conflict, NotFound
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 
 logger = logging.getLogger(__name__)
 
@@ -279,7 +279,7 @@ def take_version(model: type[RowT], pk: int, version: int | None) -> RowT:
     """
     row = model._default_manager.select_for_update().filter(pk=pk).first()
     if row is None:
-        what = Sentence(model._meta.verbose_name_raw)
+        what = Message(model._meta.verbose_name_raw)
         raise NotFound(_("{what} {number} does not exist any more.", what=what, number=pk))
     current: int = row.version  # type: ignore[attr-defined]
     if version is not None and version != current:

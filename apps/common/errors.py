@@ -1,4 +1,4 @@
-"""The mistakes the platform can name: a stable code, an HTTP status, and what to do next."""
+"""The errors of the platform: each has a stable code, an HTTP status and a message with advice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,14 @@ class FieldError:
 
     @property
     def named(self) -> str:
-        """The message, after the name of the field where there is one."""
+        """The message, prefixed with the name of its field."""
         if not self.field:
             return self.message
         return _("{field}: {message}", field=self.field, message=self.message)
 
 
 class PlatformError(Exception):
-    """Base of every error that is the caller's to read; the message is the `detail`."""
+    """Base of every error that the caller may read; `detail` is its message."""
 
     code = "invalid"
     status = 400
@@ -56,23 +56,24 @@ class Invalid(PlatformError):
 
     @classmethod
     def field(cls, field: str, message: str, *, code: str = "invalid") -> Invalid:
-        """One wrong field, told in one sentence."""
+        """The error of one wrong field."""
         return cls(message, errors=[FieldError(field, code, message)])
 
 
 class Mistakes:
-    """Collects what several steps refuse, so that all of it is told at once.
+    """Collects the errors of several steps, so that the caller gets all of them at once.
 
-    `with mistakes: step()` goes on after a refusal of the input (status 400); other errors pass.
-    What a later step says of a field that was refused before is left out: it could not be judged.
+    `with mistakes: step()` catches an error of the input (status 400); other errors pass through.
+    Errors of later steps about a field that is wrong already are dropped: they may be
+    consequences of the first one.
     """
 
     def __init__(self) -> None:
-        self._refused: list[PlatformError] = []
-        self._told: list[FieldError] = []
+        self._raised: list[PlatformError] = []
+        self._errors: list[FieldError] = []
 
     def __bool__(self) -> bool:
-        return bool(self._refused)
+        return bool(self._raised)
 
     def __enter__(self) -> None:
         return None
@@ -89,20 +90,20 @@ class Mistakes:
         return True
 
     def add(self, error: PlatformError) -> None:
-        """What a step has refused."""
-        before = {_top(each.field) for each in self._told if each.field}
+        """Collect the error of a step."""
+        wrong = {_top(each.field) for each in self._errors if each.field}
         errors = error.errors or [FieldError("", error.code, error.detail)]
-        news = [each for each in errors if _top(each.field) not in before]
-        if news:
-            self._refused.append(error)
-            self._told += news
+        new = [each for each in errors if _top(each.field) not in wrong]
+        if new:
+            self._raised.append(error)
+            self._errors += new
 
-    def tell(self) -> None:
-        """Raise what was refused: the one error as it was, of several an Invalid with all."""
-        if len(self._refused) == 1:
-            raise self._refused[0]
-        if self._refused:
-            raise Invalid(self._refused[0].detail, errors=self._told)
+    def raise_all(self) -> None:
+        """Raise what was collected: a single error as it was, several as one Invalid."""
+        if len(self._raised) == 1:
+            raise self._raised[0]
+        if self._raised:
+            raise Invalid(self._raised[0].detail, errors=self._errors)
 
 
 def _top(path: str) -> str:
@@ -176,39 +177,23 @@ class Forbidden(PlatformError):
 
 
 class NotFound(PlatformError):
-    """Unknown, or not the caller's to see: the two answer alike."""
+    """Unknown or not visible to the caller: both get the same answer."""
 
     code = "not_found"
     status = 404
     title = "Not found"
 
 
-class Closed(PlatformError):
-    """The dispatch or job has already ended in another way."""
-
-    code = "closed"
-    status = 409
-    title = "Already closed"
-
-
 class Conflict(PlatformError):
-    """Somebody else changed it first, or the state does not allow it."""
+    """Another change came first, or the state does not allow this one."""
 
     code = "conflict"
     status = 409
     title = "The state does not allow this"
 
 
-class LeaseLost(PlatformError):
-    """The job was taken away meanwhile; nothing was changed, and what was done may be redone."""
-
-    code = "lease_lost"
-    status = 409
-    title = "The lease of this job is over"
-
-
 class ReplayConflict(Conflict):
-    """A repeat that says something else than the first time; the first answer stands."""
+    """A repeated request that differs from the first one; the first answer stays valid."""
 
     status = 422
     title = "A repeat must say the same as the first time"
@@ -221,7 +206,7 @@ class Throttled(PlatformError):
 
 
 class Unavailable(PlatformError):
-    """A part is away for a moment; nothing was changed, or a repeat is safe."""
+    """A part of the system is down; nothing was changed, or a repeat is safe."""
 
     code = "unavailable"
     status = 503

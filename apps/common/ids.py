@@ -18,8 +18,8 @@ from django.db import IntegrityError, connection, transaction
 from apps.common import clock
 from apps.common.db import before_transactions
 from apps.common.errors import Unavailable
+from apps.common.messages import Message as _
 from apps.common.models import NodeLease
-from apps.common.sentences import sentence as _
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 NODE_BITS = 10

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from jsonschema.exceptions import SchemaError, ValidationError
 
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 
 MAX_SHOWN = 200
 
@@ -86,7 +86,7 @@ def told(error: ValidationError | SchemaError) -> str:
     for template in _TEMPLATES.get(error.validator, ()):
         if found := _pattern(template).fullmatch(error.message):
             quoted = {name: _cut(text) for name, text in found.groupdict().items()}
-            return Sentence(template, **quoted)
+            return Message(template, **quoted)
     return error.message[:500]
 
 

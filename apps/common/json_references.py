@@ -16,8 +16,8 @@ from referencing.jsonschema import DRAFT202012, Schema
 
 from apps.common.errors import Invalid
 from apps.common.json_rules import MAX_DEPTH
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Each step is some calls deep, and the interpreter bears about a thousand calls.
@@ -163,7 +163,7 @@ def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -
 
 def _demand_few(count: int, most: int, refusal: str) -> None:
     if count > most:
-        raise Invalid.field("schema", Sentence(refusal, most=most))
+        raise Invalid.field("schema", Message(refusal, most=most))
 
 
 def _same(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:

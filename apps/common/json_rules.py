@@ -15,7 +15,7 @@ from apps.common.errors import (
     TooDeep,
     TooLarge,
 )
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 
 # MariaDB's JSON check refuses 32 levels.
 MAX_DEPTH = 20

@@ -12,7 +12,7 @@ from referencing import Registry
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_faults import told
 from apps.common.json_references import check_references
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 
 MAX_ERRORS = 20
 

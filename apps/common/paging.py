@@ -71,13 +71,13 @@ class KeysetPage:
             self._go_on_after(rows[-1].pk)
         return rows
 
-    def rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], *, most: int) -> list[M]:
-        """The rows of this page, newest first, found by looking at `most` rows of `examined`.
+    def rows_among(self, examined: QuerySet[M], queryset: QuerySet[M], *, limit: int) -> list[M]:
+        """The rows of this page, newest first, found by examining `limit` rows of `examined`.
 
         For filters without an index: a page may then be short, or empty, and yet have a next one.
         """
         following = self._following(examined)
-        last = following[:most].aggregate(last=Min("pk"))["last"]
+        last = following[:limit].aggregate(last=Min("pk"))["last"]
         if last is None or not following.filter(pk__lt=last).exists():
             return self.rows(queryset)
         rows = self.rows(queryset.filter(pk__gte=last))

@@ -30,6 +30,7 @@ from apps.common.errors import (
 )
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
+from apps.common.messages import wire_time
 
 _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -43,11 +44,6 @@ _KINDS: dict[str, type[PlatformError]] = {
 }
 # The keys under which DRF and Django tell what is wrong with the object as a whole.
 _WHOLE = ("non_field_errors", "__all__")
-
-
-def wire_time(at: datetime) -> str:
-    """`2026-11-20T09:30:00Z`, with six decimals where the instant has microseconds."""
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def shown(value: Any) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from apps.common.errors import Invalid
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 
 # Offsets are smaller than this, and no zone has ever changed its offset twice within it.
 DAY = 86_400
@@ -51,7 +51,7 @@ def zone_names() -> frozenset[str]:
     return frozenset(available_timezones() - _NOT_PLACES)
 
 
-def _hint(name: str) -> Sentence:
+def _hint(name: str) -> Message:
     """People misspell names, forget capitals, or know the city alone."""
     wanted = name[:64].lower().replace(" ", "_")
     known = {full.lower(): full for full in sorted(zone_names())}

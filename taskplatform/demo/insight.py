@@ -43,7 +43,7 @@ def _explained(ann: Executor) -> Iterator[str]:
         if task is not None:
             yield f"Can {ann} have {task.title} now? (explain)"
             for reason in explain(executor=ann, task=task).reasons:
-                yield f"    {reason.code}: {reason.detail.text(show=_time)}"
+                yield f"    {reason.code}: {reason.detail.translated(format_time=_time)}"
 
 
 def _resumed(night: RotateTask, day: Period, now: datetime) -> Iterator[str]:

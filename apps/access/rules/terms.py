@@ -9,8 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from apps.common.errors import FieldError, Invalid
-from apps.common.sentences import sentence as _
-from apps.common.sentences import together
+from apps.common.messages import Message as _
+from apps.common.messages import joined
 
 MAX_NAME_CHARACTERS = 100
 MAX_NAMES = 1000
@@ -111,7 +111,7 @@ def checked(terms: Terms, *, now: datetime, agreed: Terms | None = None) -> Term
     )
     errors = list(_errors(terms, now, agreed))
     if errors:
-        raise Invalid(together(error.message for error in errors), errors=errors)
+        raise Invalid(joined(error.message for error in errors), errors=errors)
     return terms
 
 

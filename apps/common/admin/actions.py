@@ -25,7 +25,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import said, shown_text
+from apps.common.admin.display import shown_text, translate
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
@@ -189,7 +189,9 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
         outcome = carry_out(admin, request, spec, pks, form.cleaned_data)
     except PlatformError as error:
         for each in error.errors or [FieldError("", error.code, error.detail)]:
-            form.add_error(each.field if each.field in form.fields else None, said(each.message))
+            form.add_error(
+                each.field if each.field in form.fields else None, translate(each.message)
+            )
         return _confirm(admin, request, spec, pks, back=back, form=form)
     return _report(admin, request, spec, outcome, back)
 
@@ -277,7 +279,7 @@ def _confirm(
         "note": note,
         "url": admin.act_url(spec.act.__name__),
         "form": form or spec.form(request=request),
-        "rows": [shown_text(admin.row_label(row), most=MAX_LABEL) for row in rows],
+        "rows": [shown_text(admin.row_label(row), limit=MAX_LABEL) for row in rows],
         "more": max(0, len(pks) - MAX_NAMED),
         "count": len(pks),
         "ids": ",".join(str(pk) for pk in pks),
@@ -307,7 +309,7 @@ def _carry_out(
             if is_first and any(each.field in asked for each in error.errors):
                 # What was typed is wrong, so no row could do with it.
                 raise
-            outcome.skipped.append((admin.row_label(row), said(error.detail)))
+            outcome.skipped.append((admin.row_label(row), translate(error.detail)))
             continue
         if acted is False:
             outcome.skipped.append((admin.row_label(row), None))
@@ -355,7 +357,7 @@ def _report(
         "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
         "done": done,
         "skipped": [
-            (shown_text(row, most=MAX_LABEL), why or nothing) for row, why in outcome.skipped
+            (shown_text(row, limit=MAX_LABEL), why or nothing) for row, why in outcome.skipped
         ],
         "back": back,
     }

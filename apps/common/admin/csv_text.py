@@ -15,9 +15,9 @@ from django.http import HttpResponse
 from django.utils.translation import gettext, gettext_noop, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import said
+from apps.common.admin.display import translate
 from apps.common.admin.theme import FileWidget, TextareaWidget
-from apps.common.sentences import Sentence
+from apps.common.messages import Message
 
 # Without it Excel reads a file as the code page of its machine.
 BYTE_ORDER_MARK = "\ufeff"
@@ -125,7 +125,7 @@ class CsvForm(forms.Form):
             plain = io.StringIO(text.lstrip(BYTE_ORDER_MARK), newline="")
             lines = list(csv.reader(plain, strict=True))
         except csv.Error as error:
-            told = gettext("This is not CSV: %s.") % said(Sentence(str(error)))
+            told = gettext("This is not CSV: %s.") % translate(Message(str(error)))
             raise ValidationError(told) from error
         lines = [line for line in lines if any(cell.strip() for cell in line)]
         if not lines:

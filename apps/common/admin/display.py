@@ -1,4 +1,4 @@
-"""How values look in lists and on pages: labels, bars, JSON with its secrets masked."""
+"""How values look in lists and on pages: labels, bars, JSON with its secrets redacted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 
 from apps.common.admin.theme import label
 from apps.common.conf import conf
-from apps.common.sentences import in_words_of
+from apps.common.messages import Message
 
 Shown = Callable[[Any, Any], SafeString]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -48,20 +48,20 @@ def column(
     return decorate
 
 
-def shown_text(text: str, *, most: int = MAX_TEXT) -> str:
-    """Foreign text with its invisible characters spelled out (`\\u202e`), at most `most` long."""
-    cut = len(text) - most
+def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
+    """Foreign text, cut to `limit`, its invisible characters spelled out (`\\u202e`)."""
+    cut = len(text) - limit
     if cut > 0:
-        text = text[:most]
+        text = text[:limit]
     text = _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     if cut > 0:
         text += " … " + ngettext("(%d more character)", "(%d more characters)", cut) % cut
     return text
 
 
-def said(text: str) -> str:
-    """What a rule or service says, in the language and time zone of the page."""
-    return in_words_of(_, text, _short_time)
+def translate(text: str) -> str:
+    """A message of a rule or service in the language and time zone of the page."""
+    return text.translated(_, _short_time) if isinstance(text, Message) else text
 
 
 def _short_time(at: datetime) -> str:
@@ -69,13 +69,13 @@ def _short_time(at: datetime) -> str:
 
 
 def text_column(
-    field: str, description: str | Promise, *, most: int = 80, ordering: str | None = None
+    field: str, description: str | Promise, *, limit: int = 80, ordering: str | None = None
 ) -> Callable[[Any, Any], str]:
     """A column of foreign text, made harmless and cut."""
 
     @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> str:
-        return shown_text(getattr(row, field), most=most)
+        return shown_text(getattr(row, field), limit=limit)
 
     return shown
 
@@ -160,41 +160,41 @@ def _same(key: str) -> str:
     return re.sub("[-_ ]", "", key).casefold()
 
 
-def is_masked(key: str) -> bool:
+def is_secret(key: str) -> bool:
     """Whether values under this key are secrets; `api_key`, `API-Key` and `apiKey` are one."""
     return _same(key) in {_same(name) for name in conf.MASKED_KEYS}
 
 
-def masked(value: Any) -> Any:
+def redacted(value: Any) -> Any:
     """The JSON value with MASK instead of every value under a masked key."""
     if isinstance(value, dict):
-        return {key: MASK if is_masked(key) else masked(item) for key, item in value.items()}
+        return {key: MASK if is_secret(key) else redacted(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [masked(item) for item in value]
+        return [redacted(item) for item in value]
     return value
 
 
-def unmasked(edited: Any, stored: Any) -> Any:
+def unredacted(edited: Any, stored: Any) -> Any:
     """The edited JSON value with the stored secrets back where MASK was left standing."""
     if isinstance(edited, dict) and isinstance(stored, dict):
         return {
             key: stored[key]
-            if item == MASK and is_masked(key) and key in stored
-            else unmasked(item, stored.get(key))
+            if item == MASK and is_secret(key) and key in stored
+            else unredacted(item, stored.get(key))
             for key, item in edited.items()
         }
     if isinstance(edited, list) and isinstance(stored, list):
         return [
-            unmasked(item, stored[position] if position < len(stored) else None)
+            unredacted(item, stored[position] if position < len(stored) else None)
             for position, item in enumerate(edited)
         ]
     return edited
 
 
 def pretty_json(value: Any) -> SafeString:
-    """The JSON value indented, its secrets masked, at most MAX_JSON characters."""
-    text = json.dumps(masked(value), indent=2, ensure_ascii=False)
-    return format_html('<pre class="json">{}</pre>', shown_text(text, most=MAX_JSON))
+    """The JSON value indented, its secrets redacted, at most MAX_JSON characters."""
+    text = json.dumps(redacted(value), indent=2, ensure_ascii=False)
+    return format_html('<pre class="json">{}</pre>', shown_text(text, limit=MAX_JSON))
 
 
 def json_field(field: str, description: str | Promise) -> Shown:

@@ -28,7 +28,7 @@ from import_export.results import Result, RowResult
 from apps.common import ids
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.csv_text import CsvForm, download, plain_cell
-from apps.common.admin.display import said, shown_text
+from apps.common.admin.display import shown_text, translate
 from apps.common.db import is_retryable, transactional
 from apps.common.errors import Invalid, PlatformError
 
@@ -133,7 +133,7 @@ def _told(error: Exception) -> list[str]:
     """Every mistake of a row, each after the column that it is in."""
     if isinstance(error, PlatformError):
         told = [each.named for each in error.errors[:MAX_TOLD]]
-        return [said(each) for each in told or [error.detail]]
+        return [translate(each) for each in told or [error.detail]]
     # The importer catches whatever a row raises; what is no mistake of the file is for the log.
     logger.error("an import failed", exc_info=error)
     return [gettext("The database did not take this row; try again.")]
@@ -278,7 +278,7 @@ class CsvExchange(PlatformModelAdmin):
 
     def _row_name(self, row: Mapping[str, str]) -> str:
         name = next((row[name] for name in self.row_names if row.get(name)), "")
-        return shown_text(name, most=MAX_NAME)
+        return shown_text(name, limit=MAX_NAME)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """The rows of the list with its filters as CSV, at most MAX_EXPORTED."""

@@ -10,11 +10,11 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import masked, said, unmasked
+from apps.common.admin.display import redacted, translate, unredacted
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
-from apps.common.sentences import Sentence
+from apps.common.messages import Message
 
 MAX_CHARACTERS = 300_000
 # What Python says of text that is no JSON, marked so that catalogues have it.
@@ -42,7 +42,7 @@ def read_json(text: str) -> Any:
         raise ValidationError(
             gettext("This is not JSON: %(what)s in line %(line)d, column %(column)d.")
             % {
-                "what": said(Sentence(error.msg)),
+                "what": translate(Message(error.msg)),
                 "line": error.lineno,
                 "column": error.colno,
             }
@@ -55,7 +55,7 @@ def read_json(text: str) -> Any:
     try:
         check_json(value)
     except PlatformError as error:
-        raise ValidationError(said(error.detail)) from error
+        raise ValidationError(translate(error.detail)) from error
     return value
 
 
@@ -79,7 +79,7 @@ class Typed(str):
 class JsonTextField(forms.CharField):
     """A JSON value as indented text; empty text is None.
 
-    With `is_masking` secrets are shown masked, and where the mask is left standing the secret of
+    With `redacts` secrets are shown redacted, and where the mask is left standing the secret of
     `stored` stays. Without `is_object` any JSON value will do.
     """
 
@@ -87,7 +87,7 @@ class JsonTextField(forms.CharField):
         self,
         *,
         is_object: bool = True,
-        is_masking: bool = False,
+        redacts: bool = False,
         stored: Any = None,
         rows: int = 12,
         **kwargs: Any,
@@ -95,7 +95,7 @@ class JsonTextField(forms.CharField):
         widget = TextareaWidget(attrs={"rows": rows, "class": "json", "spellcheck": "false"})
         super().__init__(max_length=MAX_CHARACTERS, widget=widget, **kwargs)
         self.is_object = is_object
-        self.is_masking = is_masking
+        self.redacts = redacts
         self.stored = stored
 
     def bound_data(self, data: Any, initial: Any) -> Any:
@@ -104,7 +104,7 @@ class JsonTextField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         if value is None or isinstance(value, Typed):
             return value
-        shown = masked(value) if self.is_masking else value
+        shown = redacted(value) if self.redacts else value
         return json.dumps(shown, indent=2, ensure_ascii=False)
 
     def clean(self, value: Any) -> Any:
@@ -114,7 +114,7 @@ class JsonTextField(forms.CharField):
         edited = read_json(text)
         if self.is_object and not isinstance(edited, dict):
             raise ValidationError(_("Write a JSON object: {…}."))
-        return unmasked(edited, self.stored) if self.is_masking else edited
+        return unredacted(edited, self.stored) if self.redacts else edited
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         try:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.html import escape
 from django.utils.translation import gettext
 
-from apps.common.admin.display import is_masked
+from apps.common.admin.display import is_secret
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.theme import (
     IntegerWidget,
@@ -106,7 +106,7 @@ def _resolved(root: Schema, declared: Any) -> Schema:
 def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
     """The field of one property; a box of JSON when nothing simpler can hold all its values."""
     if _COMBINING & prop.keys() or "$ref" in prop:
-        return JsonTextField(is_object=False, is_masking=True, rows=4, required=is_required)
+        return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
     options = [prop["const"]] if "const" in prop else prop.get("enum")
     if isinstance(options, list) and None not in options:
         return ChoiceOfJson(options, required=is_required)
@@ -121,7 +121,7 @@ def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
         return _text_field(path[-1], prop, is_required=is_required)
     if kind == "array" and _is_text(prop.get("items")):
         return Lines(is_demanded=is_required, required=is_required and bool(prop.get("minItems")))
-    return JsonTextField(is_object=False, is_masking=True, rows=4, required=is_required)
+    return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
 
 
 def _is_text(items: Any) -> bool:
@@ -139,7 +139,7 @@ def _bounds(prop: Schema) -> dict[str, Any]:
 
 def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
     most, least = prop.get("maxLength"), prop.get("minLength")
-    if is_masked(name):
+    if is_secret(name):
         return Secret(required=is_required)
     if prop.get("format") == "date":
         return Day(required=is_required)

@@ -16,7 +16,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import is_masked, said
+from apps.common.admin.display import is_secret, translate
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Part, Path, Schema, Secret, Text, fields_for, fits
 from apps.common.admin.service import DRAFT
@@ -82,7 +82,7 @@ class SchemaForm(forms.Form):
             self._add(part, is_new=stored is None)
         shown = _defaults(self.parts) if stored is None else self.stored
         self.fields[RAW] = JsonTextField(
-            label=raw_title, required=False, is_masking=True, stored=self.stored
+            label=raw_title, required=False, redacts=True, stored=self.stored
         )
         self.initial[RAW] = shown
         self.initial[USES_RAW] = canonical(covered(self.stored, schema)) != canonical(self.stored)
@@ -182,9 +182,9 @@ class SchemaForm(forms.Form):
     @staticmethod
     def _told(error: FieldError) -> str:
         """The message, unless it would quote a secret."""
-        if any(is_masked(step) for step in re.split(r"[.\[\]]", error.field)):
+        if any(is_secret(step) for step in re.split(r"[.\[\]]", error.field)):
             return gettext("This does not fit the template.")
-        return said(error.message)
+        return translate(error.message)
 
 
 def _defaults(parts: Sequence[Part]) -> dict[str, Any]:

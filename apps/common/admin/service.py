@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import said
+from apps.common.admin.display import translate
 from apps.common.db import transactional
 from apps.common.errors import FieldError, PlatformError
 
@@ -77,7 +77,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         """Put every error beside its field, and above the form what belongs to none."""
         for error in errors:
             field = self.field_of(error.field)
-            self.add_error(field, said(error.message if field else error.named))
+            self.add_error(field, translate(error.message if field else error.named))
 
     def field_of(self, path: str) -> str | None:
         """The form field that shows an error about `path` (`params.count`), if there is one."""
@@ -201,5 +201,5 @@ class ServiceModelAdmin(PlatformModelAdmin):
         try:
             return transactional(super().delete_view)(request, object_id, extra_context)
         except PlatformError as refusal:
-            self.message_user(request, said(refusal.detail), messages.ERROR)
+            self.message_user(request, translate(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(object_id))

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.actions import actor_of
-from apps.common.admin.display import masked, shown_text
+from apps.common.admin.display import redacted, shown_text
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.errors import Conflict, NotFound
 
@@ -146,10 +146,10 @@ def _shown(field: forms.Field | None, value: Any) -> str:
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, dict | list):
-        return shown_text(json.dumps(masked(value), ensure_ascii=False), most=MAX_SHOWN)
+        return shown_text(json.dumps(redacted(value), ensure_ascii=False), limit=MAX_SHOWN)
     if isinstance(value, datetime):
         return str(localize(localtime(value)))
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
         choices: Any = field.choices
         value = dict(flatten_choices(choices)).get(value, value)
-    return shown_text(str(value), most=MAX_SHOWN)
+    return shown_text(str(value), limit=MAX_SHOWN)

@@ -108,7 +108,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
     shown_finished_at = time_column("finished_at", _("finished"))
     shown_params = json_field("params", _("params"))
     shown_result = json_field("result", _("result"))
-    shown_message = text_column("message", _("message"), most=4000)
+    shown_message = text_column("message", _("message"), limit=4000)
 
     # --- what is found ----------------------------------------------------------------------------
     def found_by_index(
@@ -155,7 +155,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
             '<a class="text-link" href="{}" title="{}">{}</a>',
             self._task_url(dispatch),
             dispatch.task_label,
-            shown_text(dispatch.title, most=80),
+            shown_text(dispatch.title, limit=80),
         )
 
     @column(_("template"))

@@ -16,7 +16,7 @@ from apps.common.admin import actor_of
 from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.errors import FieldError, Invalid, Mistakes
-from apps.common.serializers import wire_time
+from apps.common.messages import wire_time
 from apps.dispatch.models import Executor
 from apps.dispatch.models.executor import ExecutorQuerySet
 from apps.dispatch.rules import names
@@ -58,7 +58,7 @@ class ExecutorResource(ServiceResource):
             groups = self._wanted_groups(row.get("groups") or "", name)
         with mistakes:
             executor, is_changed = self._written(name, given, is_new=is_new)
-        mistakes.tell()
+        mistakes.raise_all()
         for group in groups:
             is_changed |= self._note_joining(executor, group)
         instance.__dict__.update(executor.__dict__)

@@ -118,7 +118,7 @@ def _in_hand(row: Executor) -> SafeString:
         '<p><a class="text-link" href="{}">{}</a> · <bdi>{}</bdi></p><p>{} {} · {} {}</p>',
         reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
         dispatch.pk,
-        shown_text(dispatch.title, most=80),
+        shown_text(dispatch.title, limit=80),
         _("Handed out"),
         shown_time(dispatch.dispatched_at),
         _("Deadline"),
@@ -133,7 +133,7 @@ def _latest(row: Executor) -> SafeString:
         {
             "url": reverse("admin:dispatch_dispatch_change", args=[dispatch.pk]),
             "number": dispatch.pk,
-            "title": shown_text(dispatch.title, most=80),
+            "title": shown_text(dispatch.title, limit=80),
             "state": state(None, dispatch),
             "handed_out": shown_time(dispatch.dispatched_at),
             "finished": None if dispatch.finished_at is None else shown_time(dispatch.finished_at),

@@ -21,11 +21,11 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel, PlatformModelAdmin
-from apps.common.admin.display import said, shown_text, shown_time
+from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.admin.theme import SelectWidget, TextWidget, label
 from apps.common.errors import Invalid
-from apps.common.reasons import Reason
+from apps.common.messages import Reason
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import TASK_MODELS, Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules import explain as rules
@@ -156,7 +156,7 @@ def why_not_panel(request: HttpRequest, executor: Executor) -> Panel:
 
 
 def _choice(task: Task) -> str:
-    return f"{shown_text(task.title, most=60)} · {task_label(task)}"
+    return f"{shown_text(task.title, limit=60)} · {task_label(task)}"
 
 
 def reaching(executor: Executor, user: Any) -> list[Any]:
@@ -205,13 +205,13 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
     try:
         told = explain(executor=executor, task=task, occurrence_at=_instant(occurrence))
     except Invalid as error:
-        form.add_error(None, said(error.detail))
+        form.add_error(None, translate(error.detail))
         return {}
     return {
         "executor": executor,
         "executor_url": _page_of(executor),
         "task": task,
-        "task_title": shown_text(task.title, most=80),
+        "task_title": shown_text(task.title, limit=80),
         "task_label": task_label(task),
         "task_url": _page_of(task),
         "told": told,
@@ -242,7 +242,7 @@ def _line(reason: Reason) -> ReasonLine:
     if reason.code in PASSING:
         colour = "warning"
     until = None if reason.until is None else shown_time(reason.until)
-    return ReasonLine(label(WORDS[reason.code], colour), said(reason.detail), until)
+    return ReasonLine(label(WORDS[reason.code], colour), translate(reason.detail), until)
 
 
 def _others(executor: Executor, task: Any, told: Explanation) -> list[tuple[str, SafeString]]:

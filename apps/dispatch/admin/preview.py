@@ -22,7 +22,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import said, shown_text, shown_time
+from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.admin.theme import DateWidget
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
@@ -101,7 +101,7 @@ def _visible(
 def _line(run: Run, is_visible: bool, now: datetime) -> Line:
     item = run.item
     has_page = is_visible and item.task != NO_ID
-    title = shown_text(item.title, most=MAX_TITLE)
+    title = shown_text(item.title, limit=MAX_TITLE)
     url = f"admin:dispatch_{item.source}task_change"
     return Line(
         item=item,
@@ -155,7 +155,7 @@ class PeriodForm(forms.Form):
         try:
             return period_of(start, end, now=now)
         except Invalid as error:
-            self.add_error(None, said(error.detail))
+            self.add_error(None, translate(error.detail))
             return None
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, said, shown_time
+from apps.common.admin.display import column, shown_time, translate
 from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.conf import conf
 from apps.common.errors import FieldError
@@ -146,7 +146,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
 
     @column(_("rule"))
     def shown_rule(self, task: RotateTask) -> str:
-        return said(task.summary)
+        return translate(task.summary)
 
     @column(_("rule"))
     def rule_words(self, task: RotateTask) -> SafeString:
@@ -179,7 +179,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
         coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
         return format_html(
             '<p>{}</p><ol class="plain-list">{}</ol><p>{}</p>',
-            said(task.summary),
+            translate(task.summary),
             format_html_join("", "<li>{}</li>", ((shown_time(instant),) for instant in coming)),
             gettext("%(executor)s has %(count)s of at most %(most)s active rotations.")
             % {

@@ -16,7 +16,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import OnceForm, Outcome, PlatformModelAdmin, reason_action
-from apps.common.admin.display import said
+from apps.common.admin.display import translate
 from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.admin.theme import TextWidget
 from apps.common.errors import Invalid
@@ -41,7 +41,7 @@ class ShiftForm(OnceForm):
         try:
             return parse_shift(text)
         except Invalid as error:
-            raise ValidationError(said(error.detail)) from error
+            raise ValidationError(translate(error.detail)) from error
 
 
 class CopyForm(OnceForm):
@@ -160,7 +160,7 @@ class TaskActions(PlatformModelAdmin):
         skipped = [
             (
                 " → ".join(filter(None, [labels.get(left.task, str(left.task)), left.executor])),
-                None if left.why is None else said(left.why),
+                None if left.why is None else translate(left.why),
             )
             for left in outcome.refused
         ]

@@ -18,13 +18,13 @@ from django.utils.translation import gettext
 from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.csv_text import plain_cell, read_cell
-from apps.common.admin.display import MASK, is_masked, masked, shown_text, unmasked
+from apps.common.admin.display import MASK, is_secret, redacted, shown_text, unredacted
 from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.db import take_version
 from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, PlatformError
-from apps.common.serializers import wire_time
+from apps.common.messages import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
 from apps.dispatch.services.judging import judge
@@ -231,7 +231,7 @@ class TaskResource(ServiceResource):
         if mistakes:
             with mistakes:
                 judge(self._meta.model, fields, current=current)
-            mistakes.tell()
+            mistakes.raise_all()
         return fields
 
     def _value(self, name: str, text: str, current: Any) -> Any:
@@ -293,7 +293,7 @@ class TaskResource(ServiceResource):
             # A new task from a row without it would have a limit of one.
             cells["dispatch_times"] = NONE
         if self.shows_params:
-            cells["params"] = json.dumps(masked(instance.params), ensure_ascii=False)
+            cells["params"] = json.dumps(redacted(instance.params), ensure_ascii=False)
         return cells
 
 
@@ -322,7 +322,7 @@ def _difference(edit: Edit) -> str:
         if isinstance(after, dict):
             parts.append(name_of(name))
             continue
-        told = (shown_text(value_of(name, value), most=MAX_TOLD) for value in (before, after))
+        told = (shown_text(value_of(name, value), limit=MAX_TOLD) for value in (before, after))
         parts.append(f"{name_of(name)} {' → '.join(told)}")
     return "; ".join(parts)
 
@@ -357,7 +357,7 @@ def _params(text: str, stored: Any) -> dict[str, Any]:
     params: Any = read_json(text)
     if not isinstance(params, dict):
         raise Invalid.field("params", gettext("Write a JSON object: {…}."))
-    edited: dict[str, Any] = unmasked(params, stored)
+    edited: dict[str, Any] = unredacted(params, stored)
     if _keeps_mask(edited):
         raise Invalid.field(
             "params", gettext("%s stands for a value that is not there; write the value.") % MASK
@@ -367,7 +367,7 @@ def _params(text: str, stored: Any) -> dict[str, Any]:
 
 def _keeps_mask(value: Any) -> bool:
     if isinstance(value, dict):
-        return any((v == MASK and is_masked(k)) or _keeps_mask(v) for k, v in value.items())
+        return any((v == MASK and is_secret(k)) or _keeps_mask(v) for k, v in value.items())
     return isinstance(value, list) and any(map(_keeps_mask, value))
 
 

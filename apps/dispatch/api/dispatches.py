@@ -70,7 +70,7 @@ class DispatchesView(ApiView):
         if given <= named | _TIMES and bound is None:
             rows = page.rows(found)
         else:
-            rows = page.rows_among(within, found, most=MAX_EXAMINED)
+            rows = page.rows_among(within, found, limit=MAX_EXAMINED)
         return JsonAnswer(page.answer([dispatch_detail_shape(row) for row in rows]))
 
 

@@ -9,7 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
-from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text, wire_time
+from apps.common.messages import wire_time
+from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.rules import names

@@ -10,7 +10,8 @@ from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
 from apps.common import clock
-from apps.common.serializers import Instant, StrictSerializer, wire_time
+from apps.common.messages import wire_time
+from apps.common.serializers import Instant, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.services import executors, preview

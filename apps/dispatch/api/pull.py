@@ -7,15 +7,8 @@ from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
 from apps.common import logs
-from apps.common.serializers import (
-    Choice,
-    DecimalId,
-    Integer,
-    JsonObject,
-    StrictSerializer,
-    Text,
-    wire_time,
-)
+from apps.common.messages import wire_time
+from apps.common.serializers import Choice, DecimalId, Integer, JsonObject, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
 from apps.dispatch.models import Dispatch

@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.common import clock
-from apps.common.serializers import wire_time
+from apps.common.messages import wire_time
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Template
 from apps.dispatch.services import callback
 

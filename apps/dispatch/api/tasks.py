@@ -261,7 +261,7 @@ def resolved(
     if mistakes:
         with mistakes:
             judging.judge(model, fields, current=current)
-        mistakes.tell()
+        mistakes.raise_all()
     return fields
 
 

@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
-from apps.common.sentences import Sentence
+from apps.common.messages import Message
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import plan, policy
@@ -290,7 +290,7 @@ class RotateTask(Task):
         )
 
     @property
-    def summary(self) -> Sentence:
+    def summary(self) -> Message:
         """The rule in plain words, in whatever language its reader chose."""
         return summary(self.recurrence.rule, self.time_zone)
 

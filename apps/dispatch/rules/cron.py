@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from apps.common.errors import Invalid
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.common.zones import DAY, EPOCH, first_passes, steady, wall_at
 
 MAX_CHARACTERS = 100
@@ -194,7 +194,7 @@ def parse_cron(text: object, *, field: str) -> Cron:
                 "(0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-7, 0 "
                 "and 7 are Sunday).",
                 text=text,
-                error=Sentence(str(error)),
+                error=Message(str(error)),
             ),
         ) from error
     if not any(

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from apps.common.errors import Invalid
-from apps.common.reasons import Reason
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message, Reason
+from apps.common.messages import Message as _
 from apps.dispatch.rules.plan import ONLY, Planned
 from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDispatch
 from apps.dispatch.rules.preview import Held, Past
@@ -238,5 +237,5 @@ def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
 
 
 def _had(executor: str, last: PastDispatch, code: str, until: datetime | None) -> Reason:
-    told = Sentence(_HAD[code], executor=executor, number=str(last.number))
+    told = Message(_HAD[code], executor=executor, number=str(last.number))
     return Reason(code, told, until)

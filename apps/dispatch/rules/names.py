@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from apps.common.errors import Invalid
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 
 USER = "user"
 GROUP = "group"

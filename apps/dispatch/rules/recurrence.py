@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from apps.common.errors import Invalid
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.common.zones import DAY, EPOCH, first_passes, wall_at
 from apps.dispatch.rules.cron import Cron, parse_cron
 

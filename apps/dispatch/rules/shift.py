@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 from apps.common.errors import Invalid
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 
 MOST = timedelta(days=366)
 

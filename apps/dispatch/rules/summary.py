@@ -7,8 +7,8 @@ from datetime import time
 
 from cronsim import CronSim
 
-from apps.common.sentences import Sentence, Value
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message, Param
+from apps.common.messages import Message as _
 from apps.dispatch.rules.cron import Cron, Fields, fields_of
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 
@@ -55,7 +55,7 @@ class _NotPlain(Exception):
     """The rule has no short plain words."""
 
 
-def summary(rule: Rule, zone: str) -> Sentence:
+def summary(rule: Rule, zone: str) -> Message:
     """The rule in words, and the name of its zone where the rule goes by the clock."""
     if isinstance(rule, EveryMinutes):
         return _every(rule.minutes)
@@ -66,7 +66,7 @@ def summary(rule: Rule, zone: str) -> Sentence:
     return _("{rule}, {zone}", rule=words, zone=zone)
 
 
-def _every(minutes: int) -> Sentence:
+def _every(minutes: int) -> Message:
     if minutes == 1:
         return _("every minute")
     if minutes == 60:
@@ -76,14 +76,14 @@ def _every(minutes: int) -> Sentence:
     return _("every {count} minutes", count=minutes)
 
 
-def _every_days(days: int, at: time) -> Sentence:
+def _every_days(days: int, at: time) -> Message:
     times = clock(at)
     if days == 1:
         return _("{days} at {times}", days=_DAILY, times=times)
     return _("every {count} days at {times}", count=days, times=times)
 
 
-def _cron(rule: Cron) -> Sentence:
+def _cron(rule: Cron) -> Message:
     fields = fields_of(rule.expression)
     try:
         days = _days(fields)
@@ -102,7 +102,7 @@ def _clock(seconds: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
 
 
-def _often(fields: Fields) -> Sentence:
+def _often(fields: Fields) -> Message:
     """More instants in a day than can be listed."""
     minutes, hours = fields.minutes, fields.hours
     at_one_minute = len(minutes) == 1
@@ -143,7 +143,7 @@ def _period(numbers: Sequence[int], whole: int) -> int | None:
     return period if [*numbers] == [*range(0, whole, period)] else None
 
 
-def _days(fields: Fields) -> Value:
+def _days(fields: Fields) -> Param:
     any_day = fields.days >= {*range(1, 32)}
     any_weekday = fields.weekdays >= {*range(7)}
     every_day = any_day and any_weekday if fields.needs_both else any_day or any_weekday
@@ -160,13 +160,13 @@ def _days(fields: Fields) -> Value:
     return _("{days} or {weekdays}", days=_month_days(fields), weekdays=_weekdays(fields))
 
 
-def _months(fields: Fields) -> Value:
+def _months(fields: Fields) -> Param:
     if len(fields.months) == 12:
         return _("the month")
     return _ranges([month - 1 for month in sorted(fields.months)], _MONTHS)
 
 
-def _month_days(fields: Fields) -> Sentence:
+def _month_days(fields: Fields) -> Message:
     months = _months(fields)
     if fields.days == {CronSim.LAST}:
         return _("the last day of {months}", months=months)
@@ -180,13 +180,13 @@ def _month_days(fields: Fields) -> Sentence:
     return _("days {days} of {months}", days=days, months=months)
 
 
-def _weekdays(fields: Fields) -> Value:
+def _weekdays(fields: Fields) -> Param:
     plain = sorted({(day - 1) % 7 for day in fields.weekdays if isinstance(day, int)})
     counted = [day for day in fields.weekdays if isinstance(day, tuple)]
     if not plain and len(counted) == 1:
         weekday, number = counted[0]
         name = _WEEKDAYS[(weekday - 1) % 7]
-        return Sentence(_ORDINALS[number], weekday=name, months=_months(fields))
+        return Message(_ORDINALS[number], weekday=name, months=_months(fields))
     if counted:
         raise _NotPlain
     names = _ranges(plain, _WEEKDAYS)
@@ -199,9 +199,9 @@ def _weekdays(fields: Fields) -> Value:
     return _("{days} in {months}", days=days, months=_months(fields))
 
 
-def _ranges(numbers: Sequence[int], names: Sequence[Value]) -> Value:
+def _ranges(numbers: Sequence[int], names: Sequence[Param]) -> Param:
     """`Monday to Wednesday and Friday`: three and more in a row by the ends alone."""
-    parts: list[Value] = []
+    parts: list[Param] = []
     for first, last in _runs(numbers):
         if last - first < 2:
             parts += [names[number] for number in range(first, last + 1)]
@@ -211,7 +211,7 @@ def _ranges(numbers: Sequence[int], names: Sequence[Value]) -> Value:
     return _listed(parts)
 
 
-def _numbers(numbers: Sequence[int]) -> Value:
+def _numbers(numbers: Sequence[int]) -> Param:
     return _ranges(numbers, range(60))
 
 
@@ -226,7 +226,7 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _listed(parts: Sequence[Value]) -> Value:
+def _listed(parts: Sequence[Param]) -> Param:
     """`a`, `a and b`, `a, b and c`."""
     if len(parts) > MAX_PARTS:
         raise _NotPlain

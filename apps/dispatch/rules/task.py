@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from apps.common.errors import FieldError, Invalid
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.dispatch.rules import policy
 
 MAX_TITLE = 200
@@ -61,7 +61,7 @@ def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
         if mode != policy.MULTI:
             told = _(
                 "Leaving dispatch_times empty (every member once) needs mode multi, not {mode}.",
-                mode=Sentence(mode),
+                mode=Message(mode),
             )
             yield _wrong("dispatch_times", told)
         return

@@ -16,7 +16,7 @@ from django.db.models import QuerySet, prefetch_related_objects
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import Recurrence
 from apps.dispatch.services import tasks

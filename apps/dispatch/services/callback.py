@@ -10,8 +10,9 @@ from django.db import IntegrityError
 
 from apps.common import clock
 from apps.common.db import transactional
-from apps.common.errors import Closed, Invalid, NotFound, ReplayConflict
+from apps.common.errors import Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical, check_json, check_text
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import policy
 from apps.dispatch.services import ending

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import Statement, Unchanged, conclude, table, transactional
-from apps.common.errors import Closed, NotFound
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.errors import NotFound
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import TASK_MODELS, Dispatch, Stock
 from apps.dispatch.rules import policy
 from apps.journal import services as journal
@@ -187,7 +188,7 @@ def _end_by_operator(dispatch: Dispatch, state: str, *, actor: str, reason: str)
         _(
             "Dispatch {number} is {state} since {at}.",
             number=dispatch.pk,
-            state=Sentence(dispatch.state),
+            state=Message(dispatch.state),
             at=dispatch.finished_at or "–",
         )
     )

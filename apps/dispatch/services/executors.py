@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.dispatch.models import (
     Dispatch,
     Executor,
@@ -47,7 +47,7 @@ def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: 
         names.kind_of(name)
     with mistakes:
         _check_title(title)
-    mistakes.tell()
+    mistakes.raise_all()
     now = clock.now()
     executor = _new_executor(name, now=now, actor=actor, title=title, enabled=enabled)
     if Executor.objects.filter(name=name).exists():

@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.errors import Invalid, NotFound
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, OnceTask, RotateTask
 from apps.dispatch.rules import policy
 from apps.dispatch.rules.explain import (

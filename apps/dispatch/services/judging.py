@@ -10,7 +10,7 @@ from apps.common import clock
 from apps.common.errors import Invalid, Mistakes
 from apps.common.json_rules import check_json
 from apps.common.json_schema import check_params
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import parse_rule
@@ -77,7 +77,7 @@ def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
         check_json(task.params, field="params")
         if task.template is not None:
             check_params(task.template.schema, task.params)
-    mistakes.tell()
+    mistakes.raise_all()
 
 
 def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from apps.common import clock
 from apps.common.conf import conf
 from apps.common.errors import Invalid
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.preview import (

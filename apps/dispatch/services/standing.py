@@ -12,7 +12,7 @@ from apps.common import clock, ids
 from apps.common.conf import conf
 from apps.common.db import fetch, force_index, instant, placeholders, rare, table, transactional
 from apps.common.errors import Invalid, NotFound
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
 from apps.dispatch.rules.policy import PastDispatch

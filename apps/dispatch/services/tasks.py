@@ -15,8 +15,8 @@ from apps.common.conf import conf
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
 from apps.common.json_rules import is_same
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
 from apps.dispatch.rules.recurrence import occurrence_of
 from apps.dispatch.services.audit import edit_entry
@@ -250,9 +250,9 @@ def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None
     return task
 
 
-def no_such_task(source: str, pk: int) -> Sentence:
+def no_such_task(source: str, pk: int) -> Message:
     """`There is no once task 7.`"""
-    kind = Sentence(f"{source} task")
+    kind = Message(f"{source} task")
     return _("There is no {kind} {number}.", kind=kind, number=str(pk)[:40])
 
 

@@ -13,7 +13,7 @@ from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json, is_same
 from apps.common.json_schema import check_schema
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.dispatch.models import Template
 from apps.dispatch.services.audit import record_edit
 
@@ -58,7 +58,7 @@ def check(name: str, schema: dict[str, Any]) -> None:
     with mistakes:
         check_json(schema, field="schema")
         check_schema(schema)
-    mistakes.tell()
+    mistakes.raise_all()
 
 
 @transactional

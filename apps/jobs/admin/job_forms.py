@@ -30,7 +30,7 @@ _FIELDS = {"unique": "is_unique"}
 
 
 def _choice(name: str, title: str) -> str:
-    return f"{name} · {shown_text(title, most=80)}" if title else name
+    return f"{name} · {shown_text(title, limit=80)}" if title else name
 
 
 class NewJobForm(ServiceForm):
@@ -154,7 +154,7 @@ class JobEditForm(VersionedForm):
         ) % (self.instance.attempts)
         if self.shows_context:
             self.fields["context"] = JsonTextField(
-                label=_("Context"), is_masking=True, stored=self.instance.context
+                label=_("Context"), redacts=True, stored=self.instance.context
             )
             self.initial["context"] = self.instance.context
 

@@ -70,7 +70,7 @@ class JobPage(PlatformModelAdmin):
     shown_context = json_field("context", _("context"))
     shown_checkpoint = json_field("checkpoint", _("checkpoint"))
     shown_result = json_field("result", _("result"))
-    shown_submitted_by = text_column("submitted_by", _("submitted by"), most=160)
+    shown_submitted_by = text_column("submitted_by", _("submitted by"), limit=160)
     shown_expected_at = time_column("expected_at", _("expected"))
     shown_created_at = time_column("created_at", _("created"))
     shown_started_at = time_column("started_at", _("started"))

@@ -141,7 +141,7 @@ class JobTypeAdmin(VersionedModelAdmin):
             told.append(gettext("%d a minute") % job_type.rate_per_minute)
         if job_type.allowed_hosts:
             told.append(gettext("hosts: %s") % ", ".join(job_type.allowed_hosts[:3]))
-        return shown_text(" · ".join(told), most=200)
+        return shown_text(" · ".join(told), limit=200)
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -169,7 +169,7 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         status = labels.shown_status(self, job)
         if not job.error:
             return status
-        error = shown_text(reason_of(job.error), most=MAX_ERROR)
+        error = shown_text(reason_of(job.error), limit=MAX_ERROR)
         return format_html('{}<bdi class="cell-error faint">{}</bdi>', status, error)
 
     @column(_("progress"))

@@ -131,7 +131,7 @@ def jobs_url(**filters: str) -> str:
 
 
 def key_of(job: Job) -> str:
-    return shown_text(job.key, most=50)
+    return shown_text(job.key, limit=50)
 
 
 class WaitingTooLong(NamedTuple):

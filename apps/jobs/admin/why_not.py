@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from apps.common import clock
-from apps.common.admin.display import said, shown_text
+from apps.common.admin.display import shown_text, translate
 from apps.common.admin.theme import label
 from apps.jobs.admin import labels
 from apps.jobs.models import Job
@@ -62,7 +62,7 @@ def why_not(job: Job) -> SafeString:
     lines = [
         Line(
             word=label(WORDS[reason.code], _colour(reason.code)),
-            detail=shown_text(said(reason.detail)),
+            detail=shown_text(translate(reason.detail)),
             until=None if reason.until is None else labels.time_from_now(reason.until, now),
         )
         for reason in explain(job)

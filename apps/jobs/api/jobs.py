@@ -129,7 +129,7 @@ class JobsView(ApiView):
             # They have an index, in the order of the list.
             rows = page.rows(found)
         else:
-            rows = page.rows_among(within, found, most=MAX_EXAMINED)
+            rows = page.rows_among(within, found, limit=MAX_EXAMINED)
         return Response(page.answer([job_shape(row) for row in rows]))
 
     @extend_schema(responses={201: _ONE_OR_MANY, 200: _ONE_OR_MANY})

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.serializers import wire_time
+from apps.common.messages import wire_time
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services.submit import Submitted

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from apps.common.reasons import Reason
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message, Reason
+from apps.common.messages import Message as _
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.policy import TypePolicy
@@ -96,7 +95,7 @@ def reasons(case: Case, now: datetime) -> list[Reason]:
     if case.status == t.RUNNING:
         return [Reason(RUNNING, _("The worker {worker} runs it.", worker=case.worker))]
     if case.status in t.FINAL:
-        return [Reason(FINISHED, _("It has ended as {status}.", status=Sentence(case.status)))]
+        return [Reason(FINISHED, _("It has ended as {status}.", status=Message(case.status)))]
     if case.policy is None:
         return [
             Reason(

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.policy import RANGES
 

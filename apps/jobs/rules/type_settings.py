@@ -9,8 +9,8 @@ from typing import Any
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_json, check_text
 from apps.common.json_schema import check_schema
-from apps.common.sentences import Sentence
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message
+from apps.common.messages import Message as _
 from apps.jobs.rules import policy
 from apps.jobs.rules.submission import MAX_STAGE, is_key
 
@@ -126,7 +126,7 @@ def _number_faults(name: str, value: Any, least: float, most: float) -> Iterator
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:
         refusal = _NO_NUMBER[name in FRACTIONS, name in OPEN]
-        yield _fault(name, Sentence(refusal, value=str(value)[:60], least=least, most=most))
+        yield _fault(name, Message(refusal, value=str(value)[:60], least=least, most=most))
 
 
 def _list_faults(name: str, names: Any, most: int) -> Iterator[FieldError]:

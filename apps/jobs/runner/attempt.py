@@ -12,7 +12,7 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.common import clock, logs
-from apps.common.errors import LeaseLost
+from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
 from apps.jobs.rules.outcome import RETRY_NEVER

@@ -16,8 +16,8 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import check_size, is_same
 from apps.common.json_schema import check_params
-from apps.common.sentences import Sentence, together
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message, joined
+from apps.common.messages import Message as _
 from apps.jobs import wakeup
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.rules import transitions as t
@@ -224,13 +224,13 @@ def _demand_arrow(job: Job, arrow: str) -> None:
             _(
                 "Job {number} is {status}; only while {sources} is that possible.",
                 number=job.pk,
-                status=Sentence(job.status),
-                sources=reduce(_either, map(Sentence, t.sources(arrow))),
+                status=Message(job.status),
+                sources=reduce(_either, map(Message, t.sources(arrow))),
             )
         )
 
 
-def _either(first: str, other: str) -> Sentence:
+def _either(first: str, other: str) -> Message:
     return _("{first} or {other}", first=first, other=other)
 
 
@@ -288,7 +288,7 @@ def _place(base: datetime, priority: int, attempts: int) -> int:
 def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
     errors = list(edit_faults(changes, now))
     if errors:
-        raise Invalid(together(error.message for error in errors), errors=errors)
+        raise Invalid(joined(error.message for error in errors), errors=errors)
     if "context" in changes:
         check_size(changes["context"], field="context")
         schema = JobType.objects.filter(name=job.type).values_list("params_schema", flat=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.common import clock
-from apps.common.reasons import Reason
+from apps.common.messages import Reason
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t

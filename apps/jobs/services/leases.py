@@ -11,8 +11,9 @@ from django.db import connection
 
 from apps.common import clock
 from apps.common.db import execute, fetch, instant, placeholders, table, transactional
-from apps.common.errors import Invalid, LeaseLost
+from apps.common.errors import Invalid
 from apps.common.json_rules import check_json
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
 from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import RUNNING

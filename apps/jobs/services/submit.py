@@ -31,9 +31,9 @@ from apps.common.errors import (
     TooLarge,
 )
 from apps.common.json_rules import MAX_BYTES, check_size
+from apps.common.messages import Message as _
+from apps.common.messages import joined
 from apps.common.rows import insert_values
-from apps.common.sentences import sentence as _
-from apps.common.sentences import together
 from apps.jobs import wakeup
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
@@ -202,7 +202,7 @@ def _refusal(found: Sequence[FieldError]) -> PlatformError:
     sentences = [error.named for error in found[:3]]
     if len(found) > 3:
         sentences.append(_("{count} more.", count=len(found) - 3))
-    return kind(together(sentences), errors=found)
+    return kind(joined(sentences), errors=found)
 
 
 def _texts(jobs: Sequence[Submission], path: str) -> list[str]:

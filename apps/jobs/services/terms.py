@@ -19,7 +19,7 @@ from apps.common.db import fetch, placeholders, table
 from apps.common.errors import FieldError
 from apps.common.json_schema import compiled
 from apps.common.json_schema import faults as schema_faults
-from apps.common.sentences import sentence as _
+from apps.common.messages import Message as _
 from apps.jobs.models import JobType
 from apps.jobs.rules.policy import ALWAYS, NEVER
 from apps.jobs.rules.submission import Submission

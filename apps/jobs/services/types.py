@@ -12,8 +12,8 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import is_same
-from apps.common.sentences import sentence as _
-from apps.common.sentences import together
+from apps.common.messages import Message as _
+from apps.common.messages import joined
 from apps.jobs import wakeup
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
@@ -237,7 +237,7 @@ def _alter(
     if "handler" in changed and not any(each.field == "handler" for each in errors):
         errors += _unregistered(job_type.handler)
     if errors:
-        raise Invalid(together(error.named for error in errors[:3]), errors=errors)
+        raise Invalid(joined(error.named for error in errors[:3]), errors=errors)
     job_type.updated_at, job_type.updated_by = now, actor[:160]
     return changed
 

@@ -19,7 +19,7 @@ from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import (
     column,
     json_field,
-    masked,
+    redacted,
     shown_text,
     text_column,
     time_column,
@@ -76,7 +76,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
     error = entry.error.strip()
     if error:
         # The last line of a traceback names the error.
-        facts.append((gettext("error"), shown_text(error.splitlines()[-1], most=MAX_VALUE)))
+        facts.append((gettext("error"), shown_text(error.splitlines()[-1], limit=MAX_VALUE)))
     is_long = "\n" in error or len(error) > MAX_VALUE
     facts += _changes(entry.data or {}, shows_payload)
     return Moment(
@@ -87,7 +87,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         actor=shown_text(entry.actor),
         reason=shown_text(words.reason_of(entry.reason)),
         facts=facts,
-        details=shown_text(error, most=MAX_DETAILS) if is_long else "",
+        details=shown_text(error, limit=MAX_DETAILS) if is_long else "",
     )
 
 
@@ -115,14 +115,14 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
 def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
     if name not in values:
         return None
-    value = masked({name: values[name]})[name]
+    value = redacted({name: values[name]})[name]
     if isinstance(value, dict | list):
         if not value:
             return "" if isinstance(value, list) else "{}"
         if not shows_payload:
             return gettext("(not shown)")
-        return shown_text(json.dumps(value, ensure_ascii=False), most=MAX_VALUE)
-    return shown_text(words.value_of(name, value), most=MAX_VALUE)
+        return shown_text(json.dumps(value, ensure_ascii=False), limit=MAX_VALUE)
+    return shown_text(words.value_of(name, value), limit=MAX_VALUE)
 
 
 def _page_of(entry: JournalEntry) -> str:
@@ -181,7 +181,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     shown_at = time_column("at", _("at"))
     shown_data = json_field("data", _("data"))
-    shown_error = text_column("error", _("error"), most=4000)
+    shown_error = text_column("error", _("error"), limit=4000)
 
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:
@@ -215,7 +215,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("reason"))
     def shown_reason(self, entry: JournalEntry) -> str:
-        return shown_text(words.reason_of(entry.reason), most=MAX_REASON)
+        return shown_text(words.reason_of(entry.reason), limit=MAX_REASON)
 
     @column(_("state"))
     def arrow(self, entry: JournalEntry) -> str | None:

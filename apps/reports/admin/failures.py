@@ -199,7 +199,7 @@ def _one(failure: Failure) -> tuple[str, str]:
     """How the newest of an error reads, and the address of what it happened to."""
     model = "jobs_job" if failure.source == JOB else "dispatch_dispatch"
     url = reverse(f"admin:{model}_change", args=[failure.subject_id])
-    return shown_text(reason_of(failure.sample), most=MAX_SAMPLE), url
+    return shown_text(reason_of(failure.sample), limit=MAX_SAMPLE), url
 
 
 def _rest(failure: Failure) -> tuple[str, str]:

@@ -13,7 +13,8 @@ from rest_framework.request import Request
 
 from apps.access.bindings import executors_of, job_types_of
 from apps.common import clock
-from apps.common.serializers import Choice, Instant, StrictSerializer, Text, wire_time
+from apps.common.messages import wire_time
+from apps.common.serializers import Choice, Instant, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES

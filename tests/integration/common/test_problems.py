@@ -29,7 +29,6 @@ from rest_framework.response import Response
 from apps.common import problems
 from apps.common.errors import (
     BadText,
-    Closed,
     Conflict,
     FieldError,
     Invalid,
@@ -40,6 +39,7 @@ from apps.common.errors import (
     Unavailable,
 )
 from apps.common.views import ApiView
+from apps.dispatch.errors import Closed
 from tests.integration.common.answers import problem_of
 
 RAISED: dict[str, Exception] = {}

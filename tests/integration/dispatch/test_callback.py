@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from apps.common import clock
-from apps.common.errors import BadText, Closed, Invalid, NotFound, ReplayConflict
+from apps.common.errors import BadText, Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import callback, ending, expire
 from apps.dispatch.services.pull import Nothing, take_next

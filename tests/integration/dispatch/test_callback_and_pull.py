@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from apps.common.errors import Closed
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Stock
 from apps.dispatch.services import callback, ending
 from apps.dispatch.services.handout import Lost

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from apps.common import clock
-from apps.common.errors import Closed, NotFound, ReplayConflict
+from apps.common.errors import NotFound, ReplayConflict
+from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import callback, executors, tasks
 from apps.dispatch.services.ending import cancel

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from apps.common import clock
-from apps.common.errors import LeaseLost
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
 from apps.jobs.services import settle as settling
 from apps.jobs.services.giving_up import give_up

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from apps.common.errors import LeaseLost, PlatformError
+from apps.common.errors import PlatformError
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
 from apps.jobs.services import settle as settling
 from apps.jobs.services.leases import checkpoint, progress, renew

@@ -1,4 +1,4 @@
-"""What pages show of values: secrets masked, foreign text harmless, bars that can be read out."""
+"""What pages show of values: secrets redacted, foreign text harmless, bars that can be read out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.test import override_settings
 
 from apps.common.admin.display import (
     MASK,
-    masked,
     pretty_json,
     progress_bar,
     quota_bar,
+    redacted,
     shown_text,
-    unmasked,
+    unredacted,
 )
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.timeline import Moment, render_timeline
@@ -25,23 +25,23 @@ from apps.common.admin.timeline import Moment, render_timeline
     "key", ["password", "Password", "API_KEY", "api-key", "apiKey", "Authorization", "token"]
 )
 def test_value_under_a_secret_key_is_masked_however_it_is_spelled(key: str) -> None:
-    assert masked({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
+    assert redacted({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
 
 
 @pytest.mark.parametrize("key", ["tokens", "pass", "my_password", "secretary", ""])
 def test_other_keys_are_shown(key: str) -> None:
-    assert masked({key: "x"}) == {key: "x"}
+    assert redacted({key: "x"}) == {key: "x"}
 
 
 def test_operators_of_the_platform_name_the_secret_keys() -> None:
     with override_settings(MASKED_KEYS=("iban",)):
-        assert masked({"IBAN": 1, "password": 2}) == {"IBAN": MASK, "password": 2}
+        assert redacted({"IBAN": 1, "password": 2}) == {"IBAN": MASK, "password": 2}
 
 
 def test_mask_that_was_left_standing_gives_the_stored_secret_back() -> None:
     stored = {"token": "t", "list": [{"token": "u"}], "x": {"token": "v"}}
     edited = {"token": MASK, "list": [{"token": MASK}, {"token": MASK}], "x": {"token": "new"}}
-    assert unmasked(edited, stored) == {
+    assert unredacted(edited, stored) == {
         "token": "t",
         "list": [{"token": "u"}, {"token": MASK}],
         "x": {"token": "new"},

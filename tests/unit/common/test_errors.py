@@ -13,7 +13,7 @@ def told(*errors: PlatformError) -> PlatformError | None:
         with mistakes:
             raise error
     try:
-        mistakes.tell()
+        mistakes.raise_all()
     except PlatformError as error:
         return error
     return None

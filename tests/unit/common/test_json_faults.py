@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 
 from apps.common.json_faults import MAX_SHOWN, told
-from apps.common.sentences import Sentence
+from apps.common.messages import Message
 
 # By keyword, schemas and what does not fit them.
 MISFITS: dict[str, list[tuple[Any, Any]]] = {
@@ -89,7 +89,7 @@ def test_words_are_those_of_the_package_and_can_be_translated(
 
     assert str(error.validator) == keyword
     assert sentence == error.message
-    assert isinstance(sentence, Sentence)
+    assert isinstance(sentence, Message)
 
 
 def test_what_is_quoted_is_cut() -> None:

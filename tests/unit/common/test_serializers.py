@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rest_framework.exceptions import ErrorDetail
 
 from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.common.messages import wire_time
 from apps.common.serializers import (
     Boolean,
     Choice,
@@ -25,7 +26,6 @@ from apps.common.serializers import (
     Text,
     field_errors,
     refusal,
-    wire_time,
 )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
-from apps.common.sentences import Sentence
+from apps.common.messages import Message
 from apps.common.zones import parse_zone
 from apps.dispatch.rules.cron import FOUND_BY_CRONSIM, MAX_CHARACTERS, Cron, fields_of, parse_cron
 from apps.dispatch.rules.recurrence import Recurrence
@@ -59,8 +59,8 @@ def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(field: int) -> None
     with pytest.raises(Invalid) as told:
         parse_cron(" ".join(parts), field="cron")
     detail = told.value.detail
-    assert isinstance(detail, Sentence)
-    assert detail.values["error"] == FOUND_BY_CRONSIM[field]
+    assert isinstance(detail, Message)
+    assert detail.params["error"] == FOUND_BY_CRONSIM[field]
 
 
 @pytest.mark.parametrize(

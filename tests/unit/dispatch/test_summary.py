@@ -91,7 +91,7 @@ def test_words_are_those_of_the_translation() -> None:
     }
     words = summary(parse_rule({"cron": "0 9 * * 1-5"}), "Asia/Shanghai")
 
-    assert words.text(lambda text: chinese[text]) == "周一至周五 09:00（Asia/Shanghai 时间）"
+    assert words.translated(lambda text: chinese[text]) == "周一至周五 09:00（Asia/Shanghai 时间）"
 
 
 def test_braces_of_a_value_stay_as_they_are() -> None:

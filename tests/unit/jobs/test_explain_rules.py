@@ -158,4 +158,6 @@ def test_sentences_are_translated_and_instants_shown_by_the_caller() -> None:
 
     assert reason.detail == "It waits for its time, 2026-03-02T10:00:00Z."
     german = {reason.detail.template: "Sie wartet auf {at}."}
-    assert reason.detail.text(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."
+    assert (
+        reason.detail.translated(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."
+    )

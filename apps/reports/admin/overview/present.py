@@ -251,7 +251,7 @@ def _page(known: KnownType) -> str:
 
 
 def _pause(known: KnownType) -> str:
-    reason = shown_text(known.pause_reason, most=200)
+    reason = shown_text(known.pause_reason, limit=200)
     if known.policy.paused_until is None:
         return reason
     until = gettext("until %s") % localize(localtime(known.policy.paused_until))

@@ -1,0 +1,78 @@
+"""Messages of rules and services: English for programs, translated where a page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any, TypeAlias
+
+Param: TypeAlias = str | int | float | datetime
+
+
+def wire_time(at: datetime) -> str:
+    """`2026-11-20T09:30:00Z`, with six decimals where the instant has microseconds."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+class Message(str):
+    """English text that keeps its template and params, so that it can be translated later.
+
+    `Message("{count} jobs of {type}", count=3, type="mail")`. Import it as `_`, so that gettext's
+    tools find the template. A param may be a message itself. Without params the template is the
+    text, braces and all.
+    """
+
+    template: str
+    params: Mapping[str, Param]
+
+    def __new__(cls, template: str, /, **params: Param) -> Message:
+        made = super().__new__(cls, _formatted(template, params, str, wire_time))
+        made.template, made.params = template, params
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], Mapping[str, Param]]:
+        return (self.template,), self.params
+
+    def translated(
+        self,
+        translate: Callable[[str], str] = str,
+        format_time: Callable[[datetime], str] = wire_time,
+    ) -> str:
+        """The text as `translate` (gettext) has it, its instants as `format_time` writes them."""
+        return _formatted(translate(self.template), self.params, translate, format_time)
+
+
+_ = Message
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why something does not happen now, and the instant at which that could change, if any."""
+
+    code: str
+    detail: Message
+    until: datetime | None = None
+
+
+def joined(messages: Iterable[str]) -> str:
+    """The messages, at least one, as one text."""
+    return reduce(lambda first, rest: _("{first} {rest}", first=first, rest=rest), messages)
+
+
+def _formatted(
+    template: str,
+    params: Mapping[str, Param],
+    translate: Callable[[str], str],
+    format_time: Callable[[datetime], str],
+) -> str:
+    if not params:
+        return template
+    shown: dict[str, Any] = {}
+    for name, value in params.items():
+        if isinstance(value, Message):
+            shown[name] = value.translated(translate, format_time)
+        else:
+            shown[name] = format_time(value) if isinstance(value, datetime) else value
+    return template.format(**shown)

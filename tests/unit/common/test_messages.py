@@ -1,0 +1,53 @@
+"""Messages: English for programs, any language for a page."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+
+AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
+GERMAN = {
+    "{name} has {count:,} of {what}.": "Von {what} hat {name} {count:,}.",
+    "all apples": "allen Äpfeln",
+    "Due at {at}.": "Fällig um {at}.",
+}
+
+
+def test_message_is_english_text_to_programs() -> None:
+    message = _("{name} has {count:,} of {what}.", name="uid_a", count=1200, what=_("all apples"))
+
+    assert message == "uid_a has 1,200 of all apples."
+    assert json.dumps([message]) == '["uid_a has 1,200 of all apples."]'
+
+
+def test_page_translates_a_message_and_the_messages_within() -> None:
+    message = _("{name} has {count:,} of {what}.", name="uid_a", count=1200, what=_("all apples"))
+
+    assert message.translated(GERMAN.__getitem__) == "Von allen Äpfeln hat uid_a 1,200."
+
+
+def test_instants_are_formatted_as_on_the_wire_or_as_the_page_wants() -> None:
+    message = _("Due at {at}.", at=AT.astimezone(timezone(timedelta(hours=8))))
+
+    assert message == "Due at 2026-03-02T09:00:00Z."
+    assert message.translated(GERMAN.__getitem__, "{:%H:%M}".format) == "Fällig um 17:00."
+
+
+def test_braces_stay_in_params_and_in_templates_without_params() -> None:
+    assert _('Write {"a": 1}.') == 'Write {"a": 1}.'
+    assert _("No field {name}.", name="{x}") == "No field {x}."
+
+
+def test_copy_of_a_message_can_be_translated() -> None:
+    again = copy.deepcopy(_("No field {name}.", name="x"))
+
+    assert again == "No field x."
+    assert again.translated({"No field {name}.": "Kein Feld {name}."}.__getitem__) == "Kein Feld x."
+
+
+def test_template_may_be_marked_first_and_formatted_later() -> None:
+    assert Message(_("Due at {at}."), at=AT) == "Due at 2026-03-02T09:00:00Z."
