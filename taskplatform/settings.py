@@ -78,7 +78,6 @@ MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.HeadersMiddleware",
     "apps.common.middleware.ProblemMiddleware",
-    "apps.common.middleware.PagesOnlyFrom",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -89,7 +88,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
-    "apps.common.middleware.PagesOnlyUntil",
 ]
 ROOT_URLCONF = "taskplatform.urls"
 WSGI_APPLICATION = "taskplatform.wsgi.application"

@@ -1,5 +1,4 @@
-"""What wraps requests: their id, the browser's rules, failures outside of views; and what wraps
-those of people only."""
+"""What wraps requests: their id, the browser's rules, and failures outside of views."""
 
 from __future__ import annotations
 
@@ -128,7 +127,9 @@ class HeadersMiddleware:
             headers.setdefault("Cache-Control", "no-store")
         if path.startswith(_PROGRAMS):
             headers.setdefault("Content-Security-Policy", _NO_PAGE)
-            if isinstance(response, HttpResponse) and response.status_code != 204:
+            if response.status_code == 204:
+                headers.pop("Content-Length", None)
+            elif isinstance(response, HttpResponse):
                 # Without it the connection could not be kept.
                 headers["Content-Length"] = str(len(response.content))
             return response
@@ -154,6 +155,9 @@ class ProblemMiddleware:
             return problem_response(
                 request, NotFound(f"Paths under /api/ end with a slash; ask for {path[:200]}/")
             )
+        if path.startswith(_PROGRAMS) and settings.SECURE_SSL_REDIRECT and not request.is_secure():
+            # After a redirect nobody would notice that the key was sent in the clear.
+            return problem_response(request, Forbidden(_NOT_SECURE))
         response = self.get_response(request)
         if response.status_code < 400 or not wants_problem(request):
             return response
@@ -173,38 +177,3 @@ class ProblemMiddleware:
         """The answer to what a view outside the API raised; None leaves a bug to Django."""
         error = from_exception(exception)
         return error_response(request, error) if error else None
-
-
-class PagesOnlyUntil:
-    """Ends what `PagesOnlyFrom` begins."""
-
-    # Django builds the chain from its end, so this one is made just before its counterpart.
-    latest: GetResponse
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = PagesOnlyUntil.latest = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
-
-
-class PagesOnlyFrom:
-    """The middleware from here to `PagesOnlyUntil` serves people: sessions, languages, forms, and
-    what only browsers heed.
-
-    Calls of programs go around it, which saves a sixth of an empty answer.
-    """
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.for_people = get_response
-        self.for_programs = PagesOnlyUntil.latest
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not request.path_info.startswith(_PROGRAMS):
-            return self.for_people(request)
-        if settings.SECURE_SSL_REDIRECT and not request.is_secure():
-            # Redirected, a POST would come as a GET, and nobody would notice the key that was sent.
-            return problem_response(request, Forbidden(_NOT_SECURE))
-        # A name that is not served is refused.
-        request.get_host()
-        return self.for_programs(request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from apps.reports.admin.failures import SORTS
 from apps.reports.models import ErrorGroup
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.summary import TIMES
-from taskplatform.garbage import collect_rarely
 from tests.benchmark.figures import median
 from tests.benchmark.past import KINDS
 
@@ -49,19 +47,12 @@ class Cost(NamedTuple):
 
 @contextmanager
 def open_doors() -> Iterator[None]:
-    """Let pages be asked for whatever the host's name and wherever its static files are, by a
-    process that looks for garbage as seldom as one of the web."""
+    """Let pages be asked for whatever the host's name and wherever its static files are."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     with override_settings(
         ALLOWED_HOSTS=["localhost"], STORAGES={**settings.STORAGES, "staticfiles": plain}
     ):
-        usual = gc.get_threshold()
-        collect_rarely()
-        try:
-            yield
-        finally:
-            gc.set_threshold(*usual)
-            gc.unfreeze()
+        yield
 
 
 class Visitor:
