@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.common.conf import conf
+from apps.dispatch.conf import conf as dispatch
+from apps.jobs.conf import conf as jobs
+from apps.reports.conf import conf as reports
 
 # Of machines whose wall clocks differ by less, each can run what the other's beat has sent.
 _CLOCKS_DIFFER_SECONDS = 60
@@ -13,15 +15,15 @@ _CLOCKS_DIFFER_SECONDS = 60
 def periods() -> dict[str, int]:
     """How many seconds lie between two turns of each sweep."""
     return {
-        "dispatch.expire": conf.EXPIRY_SWEEP_SECONDS,
-        "dispatch.purge": conf.PURGE_SWEEP_SECONDS,
-        "jobs.scan": conf.JOB_SCAN_SECONDS,
-        "jobs.rescue": conf.JOB_RESCUE_SECONDS,
+        "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
+        "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
+        "jobs.scan": jobs.JOB_SCAN_SECONDS,
+        "jobs.rescue": jobs.JOB_RESCUE_SECONDS,
         "jobs.give_up": 30,
         "jobs.reorder": 10,
         "jobs.starving": 10,
         "jobs.workers": 600,
-        "reports.rollup": conf.REPORT_SWEEP_SECONDS,
+        "reports.rollup": reports.REPORT_SWEEP_SECONDS,
     }
 
 

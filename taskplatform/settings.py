@@ -10,7 +10,11 @@ from typing import Any
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.conf import Conf
+from apps.access.conf import AccessConf
+from apps.common.conf import CommonConf
+from apps.dispatch.conf import DispatchConf
+from apps.jobs.conf import JobsConf
+from apps.reports.conf import ReportsConf
 from taskplatform import environment
 from taskplatform.environment import BASE_DIR
 
@@ -355,4 +359,5 @@ LOGGING: dict[str, Any] = {
     },
 }
 
-globals().update(Conf.from_environment(os.environ))
+for _conf in (CommonConf, AccessConf, DispatchConf, JobsConf, ReportsConf):
+    globals().update(_conf.from_environment(os.environ))

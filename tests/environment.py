@@ -7,8 +7,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from apps.common.conf import Conf
+from apps.access.conf import AccessConf
+from apps.common.conf import CommonConf
+from apps.dispatch.conf import DispatchConf
+from apps.jobs.conf import JobsConf
+from apps.reports.conf import ReportsConf
 
+_CONF = (CommonConf, AccessConf, DispatchConf, JobsConf, ReportsConf)
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _MEMORY_BYTES = 2 * 2**30
 
@@ -43,5 +48,5 @@ def neutral(var_dir: Path) -> dict[str, str]:
         "LANGUAGE_CODE": "en",
         "LOG_LEVEL": "INFO",
         "LOG_FORMAT": "",
-        **dict.fromkeys(Conf.tunables(), ""),
+        **{name: "" for conf in _CONF for name in conf.declared()},
     }

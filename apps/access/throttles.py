@@ -12,9 +12,9 @@ from django.core.cache import cache
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from apps.access.conf import conf
 from apps.access.rules.terms import Client, Rate
 from apps.common import clock
-from apps.common.conf import conf
 
 if TYPE_CHECKING:
     # The views module itself imports the default classes, this one among them.

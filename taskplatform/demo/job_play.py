@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from apps.common import clock
-from apps.common.conf import conf
+from apps.jobs.conf import conf
 from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import register, types

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.common.conf import conf
 from apps.common.db import transactional
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.addresses import host_is_listed
 from apps.jobs.services import types

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 from django.db.models import Q
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import transactional
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import executors, tasks, templates
 from apps.dispatch.services.executors import member_names

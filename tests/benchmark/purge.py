@@ -13,8 +13,8 @@ from typing import Any
 from django.db import connections
 
 from apps.common import clock, ids
-from apps.common.conf import conf
 from apps.common.rows import insert_rows
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.services import callback, executors, retention, tasks
 from apps.dispatch.services.pull import Nothing, take_next

@@ -56,7 +56,7 @@ FOR_PROGRAMS = (
     "apps/access/permissions.py",
     "apps/access/rules/keys.py",
     "apps/access/schema.py",
-    "apps/common/conf.py",
+    "apps/*/conf.py",
     "apps/common/middleware.py",
     "apps/common/paging.py",
     "apps/common/parsers.py",

@@ -18,7 +18,6 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time, translate
 from apps.common.admin.theme import IntegerWidget, TextWidget
-from apps.common.conf import conf
 from apps.common.errors import FieldError
 from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
@@ -28,6 +27,7 @@ from apps.dispatch.admin.task_exchange import RULE_PARTS, RotateTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.admin.what_if import WhatIfMixin
+from apps.dispatch.conf import conf
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
 from apps.dispatch.services import tasks

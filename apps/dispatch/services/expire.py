@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from apps.common import clock
-from apps.common.conf import conf
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.ending import State, end
 

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
+from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.preview import (

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
-from apps.common.conf import conf
 from apps.common.db import fetch, force_index, instant, placeholders, table, transactional
 from apps.dispatch import cache
 from apps.dispatch.cache import Entry, Plan
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.rules.policy import ALREADY_TAKEN, OPEN, PastDispatch, verdict
 from apps.dispatch.rules.queue import Candidate, Identity, Queue

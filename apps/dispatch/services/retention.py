@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 from django.db.models import F
 
 from apps.common import clock, ids
-from apps.common.conf import conf
 from apps.common.db import transactional
 from apps.common.leases import load_position, save_position
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock, Task
 from apps.dispatch.rules import retention as rules
 from apps.dispatch.rules.recurrence import instant_of

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from apps.common import clock, ids
-from apps.common.conf import conf
 from apps.common.db import fetch, force_index, instant, placeholders, rare, table, transactional
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Message as _
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
 from apps.dispatch.rules.policy import PastDispatch

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from django.db.models import Count
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, LimitReached, NotFound
 from apps.common.json_rules import is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
 from apps.dispatch.rules.recurrence import occurrence_of
 from apps.dispatch.services.audit import edit_entry

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin import PlatformModelAdmin, ReasonForm, reason_action
 from apps.common.admin.theme import SelectWidget
-from apps.common.conf import conf
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules import order, transitions
 from apps.jobs.services import control

@@ -24,10 +24,10 @@ from apps.common.admin.display import (
     time_column,
 )
 from apps.common.admin.timeline import Moment
-from apps.common.conf import conf
 from apps.jobs.admin import labels
 from apps.jobs.admin.state_picture import Pair, state_picture
 from apps.jobs.admin.why_not import why_not
+from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import order, transitions
 from apps.jobs.services.facts import jobs_before

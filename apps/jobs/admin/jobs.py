@@ -22,7 +22,6 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, progress_bar, shown_text
 from apps.common.admin.filters import InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
-from apps.common.conf import conf
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import (
     CreatedFilter,
@@ -39,6 +38,7 @@ from apps.jobs.admin.filters import (
 from apps.jobs.admin.job_groups import JobGroups
 from apps.jobs.admin.job_page import JobPage
 from apps.jobs.admin.job_writing import JobWriting
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
 from apps.journal.admin.words import reason_of

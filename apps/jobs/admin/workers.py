@@ -18,9 +18,9 @@ from apps.common.admin.display import column, shown_text, state_label, text_colu
 from apps.common.admin.filters import KeyFilter, read_key
 from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
-from apps.common.conf import conf
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter
+from apps.jobs.conf import conf
 from apps.jobs.models import JobType, Worker
 from apps.jobs.services.facts import active_workers, is_lost, slots, unserved
 from apps.jobs.services.policies import all_types

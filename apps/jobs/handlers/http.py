@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from apps.common.conf import conf
+from apps.jobs.conf import conf
 from apps.jobs.handlers.context import Context
 from apps.jobs.handlers.endings import Fail, Retry
 from apps.jobs.handlers.registry import handler

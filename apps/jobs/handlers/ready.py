@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from apps.common.conf import conf
+from apps.jobs.conf import conf
 from apps.jobs.handlers.context import Context
 from apps.jobs.handlers.endings import Cancelled, Fail
 from apps.jobs.handlers.registry import handler

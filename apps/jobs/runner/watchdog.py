@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from django.db import DatabaseError, InterfaceError, close_old_connections
 
-from apps.common.conf import conf
+from apps.jobs.conf import conf
 from apps.jobs.runner.process import Process
 
 logger = logging.getLogger(__name__)

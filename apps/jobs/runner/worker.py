@@ -16,7 +16,7 @@ from celery import signals
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from apps.common.conf import conf
+from apps.jobs.conf import conf
 from apps.jobs.handlers import checks, registry
 from apps.jobs.rules.places import LANES
 from apps.jobs.runner.drain import Drain

@@ -11,7 +11,6 @@ from typing import Any
 from django.db.models import F
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import check_size, is_same
@@ -19,6 +18,7 @@ from apps.common.json_schema import check_params
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
+from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key

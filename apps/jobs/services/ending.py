@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from apps.common.conf import conf
 from apps.common.db import Instants, exclusive_lock, fetch, placeholders, table
 from apps.common.rows import update_rows
+from apps.jobs.conf import conf
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t

@@ -12,7 +12,6 @@ from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, ids
-from apps.common.conf import conf
 from apps.common.db import fetch, instant, table
 from apps.common.invariants import (
     APART_SECONDS,
@@ -24,6 +23,7 @@ from apps.common.invariants import (
     look_at_rows,
     say,
 )
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t

@@ -7,8 +7,8 @@ from datetime import datetime
 from django.db import DatabaseError, connection
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import execute, fetch, is_retryable, placeholders, table
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.services import locked

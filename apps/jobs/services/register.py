@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import transactional
 from apps.common.rows import ensure_row
+from apps.jobs.conf import conf
 from apps.jobs.models import Worker
 from apps.journal import services as journal
 from apps.journal.models import Source

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import exclusive_lock, fetch, instant, table, transactional
 from apps.common.leases import load_position, save_position
 from apps.common.rows import update_rows
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.transitions import READY, SCHEDULED

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import execute, fetch, placeholders, table, transactional
 from apps.common.leases import last_finished, load_position, save_position
 from apps.jobs import wakeup
+from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import fetch_each, force_index, instant, table
 from apps.common.leases import load_position, save_position
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import READY

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
-from apps.common.conf import conf
 from apps.common.db import is_retryable, transactional, written
 from apps.common.errors import (
     BadText,
@@ -35,6 +34,7 @@ from apps.common.messages import Message as _
 from apps.common.messages import joined
 from apps.common.rows import insert_values
 from apps.jobs import wakeup
+from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import Submission, faults, slot_of, unique_key

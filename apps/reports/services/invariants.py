@@ -8,10 +8,10 @@ from datetime import timedelta
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.common.db import fetch, table
 from apps.common.invariants import MAX_FOUND, Breach, Check, Looked, say
 from apps.common.leases import load_position
+from apps.reports.conf import conf
 from apps.reports.models import Stretch
 from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER
 from apps.reports.services.entries import read_one

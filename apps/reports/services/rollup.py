@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock, ids
-from apps.common.conf import conf
 from apps.common.db import fetch, table
 from apps.common.leases import load_position, save_position, sweep_lease
 from apps.journal.models import JournalEntry
+from apps.reports.conf import conf
 from apps.reports.models import Stretch
 from apps.reports.rules import keeping
 from apps.reports.rules.cover import DAY, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER, Range, floor

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.common import clock
-from apps.common.conf import conf
 from apps.journal.models import JournalEntry
+from apps.reports.conf import conf
 from apps.reports.models import ErrorGroup, Stretch
 from apps.reports.rules import tally
 from apps.reports.rules.cover import DAY, EIGHT_DAYS, LEVELS

@@ -17,11 +17,11 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
-from apps.common.conf import conf
 from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services.in_flight import InFlight, in_flight
 from apps.jobs.admin.labels import age, capped, relative
+from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import counts, facts

@@ -1,11 +1,11 @@
-"""Settings that make no sense stop the start with what is allowed."""
+"""Invalid settings stop the start with a message that names what is allowed."""
 
 from __future__ import annotations
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.common.conf import Conf
+from apps.jobs.conf import JobsConf
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from apps.common.conf import Conf
     ],
 )
 def test_hosts_that_jobs_may_call(text: str, hosts: tuple[str, ...]) -> None:
-    assert Conf.JOB_HTTP_HOSTS.read(text) == hosts
+    assert JobsConf.JOB_HTTP_HOSTS.read(text) == hosts
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_hosts_that_jobs_may_call(text: str, hosts: tuple[str, ...]) -> None:
 )
 def test_what_is_no_host_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"is no host.*api\.example\.com"):
-        Conf.JOB_HTTP_HOSTS.read(f"good.example.com,{text}")
+        JobsConf.JOB_HTTP_HOSTS.read(f"good.example.com,{text}")

@@ -1,0 +1,17 @@
+"""Settings of access."""
+
+from __future__ import annotations
+
+from apps.common.conf import Conf, integer
+
+
+class AccessConf(Conf):
+    FAILED_KEY_LIMIT = integer(
+        20,
+        "Wrong API keys per address and minute before that address has to wait.",
+        minimum=1,
+        maximum=10_000,
+    )
+
+
+conf = AccessConf()

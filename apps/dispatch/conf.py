@@ -1,0 +1,53 @@
+"""Settings of dispatch."""
+
+from __future__ import annotations
+
+from apps.common.conf import Conf, duration, integer
+
+
+class DispatchConf(Conf):
+    DISPATCH_LOOKBACK = duration(
+        "7d", "How far back a due task may lie and still be handed out.", minimum="1h"
+    )
+    DISPATCH_WINDOW_HOURS = integer(
+        6,
+        "Hours that the personal queue looks ahead, and at least looks back.",
+        minimum=1,
+        maximum=23,
+    )
+    ROTATIONS_PER_EXECUTOR = integer(
+        100, "Maximum number of active rotations of one user or group.", minimum=1, maximum=10_000
+    )
+    EXPIRY_SWEEP_SECONDS = integer(
+        5, "Period of the sweep that closes dispatches past their deadline.", minimum=1, maximum=10
+    )
+    EXPIRY_BATCH = integer(
+        500,
+        "Maximum number of dispatches that the expiry sweep closes at once.",
+        minimum=1,
+        maximum=5000,
+    )
+    DISPATCH_RETENTION = duration(
+        "400d",
+        "How long ended dispatches are kept, with their stock; at least a day more than "
+        "DISPATCH_LOOKBACK, 0 = forever. Those of a once task stay until it is deleted.",
+        maximum="36500d",
+    )
+    TASK_RETENTION = duration(
+        "400d",
+        "How long tasks stay after they were deleted or have ended; 0 = forever. They also stay "
+        "while they have dispatches.",
+        maximum="36500d",
+    )
+    PURGE_SWEEP_SECONDS = integer(
+        60, "Period of the sweep that removes rows past their retention.", minimum=1, maximum=86_400
+    )
+    PURGE_BATCH = integer(
+        200,
+        "Maximum number of rows that one transaction of that sweep removes.",
+        minimum=1,
+        maximum=500,
+    )
+
+
+conf = DispatchConf()

@@ -1,0 +1,47 @@
+"""Settings of reports."""
+
+from __future__ import annotations
+
+from apps.common.conf import Conf, duration, integer
+
+
+class ReportsConf(Conf):
+    REPORT_SWEEP_SECONDS = integer(
+        10, "Period of the sweep that adds up the journal for reports.", minimum=1, maximum=60
+    )
+    REPORT_GRACE = duration(
+        "5s", "How long after its end a minute is added up.", minimum="1s", maximum="5m"
+    )
+    REPORT_LATE = duration(
+        "15m",
+        "How far back minutes are compared with the journal again, because a long transaction "
+        "may commit late; `rebuild_reports` adds up older ones anew.",
+        minimum="1m",
+        maximum="2h",
+    )
+    REPORT_MINUTES_KEPT = duration(
+        "2d", "How long reports can be cut at minutes.", minimum="3h", maximum="36500d"
+    )
+    REPORT_QUARTERS_KEPT = duration(
+        "100d",
+        "How long reports can be cut at quarters of an hour, which time zones 30 or 45 minutes off "
+        "need; at least REPORT_MINUTES_KEPT.",
+        minimum="3d",
+        maximum="36500d",
+    )
+    REPORT_HOURS_KEPT = duration(
+        "800d",
+        "How long reports can be cut at hours, as local days need; days (UTC) stay forever. "
+        "At least REPORT_QUARTERS_KEPT.",
+        minimum="3d",
+        maximum="36500d",
+    )
+    REPORT_ERRORS_KEPT = duration(
+        "400d",
+        "How long after it was last seen an error stays on the page of failures.",
+        minimum="1d",
+        maximum="36500d",
+    )
+
+
+conf = ReportsConf()
