@@ -12,14 +12,12 @@ def clear_caches() -> None:
 
     from apps.dispatch.cache import near
     from apps.dispatch.services import memory
-    from apps.jobs.services.policies import forget_policies
-    from apps.jobs.services.terms import forget_terms
+    from apps.jobs.services.type_snapshots import forget_type_snapshots
 
     cache.clear()
     near.clear()
     memory.forget_all()
-    forget_terms()
-    forget_policies()
+    forget_type_snapshots()
 
 
 class TwoProcesses:

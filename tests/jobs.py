@@ -15,9 +15,9 @@ from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.hold import HeldJob, Holder, hold
-from apps.jobs.services.policies import forget_policies
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.settle import Outcome, Settled, settle
+from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 
@@ -34,7 +34,7 @@ def job_type(name: str = "mail", **settings: Any) -> JobType:
     )
     if not is_new:
         JobType.objects.filter(name=name).update(version=F("version") + 1)
-    forget_policies()
+    forget_type_snapshots()
     return made
 
 

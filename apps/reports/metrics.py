@@ -73,7 +73,7 @@ class PlatformCollector(Collector):
 
 
 def _types(now: datetime) -> Iterator[Metric]:
-    policies = {row.name: row.policy for row in JobType.objects.order_by("name")}
+    policies = {row.name: row.snapshot for row in JobType.objects.order_by("name")}
     names = list(policies)
     jobs = GaugeMetricFamily(
         "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]

@@ -133,7 +133,7 @@ def _await_workers() -> list[Worker]:
 
 def _idle(living: Sequence[Worker]) -> Iterator[tuple[str, str]]:
     for kind in KINDS:
-        policy = types.find(kind.name).policy
+        policy = types.find(kind.name).snapshot
         if policy.is_paused(clock.now()):
             yield kind.name, "it is paused; resume it in the admin."
         elif not any(policy.lane in worker.lanes for worker in living):

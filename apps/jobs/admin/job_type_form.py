@@ -13,7 +13,7 @@ from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Lines
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
-from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.type_snapshot import RANGES
 
 MAX_HANDLERS = 30
 FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (

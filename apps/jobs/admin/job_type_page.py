@@ -25,7 +25,7 @@ MAX_SERVING = 20
 def state_panel(job_type: JobType) -> SafeString:
     now = clock.now()
     counts = counts_of([job_type.name])[job_type.name]
-    serving = [worker for worker in active_workers(now) if serves(worker, job_type.policy)]
+    serving = [worker for worker in active_workers(now) if serves(worker, job_type.snapshot)]
     shown = (
         (Job.Status.READY, counts.ready),
         (Job.Status.SCHEDULED, counts.scheduled),
@@ -33,7 +33,7 @@ def state_panel(job_type: JobType) -> SafeString:
     )
     context: dict[str, Any] = {
         "type": job_type,
-        "is_paused": job_type.policy.is_paused(now),
+        "is_paused": job_type.snapshot.is_paused(now),
         "pause_reason": shown_text(job_type.pause_reason),
         "paused_until": None
         if job_type.paused_until is None
@@ -46,7 +46,7 @@ def state_panel(job_type: JobType) -> SafeString:
             )
             for status, count in shown
         ],
-        "too_long": labels.waiting_too_long([job_type.policy]),
+        "too_long": labels.waiting_too_long([job_type.snapshot]),
         "workers": serving[:MAX_SERVING],
         "more": max(0, len(serving) - MAX_SERVING),
         "breaker": _breaker(job_type, now),
@@ -55,7 +55,7 @@ def state_panel(job_type: JobType) -> SafeString:
 
 
 def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:
-    found = breakers([job_type.policy], now).get(job_type.name)
+    found = breakers([job_type.snapshot], now).get(job_type.name)
     if found is None:
         return None
     word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(found.state)]))

@@ -31,7 +31,7 @@ from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
 from apps.jobs.services.facts import active_workers, breakers, unserved
-from apps.jobs.services.policies import all_types
+from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
@@ -77,7 +77,6 @@ class JobTypeAdmin(VersionedModelAdmin):
         "limits",
     )
     list_filter = (LaneFilter, PausedFilter)
-    list_defer = ("params_schema",)
     list_before_template = "admin/includes/types_before.html"
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
@@ -91,8 +90,9 @@ class JobTypeAdmin(VersionedModelAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
         counts = counts_of([row.name for row in rows])
-        found = breakers([row.policy for row in rows], now)
-        idle = {row.name for row in unserved(rows, active_workers(now))}
+        snapshots = [row.snapshot for row in rows]
+        found = breakers(snapshots, now)
+        idle = {each.name for each in unserved(snapshots, active_workers(now))}
         for row in rows:
             row.now, row.counts = now, counts[row.name]
             row.breaker, row.is_unserved = found.get(row.name), row.name in idle
@@ -169,7 +169,7 @@ class JobTypeAdmin(VersionedModelAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
-        waits = backoff_picture(row.policy.backoff, row.max_attempts)
+        waits = backoff_picture(row.snapshot.backoff, row.max_attempts)
         return [
             Panel(_("Now"), state_panel(row)),
             Panel(_("Wait before each retry"), waits),
@@ -185,7 +185,7 @@ class JobTypeAdmin(VersionedModelAdmin):
         permission="operate",
         question=_("None of their jobs is held any more; running ones go on."),
         icon="pause_circle",
-        offered=lambda job_type: not job_type.policy.is_paused(clock.now()),
+        offered=lambda job_type: not job_type.snapshot.is_paused(clock.now()),
         form=PauseForm,
     )
     def pause(self, row: JobType, *, reason: str, actor: str, until: datetime | None) -> object:
@@ -217,7 +217,7 @@ class JobTypeAdmin(VersionedModelAdmin):
 def _states(job_type: Any) -> list[tuple[str, str]]:
     """Its state in labels: paused, breaker, nobody there; or that it is taken."""
     found: list[tuple[str, str]] = []
-    if job_type.policy.is_paused(job_type.now):
+    if job_type.snapshot.is_paused(job_type.now):
         found.append((gettext("Paused"), "warning"))
     if job_type.breaker and job_type.breaker.state == rules.OPEN:
         found.append((gettext("Breaker open"), "danger"))

@@ -17,7 +17,7 @@ from apps.common import clock
 from apps.common.admin.display import column, shown_text, shown_time, state_label
 from apps.jobs.models import Job
 from apps.jobs.rules import order
-from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.starvation import starving
 from apps.journal.admin.words import duration_of
 
@@ -139,7 +139,7 @@ class WaitingTooLong(NamedTuple):
     wait: str
 
 
-def waiting_too_long(policies: Iterable[TypePolicy] | None = None) -> list[WaitingTooLong]:
+def waiting_too_long(policies: Iterable[TypeSnapshot] | None = None) -> list[WaitingTooLong]:
     """The starving types among these (None: all), each with the wait of its next job."""
     now = clock.now()
     return [WaitingTooLong(each.type, age(each.since, now)) for each in starving(now, policies)]

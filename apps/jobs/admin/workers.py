@@ -23,7 +23,7 @@ from apps.jobs.admin.filters import WorkerStateFilter
 from apps.jobs.conf import conf
 from apps.jobs.models import JobType, Worker
 from apps.jobs.services.facts import active_workers, is_lost, slots, unserved
-from apps.jobs.services.policies import all_types
+from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 

@@ -24,8 +24,8 @@ from apps.jobs.api.jobs import find
 from apps.jobs.api.shapes import JobDetailOut, job_detail_shape
 from apps.jobs.models import Job
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.policy import RANGES
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_REASON
+from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import control
 
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])

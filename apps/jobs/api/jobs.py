@@ -39,8 +39,8 @@ from apps.jobs.api.shapes import (
 from apps.jobs.models import Job
 from apps.jobs.rules import submission
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.policy import RANGES
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
+from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.control import find_job
 from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
 from apps.journal.models import JournalEntry, Source

@@ -27,7 +27,7 @@ from apps.common.views import ApiView
 from apps.jobs.api.shapes import JobTypeOut, job_type_shape, settings_of
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
-from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import types
 
 _DEFAULTS = JobType()

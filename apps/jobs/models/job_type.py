@@ -8,7 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
-from apps.jobs.rules import policy
+from apps.jobs.rules import type_snapshot as rules
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 
@@ -22,21 +22,21 @@ class JobType(models.Model):
     """
 
     class Lane(models.TextChoices):
-        FAST = policy.FAST, _("fast")  # done within seconds
-        SLOW = policy.SLOW, _("slow")  # kept apart, so that it never stands in the way
+        FAST = rules.FAST, _("fast")  # done within seconds
+        SLOW = rules.SLOW, _("slow")  # kept apart, so that it never stands in the way
 
     class Unique(models.TextChoices):
-        ALLOW = policy.ALLOW, _("when asked for")  # the submitter decides
-        ALWAYS = policy.ALWAYS, _("always")  # one open job per key, whatever the submitter says
-        NEVER = policy.NEVER, _("never")  # asking for it is refused
+        ALLOW = rules.ALLOW, _("when asked for")  # the submitter decides
+        ALWAYS = rules.ALWAYS, _("always")  # one open job per key, whatever the submitter says
+        NEVER = rules.NEVER, _("never")  # asking for it is refused
 
     class Origin(models.TextChoices):
-        NONE = policy.NO_ORIGIN, _("any host")
-        PREFER = policy.PREFER_ORIGIN, _("the same host first")
+        NONE = rules.NO_ORIGIN, _("any host")
+        PREFER = rules.PREFER_ORIGIN, _("the same host first")
 
     class Settle(models.TextChoices):
-        BATCH = policy.BATCH, _("in batches")  # a result waits some milliseconds for others
-        EACH = policy.EACH, _("each at once")  # one commit per result
+        BATCH = rules.BATCH, _("in batches")  # a result waits some milliseconds for others
+        EACH = rules.EACH, _("each at once")  # one commit per result
 
     name = KeyField(_("name"), max_length=MAX_NAME, unique=True)
     title = models.CharField(_("title"), max_length=200, blank=True)
@@ -89,13 +89,16 @@ class JobType(models.Model):
         return self.name
 
     @property
-    def policy(self) -> policy.TypePolicy:
+    def snapshot(self) -> rules.TypeSnapshot:
         """Its settings as rules read them."""
-        return policy.TypePolicy(
+        return rules.TypeSnapshot(
+            pk=self.pk,
             name=self.name,
             version=self.version,
+            handler=self.handler,
             lane=self.lane,
             stages=tuple(self.stages),
+            params_schema=self.params_schema,
             weight=self.weight,
             batch_limit=self.batch_limit,
             lease=timedelta(seconds=self.lease_seconds),
@@ -110,12 +113,16 @@ class JobType(models.Model):
             expires_after=None
             if self.expires_after_seconds is None
             else timedelta(seconds=self.expires_after_seconds),
+            default_priority=self.default_priority,
             max_running=self.max_running,
             rate_per_minute=self.rate_per_minute,
             origin=self.origin,
             origin_grace=timedelta(seconds=self.origin_grace_seconds),
             allowed_hosts=tuple(self.allowed_hosts),
+            unique=self.unique,
+            settle=self.settle,
             paused=self.paused,
+            pause_reason=self.pause_reason,
             paused_until=self.paused_until,
             breaker=BreakerPolicy(
                 enabled=self.breaker_enabled,

@@ -10,7 +10,7 @@ from apps.common.messages import Message, Reason
 from apps.common.messages import Message as _
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 RUNNING = "running"
 FINISHED = "finished"
@@ -61,7 +61,7 @@ class Server:
     types: frozenset[str]
     lanes: frozenset[str]
 
-    def serves(self, policy: TypePolicy) -> bool:
+    def serves(self, policy: TypeSnapshot) -> bool:
         return policy.name in self.types and (not self.lanes or policy.lane in self.lanes)
 
 
@@ -80,7 +80,7 @@ class Case:
     expected_at: datetime
     affinity_host: str
     affinity_until: datetime | None
-    policy: TypePolicy | None
+    policy: TypeSnapshot | None
     pause_reason: str
     breaker: breaker.BreakerState
     running: int
@@ -115,7 +115,7 @@ def reasons(case: Case, now: datetime) -> list[Reason]:
     return found or list(_in_turn(case))
 
 
-def _over(case: Case, policy: TypePolicy, now: datetime) -> Iterator[Reason]:
+def _over(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reason]:
     if case.attempts >= case.max_attempts:
         yield Reason(
             ATTEMPTS_USED,
@@ -142,7 +142,7 @@ def _waits(case: Case, now: datetime) -> Iterator[Reason]:
         )
 
 
-def _held_back(case: Case, policy: TypePolicy, now: datetime) -> Iterator[Reason]:
+def _held_back(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reason]:
     """The protections of the type."""
     if policy.is_paused(now):
         yield Reason(
@@ -193,7 +193,7 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
     )
 
 
-def _unserved(case: Case, policy: TypePolicy) -> Iterator[Reason]:
+def _unserved(case: Case, policy: TypeSnapshot) -> Iterator[Reason]:
     hosts = {server.host for server in case.workers if server.serves(policy)}
     if not hosts:
         yield Reason(

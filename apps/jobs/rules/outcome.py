@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
-from apps.jobs.rules.policy import PREFER_ORIGIN, TypePolicy
+from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
 # What workers may report.
 OUTCOMES = (
@@ -67,7 +67,7 @@ class Next(NamedTuple):
 
 
 def next_of(
-    job: Running, ending: Ending, policy: TypePolicy, now: datetime, *, chance: float
+    job: Running, ending: Ending, policy: TypeSnapshot, now: datetime, *, chance: float
 ) -> Next:
     """The arrow that an ending takes. The host that ran it is asked first if the type prefers it.
 
@@ -109,7 +109,7 @@ def _again(attempts: int, run_at: datetime, now: datetime) -> Next:
     return Next(status=t.SCHEDULED if run_at > now else t.READY, attempts=attempts, run_at=run_at)
 
 
-def _why_final(job: Running, ending: Ending, policy: TypePolicy, now: datetime) -> str:
+def _why_final(job: Running, ending: Ending, policy: TypeSnapshot, now: datetime) -> str:
     if ending.retry == RETRY_NEVER:
         return "its handler asked for no retry"
     if job.attempts >= job.max_attempts:

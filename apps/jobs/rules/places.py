@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from apps.jobs.rules.policy import FAST, SLOW
+from apps.jobs.rules.type_snapshot import FAST, SLOW
 
 LANES = (FAST, SLOW)
 

@@ -11,9 +11,10 @@ from zlib import crc32
 
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
+from apps.common.json_schema import faults as schema_faults
 from apps.common.messages import Message as _
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.policy import RANGES
+from apps.jobs.rules.type_snapshot import ALWAYS, NEVER, RANGES, TypeSnapshot
 
 SLOTS = 1024
 MAX_KEY = 50
@@ -48,6 +49,14 @@ class Submission:
     stage: str | None = None
     route_key: str = ""
     trace_id: str = ""
+
+    def is_unique(self, type_: TypeSnapshot) -> bool:
+        return self.unique or type_.unique == ALWAYS
+
+    def first_stage(self, type_: TypeSnapshot) -> str:
+        if self.stage is not None:
+            return self.stage
+        return type_.stages[0] if type_.stages else ""
 
 
 def slot_of(route: str) -> int:
@@ -87,6 +96,33 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
         yield from number_faults("priority", job.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     if job.max_attempts is not None:
         yield from number_faults("max_attempts", job.max_attempts, *RANGES["max_attempts"])
+
+
+def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> Iterator[FieldError]:
+    """What the type refuses in a submission; the context is validated only if it is one."""
+    if job.unique and type_.unique == NEVER:
+        yield FieldError(
+            "unique",
+            "invalid",
+            _("Jobs of type {type} are never unique; leave it out.", type=type_.name),
+        )
+    elif not job.key and job.is_unique(type_):
+        yield FieldError(
+            "key", "invalid", _("A unique job needs a key by which its open twin is known.")
+        )
+    if job.stage is not None and job.stage not in (type_.stages or ("",)):
+        yield FieldError(
+            "stage",
+            "invalid",
+            _(
+                "{text!r} is no stage of {type}; its stages: {known}.",
+                text=str(job.stage)[:60],
+                type=type_.name,
+                known=", ".join(type_.stages) or _("none"),
+            ),
+        )
+    if is_context and type_.validator is not None:
+        yield from schema_faults(type_.validator, job.context, field="context")
 
 
 def context_faults(context: Any) -> Iterator[FieldError]:

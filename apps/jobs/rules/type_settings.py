@@ -11,7 +11,7 @@ from apps.common.json_rules import check_json, check_text
 from apps.common.json_schema import check_schema
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.jobs.rules import policy
+from apps.jobs.rules import type_snapshot
 from apps.jobs.rules.submission import MAX_STAGE, is_key
 
 MAX_NAME = 64
@@ -21,10 +21,10 @@ MAX_LISTED = 100
 MAX_REASON = 500
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "lane": (policy.FAST, policy.SLOW),
-    "unique": (policy.ALLOW, policy.ALWAYS, policy.NEVER),
-    "origin": (policy.NO_ORIGIN, policy.PREFER_ORIGIN),
-    "settle": (policy.BATCH, policy.EACH),
+    "lane": (type_snapshot.FAST, type_snapshot.SLOW),
+    "unique": (type_snapshot.ALLOW, type_snapshot.ALWAYS, type_snapshot.NEVER),
+    "origin": (type_snapshot.NO_ORIGIN, type_snapshot.PREFER_ORIGIN),
+    "settle": (type_snapshot.BATCH, type_snapshot.EACH),
 }
 # Numbers that may have decimals, and those that may be left open.
 FRACTIONS = frozenset(
@@ -51,7 +51,7 @@ SETTINGS = (
     *CHOICES,
     "stages",
     "params_schema",
-    *policy.RANGES,
+    *type_snapshot.RANGES,
     "allowed_hosts",
     "paused",
     "pause_reason",
@@ -79,7 +79,7 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
                     words=", ".join(words),
                 ),
             )
-    for name, (least, most) in policy.RANGES.items():
+    for name, (least, most) in type_snapshot.RANGES.items():
         yield from _number_faults(name, settings[name], least, most)
     for name in ("paused", "breaker_enabled"):
         if not isinstance(settings[name], bool):

@@ -10,15 +10,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from django.db import DatabaseError, InterfaceError, connection
 
 from apps.common import clock
 from apps.jobs.handlers import registry
-from apps.jobs.models import JobType
 from apps.jobs.rules import places
-from apps.jobs.rules.policy import EACH, FAST
+from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
 from apps.jobs.runner import attempt
 from apps.jobs.runner.batch import FIRST_BATCH
 from apps.jobs.runner.holding import Holding
@@ -27,8 +25,8 @@ from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.process import Process, node_of
 from apps.jobs.services import register
 from apps.jobs.services.hold import HeldJob, due_types, hold, new_token
-from apps.jobs.services.policies import near_policies_of
 from apps.jobs.services.settle import give_back
+from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -42,16 +40,10 @@ OVERDUE_SECONDS = 1.5
 _WAITED_SHARE = 0.25
 # So long a type is left to others whose suspect could not be alone here.
 BARRED_SECONDS = 30.0
-_TYPES_SECONDS = 1.0
 # Before each wait it is read anew, unless it is younger than that.
 _AHEAD_SECONDS = 0.2
 _GATE_SECONDS = 5.0
 _AWAY_SECONDS = 1.0
-
-
-class _Type(NamedTuple):
-    handler: registry.Handler
-    each: bool
 
 
 class Drain:
@@ -73,8 +65,6 @@ class Drain:
         self._unanswered = ""
         self._turn = random.randrange(1000)  # noqa: S311
         self._lanes = places.looked_at(lane, process.node.lanes, process.node.places)
-        self._types: dict[str, dict[str, _Type]] = {}
-        self._types_at = 0.0
         self._round_at = 0.0
         self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
         self._done = 0
@@ -111,7 +101,8 @@ class Drain:
                 has_work = False
                 if not linger:
                     return
-                self._look_ahead()
+                # What the next job would otherwise wait for.
+                type_snapshots(max_age=_AHEAD_SECONDS)
                 woken = self._listener.wait(LOOK_SECONDS)
                 if time.monotonic() - idle_since > LINGER_SECONDS:
                     if not self._is_needed():
@@ -131,17 +122,12 @@ class Drain:
         """
         new, self._listener.new = self._listener.new, dict[str, int]()
         if new and time.monotonic() < self._round_at + LOOK_SECONDS:
-            known = {n: t for lane in self._lanes for n, t in self._types_of(lane).items()}
+            known = _types_of(self._lanes)
             types = {name: known[name] for name in new if name in known}
             job = next(iter(new.values())) if len(new) == 1 else 0
             return self._hold_and_run(types, FIRST_BATCH, new=job)
         self._round_at = time.monotonic()
         return self._round()
-
-    def _look_ahead(self) -> None:
-        """Read what the next job would otherwise wait for."""
-        types = {n for lane in self._lanes for n in self._types_of(lane, within=_AHEAD_SECONDS)}
-        near_policies_of(types, within=_AHEAD_SECONDS)
 
     def _round(self) -> int:
         """Hold and run what is due, first of the own lane; how many jobs were held."""
@@ -151,13 +137,13 @@ class Drain:
             # The only place of its worker serves both lanes by turns.
             lanes = lanes[::-1]
         for lane in lanes:
-            if types := self._types_of(lane):
+            if types := _types_of([lane]):
                 held = self._hold_and_run(types, MAX_HELD)
                 if held:
                     return held
         return 0
 
-    def _hold_and_run(self, types: Mapping[str, _Type], limit: int, *, new: int = 0) -> int:
+    def _hold_and_run(self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0) -> int:
         barred, now = self._process.barred, time.monotonic()
         wanted = [name for name in types if barred.get(name, 0.0) <= now]
         with self._process.gate.shared(_GATE_SECONDS) as entered:
@@ -202,7 +188,7 @@ class Drain:
             self._queue.append(holding)
         self._process.note_held(min(job.lease_until for job in jobs) - now)
 
-    def _run_all(self, types: Mapping[str, _Type], *, alone: bool = False) -> None:
+    def _run_all(self, types: Mapping[str, TypeSnapshot], *, alone: bool = False) -> None:
         """Run what is queued, one after the other; beside others, until one wants to be alone."""
         counts: dict[str, int] = {}
         seconds: dict[str, float] = {}
@@ -228,14 +214,14 @@ class Drain:
             type_ = types[job.type]
             holding.started = began
             self.current = holding
-            outcome = attempt.run(type_.handler, holding, is_stopping)
+            outcome = attempt.run(registry.find(type_.handler), holding, is_stopping)
             self.current = None
             ended = time.monotonic()
             outbox.add(outcome, ended)
             counts[job.type] = counts.get(job.type, 0) + 1
             seconds[job.type] = seconds.get(job.type, 0.0) + ended - began
             began = ended
-            if type_.each or outbox.is_due(ended):
+            if type_.settle == EACH or outbox.is_due(ended):
                 outbox.flush()
                 began = time.monotonic()
         for name, count in counts.items():
@@ -291,15 +277,8 @@ class Drain:
         return own[0] is self and not any(each.name < self._process.name for each in waiting)
 
     def _is_due(self) -> bool:
-        types = {name for lane in self._lanes for name in self._types_of(lane)}
+        types = _types_of(self._lanes)
         return bool(types) and bool(due_types(types))
-
-    def _types_of(self, lane: str, *, within: float = _TYPES_SECONDS) -> Mapping[str, _Type]:
-        now = time.monotonic()
-        if not self._types or now - self._types_at >= within:
-            self._types = {lane: _types_of(lane) for lane in self._lanes}
-            self._types_at = now
-        return self._types[lane]
 
     # --- Trouble --------------------------------------------------------------------------------
 
@@ -338,16 +317,10 @@ def refresh_connection() -> None:
         connection.close_if_unusable_or_obsolete()
 
 
-def _types_of(lane: str) -> dict[str, _Type]:
-    """The types of a lane that this process has handlers for."""
-    rows: Collection[tuple[str, str, str]] = (
-        JobType.objects.filter(lane=lane)
-        .exclude(handler="")
-        .values_list("name", "handler", "settle")
-    )
-    found = {}
-    for name, handler, settle in rows:
-        known = registry.find(handler)
-        if known is not None:
-            found[name] = _Type(known, settle == EACH)
-    return found
+def _types_of(lanes: Collection[str]) -> dict[str, TypeSnapshot]:
+    """The types of these lanes that this process has handlers for."""
+    return {
+        name: type_
+        for name, type_ in type_snapshots().items()
+        if type_.lane in lanes and registry.find(type_.handler)
+    }

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Protocol
 
 from apps.jobs.handlers import registry
-from apps.jobs.models import JobType, Worker
+from apps.jobs.models import Worker
 from apps.jobs.runner.batch import BatchSizes
 from apps.jobs.runner.gate import Gate
 from apps.jobs.runner.holding import Holding
 from apps.jobs.services import register
 from apps.jobs.services.hold import Holder
+from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -201,8 +202,7 @@ class Process:
 
 def types_with_handler() -> list[str]:
     """The types that this process has handlers for; several may name the same one."""
-    known = JobType.objects.filter(handler__in=registry.names()).order_by("name")
-    return list(known.values_list("name", flat=True))
+    return [name for name, type_ in type_snapshots().items() if registry.find(type_.handler)]
 
 
 def node_of(worker: Worker) -> str:

@@ -11,12 +11,13 @@ from kombu.exceptions import OperationalError
 
 from apps.common import clock
 from apps.jobs.handlers import registry
-from apps.jobs.models import JobType, Worker
+from apps.jobs.models import Worker
 from apps.jobs.rules import places
 from apps.jobs.runner.process import node_of
 from apps.jobs.services import register
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
+from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,9 @@ def groups(workers: Iterable[Worker]) -> list[places.Group]:
 
 
 def _due_lanes() -> set[str]:
-    lanes = dict(JobType.objects.filter(handler__in=registry.names()).values_list("name", "lane"))
+    lanes = {
+        name: type_.lane for name, type_ in type_snapshots().items() if registry.find(type_.handler)
+    }
     return {lanes[name] for name in due_types(lanes)} if lanes else set()
 
 

@@ -19,10 +19,9 @@ from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.models import Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
-from apps.jobs.rules.policy import RANGES
 from apps.jobs.rules.submission import (
     context_faults,
     instant_faults,
@@ -31,7 +30,9 @@ from apps.jobs.rules.submission import (
     unique_key,
 )
 from apps.jobs.rules.type_settings import MAX_HOST
+from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.twins import open_twins
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -291,8 +292,8 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
         raise Invalid(joined(error.message for error in errors), errors=errors)
     if "context" in changes:
         check_size(changes["context"], field="context")
-        schema = JobType.objects.filter(name=job.type).values_list("params_schema", flat=True)
-        check_params(schema.first() or None, changes["context"], field="context")
+        type_ = type_snapshots([job.type]).get(job.type)
+        check_params((type_ and type_.params_schema) or None, changes["context"], field="context")
     if changes.get("affinity_host"):
         _check_host(job, changes["affinity_host"], field="affinity_host")
 
@@ -325,14 +326,14 @@ def _check_host(job: Job, host: str, *, field: str = "host") -> None:
                 known=", ".join(known) or _("none is registered"),
             ),
         )
-    allowed = JobType.objects.filter(name=job.type).values_list("allowed_hosts", flat=True).first()
-    if allowed and host not in allowed:
+    type_ = type_snapshots([job.type]).get(job.type)
+    if type_ is not None and not type_.serves(host):
         raise Invalid.field(
             field,
             _(
                 "Jobs of type {type} run on these hosts only: {hosts}.",
                 type=job.type,
-                hosts=", ".join(allowed),
+                hosts=", ".join(type_.allowed_hosts),
             ),
         )
 

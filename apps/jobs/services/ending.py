@@ -15,7 +15,7 @@ from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
-from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.protection import count_ends
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -102,7 +102,7 @@ def _running(row: tuple[Any, ...], at: Instants) -> RunningRow:
 def end_all(
     ends: Sequence[End],
     *,
-    policies: Mapping[str, TypePolicy],
+    policies: Mapping[str, TypeSnapshot],
     states: Mapping[str, TypeState],
     now: datetime,
     forget_token: bool = False,

@@ -30,7 +30,7 @@ def explain(job: Job) -> list[Reason]:
         expected_at=job.expected_at,
         affinity_host=job.affinity_host,
         affinity_until=job.affinity_until,
-        policy=None if job_type is None else job_type.policy,
+        policy=None if job_type is None else job_type.snapshot,
         pause_reason="" if job_type is None else job_type.pause_reason,
         breaker=breaker.BreakerState() if state is None else state.breaker_state,
         running=_running(job_type) if waits else 0,
@@ -44,7 +44,7 @@ def explain(job: Job) -> list[Reason]:
 
 def _running(job_type: JobType | None) -> int:
     """How many jobs of a limited type run, counted no further than its limit can be told."""
-    if job_type is None or not job_type.policy.is_limited:
+    if job_type is None or not job_type.snapshot.is_limited:
         return 0
     running = Job.objects.filter(status=t.RUNNING, type=job_type.name).order_by()
     most = max(MAX_COUNTED, (job_type.max_running or 0) + 1)

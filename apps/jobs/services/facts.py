@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType, TypeState, Worker
+from apps.jobs.models import Job, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import Server
-from apps.jobs.rules.policy import TypePolicy
-from apps.jobs.services.policies import KnownType
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 MAX_HOSTS = 2_000
-HasPolicy = TypeVar("HasPolicy", JobType, KnownType)
 
 
 # --- workers --------------------------------------------------------------------------------------
@@ -62,18 +60,16 @@ def server_of(worker: Worker) -> Server:
     return Server(host=worker.host, types=frozenset(worker.types), lanes=frozenset(worker.lanes))
 
 
-def serves(worker: Worker, policy: TypePolicy) -> bool:
+def serves(worker: Worker, type_: TypeSnapshot) -> bool:
     """Whether the worker can hold jobs of the type."""
-    return server_of(worker).serves(policy) and policy.serves(worker.host)
+    return server_of(worker).serves(type_) and type_.serves(worker.host)
 
 
-def unserved(types: Iterable[HasPolicy], workers: Iterable[Worker]) -> list[HasPolicy]:
+def unserved(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[TypeSnapshot]:
     """The types that none of the workers can hold jobs of."""
     servers = {server_of(worker) for worker in workers}
     return [
-        each
-        for each in types
-        if not any(s.serves(each.policy) and each.policy.serves(s.host) for s in servers)
+        each for each in types if not any(s.serves(each) and each.serves(s.host) for s in servers)
     ]
 
 
@@ -87,9 +83,9 @@ class BreakerNow(NamedTuple):
     failures: int
 
 
-def breakers(policies: Iterable[TypePolicy], now: datetime) -> dict[str, BreakerNow]:
+def breakers(types: Iterable[TypeSnapshot], now: datetime) -> dict[str, BreakerNow]:
     """The breakers of the types that have one, by type."""
-    guarded = {policy.name: policy.breaker for policy in policies if policy.breaker.enabled}
+    guarded = {each.name: each.breaker for each in types if each.breaker.enabled}
     if not guarded:
         return {}
     rows = TypeState.objects.filter(type__in=guarded)

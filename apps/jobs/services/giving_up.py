@@ -11,10 +11,10 @@ from apps.common.db import fetch, table, transactional
 from apps.common.rows import update_rows
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.policy import TypePolicy
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.ending import RunningRow, lock_rows
 from apps.jobs.services.peek import first_ready
-from apps.jobs.services.policies import policies_of
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -28,7 +28,7 @@ def give_up_worn(*, until: datetime) -> int:
     A hold does so with what it meets; this is for types that nobody holds, such as paused ones and
     those that are gone.
     """
-    policies = policies_of()
+    policies = type_snapshots(max_age=0)
     given_up = 0
     for policy in policies.values():
         while (now := clock.now()) < until:
@@ -62,12 +62,12 @@ def _gone_types(known: Collection[str]) -> Iterator[str]:
         if name is None:
             return
         # It may also have been made since the others were read.
-        if name not in known and not policies_of([name]):
+        if name not in known and not type_snapshots([name]):
             yield name
 
 
 @transactional
-def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: datetime) -> int:
+def give_up(*, ids: Collection[int], policies: Mapping[str, TypeSnapshot], now: datetime) -> int:
     """End those of the jobs as failed that wait although they may not run; returns how many."""
     reasons = {
         row.id: (row, *why)
@@ -107,7 +107,7 @@ def give_up(*, ids: Collection[int], policies: Mapping[str, TypePolicy], now: da
     return len(rows)
 
 
-def _why(row: RunningRow, policy: TypePolicy | None, now: datetime) -> tuple[str, str] | None:
+def _why(row: RunningRow, policy: TypeSnapshot | None, now: datetime) -> tuple[str, str] | None:
     """The event and the reason, None when the job may run."""
     if policy is None:
         return "gave_up", f"there is no job type {row.type} any more"

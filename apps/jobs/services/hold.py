@@ -23,15 +23,15 @@ from apps.common.db import (
     transactional,
 )
 from apps.jobs.models import Job, JobType
-from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import READY, RUNNING
 from apps.jobs.rules.turns import shares
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import locked
 from apps.jobs.services.giving_up import give_up
 from apps.jobs.services.peek import Candidate, first_ready, with_work
-from apps.jobs.services.policies import forget_policies, near_policies_of, policies_of
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.protection import Gate
+from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def hold(
         now = clock.now()
         policies = {
             name: policy
-            for name, policy in near_policies_of(types).items()
+            for name, policy in type_snapshots(types).items()
             if policy.serves(holder.host)
             and not policy.is_paused(now)
             and full.get(name) != policy.version
@@ -139,7 +139,7 @@ def hold(
             continue
         if not claim.given_up:
             # Somebody else was faster, or a type is not any more what it is thought to be.
-            forget_policies()
+            forget_type_snapshots()
             looks += 1
         full |= {name: policies[name].version for name in claim.full}
         # What stood in front is gone now: that is progress, and what is behind it may be good.
@@ -155,7 +155,7 @@ def new_token() -> str:
 def _hold_new(holder: Holder, type_: str, job: int, token: str) -> list[HeldJob]:
     """The job if it is still as it was submitted, and its type asks for no closer look."""
     now = clock.now()
-    policy = near_policies_of([type_]).get(type_)
+    policy = type_snapshots([type_]).get(type_)
     if policy is None or policy.is_limited or policy.expires_after or policy.is_paused(now):
         return []
     if not policy.serves(holder.host):
@@ -191,7 +191,7 @@ def _promote() -> int:
 def due_types(types: Collection[str]) -> set[str]:
     """Those of the types that have a job ready for any host, and are not paused: one probe each."""
     now = clock.now()
-    policies = policies_of(types)
+    policies = type_snapshots(types)
     return with_work([n for n, p in policies.items() if not p.is_paused(now)], hosts=None)
 
 
@@ -199,7 +199,7 @@ class _Claim:
     """One try to hold: whose, of what, at what instant."""
 
     def __init__(
-        self, holder: Holder, policies: Mapping[str, TypePolicy], now: datetime, token: str
+        self, holder: Holder, policies: Mapping[str, TypeSnapshot], now: datetime, token: str
     ) -> None:
         self.holder = holder
         self.policies = policies
@@ -313,7 +313,7 @@ class _Claim:
         lease = self.leases[plain[1]]
         return HeldJob._make([*plain, *read, self.token, self.now, *lease, alone])
 
-    def _update(self, policy: TypePolicy, ids: list[int], guard: str) -> tuple[str, list[Any]]:
+    def _update(self, policy: TypeSnapshot, ids: list[int], guard: str) -> tuple[str, list[Any]]:
         """The guarded UPDATE of one type with its parameters."""
         hard_end = self.now + policy.max_processing
         lease = min(self.now + policy.lease, hard_end)
@@ -348,7 +348,7 @@ class _Claim:
 
 
 def _first_free(
-    wanted: list[tuple[TypePolicy, int]], hosts: list[str]
+    wanted: list[tuple[TypeSnapshot, int]], hosts: list[str]
 ) -> dict[str, list[Candidate]]:
     """As `first_ready`, without those that somebody keeps locked."""
     shut = locked.known()

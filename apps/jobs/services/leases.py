@@ -15,9 +15,9 @@ from apps.common.errors import Invalid
 from apps.common.json_rules import check_json
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
-from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import RUNNING
-from apps.jobs.services.policies import policies_of
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.type_snapshots import type_snapshots
 
 
 class Renewed(NamedTuple):
@@ -47,7 +47,7 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
         f"WHERE id IN ({placeholders(len(ids))}) AND status = %s",
         [*ids, RUNNING],
     )
-    policies = policies_of({row[1] for row in rows})
+    policies = type_snapshots({row[1] for row in rows})
     answers = dict.fromkeys(ids, LOST)
     groups: dict[tuple[str, str], list[int]] = {}
     for number, type_, token, hard_end, cancel_requested in rows:
@@ -64,7 +64,7 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
     return answers
 
 
-def _extend(numbers: list[int], token: str, now: datetime, policy: TypePolicy) -> int:
+def _extend(numbers: list[int], token: str, now: datetime, policy: TypeSnapshot) -> int:
     # The earlier of two instants: MIN in SQLite, where LEAST is unknown.
     least = "LEAST" if connection.vendor == "mysql" else "MIN"
     return execute(
@@ -123,7 +123,7 @@ def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) ->
         "WHERE id = %s AND status = %s AND lease_token = %s",
         [job, RUNNING, token],
     )
-    policy = policies_of([rows[0][0]]).get(rows[0][0]) if rows else None
+    policy = type_snapshots([rows[0][0]]).get(rows[0][0]) if rows else None
     if policy is None or not token or instant(rows[0][1]) <= now:
         raise LeaseLost(f"Job {job} was taken away; stop working on it.")
     if sequence is not None and sequence < rows[0][3]:

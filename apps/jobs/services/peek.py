@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from apps.common.db import fetch_each, instant, placeholders, table
 from apps.jobs.models import Job
-from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import END_LOST, READY
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 
 class Candidate(NamedTuple):
@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
     def is_suspect(self) -> bool:
         return self.last_end == END_LOST or self.max_attempts == 1
 
-    def is_over(self, policy: TypePolicy, now: datetime) -> bool:
+    def is_over(self, policy: TypeSnapshot, now: datetime) -> bool:
         """Whether it must not run any more: no attempt is left, or it is too old."""
         if self.attempts >= self.max_attempts:
             return True
@@ -46,7 +46,7 @@ _PEEKED = "order_key, id, type, last_end, attempts, max_attempts, "
 
 
 def first_ready(
-    wanted: list[tuple[TypePolicy, int]], hosts: list[str]
+    wanted: list[tuple[TypeSnapshot, int]], hosts: list[str]
 ) -> dict[str, list[Candidate]]:
     """The first ready jobs of each type for these hosts, at most the number beside it.
 

@@ -12,8 +12,8 @@ from apps.common.db import fetch, placeholders, table
 from apps.common.rows import ensure_row
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import breaker, rate
-from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import RUNNING
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 
 class OfType(Protocol):
@@ -54,7 +54,7 @@ class Gate:
         self._room = dict(room)
 
     @classmethod
-    def lock(cls, policies: Sequence[TypePolicy], now: datetime) -> Gate:
+    def lock(cls, policies: Sequence[TypeSnapshot], now: datetime) -> Gate:
         states = lock_states(policy.name for policy in policies)
         running = _running([policy.name for policy in policies])
         room = {}
@@ -96,7 +96,7 @@ class Gate:
             state.save()
 
 
-def _room(policy: TypePolicy, state: TypeState, running: int, now: datetime) -> int:
+def _room(policy: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
     room: float = math.inf
     for most in (
         policy.max_running,
@@ -121,7 +121,7 @@ def _running(types: list[str]) -> Counter[str]:
 
 
 def count_ends(
-    policies: Mapping[str, TypePolicy],
+    policies: Mapping[str, TypeSnapshot],
     states: Mapping[str, TypeState],
     ends: Iterable[tuple[str, bool]],
     now: datetime,

@@ -15,8 +15,8 @@ from apps.jobs.models import Job, JobType
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
 from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
-from apps.jobs.services.policies import policies_of
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.type_snapshots import type_snapshots
 
 SWEEP = "jobs.rescue"
 # What keeps this sweep from its turns, such as a database that is away or a machine that sleeps,
@@ -102,9 +102,9 @@ def _rescue(
 ) -> int:
     if not ids:
         return 0
-    policies = policies_of()
+    policies = type_snapshots(types)
     # One was held in the moment in which its type was deleted; once it waits, it is given up.
-    policies |= {name: JobType(name=name).policy for name in types - policies.keys()}
+    policies |= {name: JobType(name=name).snapshot for name in types - policies.keys()}
     states = lock_states(name for name in types if policies[name].breaker.enabled)
     ends = [
         End(
@@ -136,7 +136,7 @@ def free_hosts(*, alive: Collection[str], now: datetime) -> int:
     """
     jobs, freed = table(Job), 0
     lives = f" OR affinity_host NOT IN ({placeholders(len(alive))})" if alive else " OR 1 = 1"
-    for name in sorted(policies_of()):
+    for name in type_snapshots():
         found = fetch(
             f"SELECT id FROM {jobs} WHERE status = %s AND type = %s AND affinity_host > '' "
             f"AND (affinity_until <= %s{lives}) LIMIT %s",

@@ -16,11 +16,11 @@ from apps.jobs.models import Job
 from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.submission import context_faults, number_faults
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
-from apps.jobs.services.policies import near_policies_of, policies_of
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -91,13 +91,13 @@ def give_back(*, token: str) -> int:
 @transactional
 def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
     now = clock.now()
-    policies = near_policies_of()
+    policies = type_snapshots()
     breakers = {name for name, policy in policies.items() if policy.breaker.enabled}
     states = lock_states(_types_of(outcomes) & breakers) if breakers else {}
     rows = lock_rows((each.id for each in outcomes), now=now)
     if any(row.type not in policies for row in rows.values()):
         # A type may be younger than what is known of them.
-        policies = policies_of()
+        policies = type_snapshots(max_age=0)
     sorted_ = _Sorted()
     seen: dict[int, Outcome] = {}
     repeats = []
@@ -132,7 +132,7 @@ def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
 def _sort(
     report: Outcome,
     row: RunningRow | None,
-    policies: Mapping[str, TypePolicy],
+    policies: Mapping[str, TypeSnapshot],
     now: datetime,
     into: _Sorted,
 ) -> None:
@@ -155,7 +155,7 @@ def _sort(
             into.answers[report.id] = Settled(report.id, False, code=INVALID, message=error.detail)
 
 
-def _end_of(report: Outcome, row: RunningRow, policy: TypePolicy) -> End:
+def _end_of(report: Outcome, row: RunningRow, policy: TypeSnapshot) -> End:
     """The end that the report asks for; a PlatformError says what cannot be kept."""
     if report.end not in outcome.OUTCOMES:
         raise PlatformError(f"{report.end!r} is no outcome; use {', '.join(outcome.OUTCOMES)}.")
@@ -181,7 +181,7 @@ def _end_of(report: Outcome, row: RunningRow, policy: TypePolicy) -> End:
     )
 
 
-def _next_stage(report: Outcome, row: RunningRow, policy: TypePolicy) -> str:
+def _next_stage(report: Outcome, row: RunningRow, policy: TypeSnapshot) -> str:
     """The stage that follows: a declared one, and after the present one."""
     stages = list(policy.stages)
     if report.stage not in stages:

@@ -12,9 +12,9 @@ from apps.common.db import fetch_each, force_index, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
-from apps.jobs.rules.policy import TypePolicy
 from apps.jobs.rules.transitions import READY
-from apps.jobs.services.policies import policies_of
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ class Starving(NamedTuple):
     since: datetime
 
 
-def starving(now: datetime, policies: Iterable[TypePolicy] | None = None) -> list[Starving]:
+def starving(now: datetime, policies: Iterable[TypeSnapshot] | None = None) -> list[Starving]:
     """Those of the types with these policies, or of all, by name, whose first job in line has been
     ready for longer than JOB_STARVATION_SECONDS; a paused type is meant to wait."""
     if policies is None:
-        policies = policies_of().values()
+        policies = type_snapshots().values()
     names = sorted(policy.name for policy in policies if not policy.is_paused(now))
     since = _first_in_line(names)
     longest = timedelta(seconds=conf.JOB_STARVATION_SECONDS)

@@ -11,6 +11,7 @@ Rolled back, nothing remains of it; committed, waiting workers are woken once.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -35,16 +36,18 @@ from apps.common.messages import joined
 from apps.common.rows import insert_values
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Job
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import order_key
-from apps.jobs.rules.submission import Submission, faults, slot_of, unique_key
+from apps.jobs.rules.submission import Submission, faults, slot_of, type_faults, unique_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
-from apps.jobs.services.terms import Terms, terms_of, unknown_type
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.twins import MAX_AT_ONCE, Twin, open_twins
+from apps.jobs.services.type_snapshots import type_snapshots
 
 __all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "judge", "submit", "submit_many"]
 
 MAX_ERRORS = 100
+MAX_NAMED = 20
 
 _COLUMNS = (
     "id",
@@ -134,9 +137,9 @@ def _submit(
     if not jobs:
         return []
     now = clock.now()
-    known = terms_of({job.type for job in jobs})
+    known = type_snapshots({job.type for job in jobs})
     if bound is not None:
-        known = {name: terms for name, terms in known.items() if name in bound}
+        known = {name: type_ for name, type_ in known.items() if name in bound}
     _check(jobs, known, bound, now, path)
     contexts = _texts(jobs, path)
     rows = _rows(jobs, contexts, known, now, by)
@@ -159,13 +162,13 @@ def _submit(
 
 def judge(job: Submission) -> list[FieldError]:
     """Everything that `submit` would refuse in it, but for the size of its context."""
-    return list(_faults(job, terms_of({job.type}).get(job.type), None, clock.now()))
+    return list(_faults(job, type_snapshots([job.type]).get(job.type), None, clock.now()))
 
 
 # --- judging ------------------------------------------------------------------------------------
 def _check(
     jobs: Sequence[Submission],
-    known: dict[str, Terms],
+    known: dict[str, TypeSnapshot],
     bound: Collection[str] | None,
     now: datetime,
     path: str,
@@ -184,16 +187,33 @@ def _check(
 
 
 def _faults(
-    job: Submission, terms: Terms | None, bound: Collection[str] | None, now: datetime
+    job: Submission, type_: TypeSnapshot | None, bound: Collection[str] | None, now: datetime
 ) -> Iterator[FieldError]:
-    if terms is None:
-        yield unknown_type(job.type, bound)
+    if type_ is None:
+        yield _unknown_type(job.type, bound)
     is_context = True
     for fault in faults(job, now):
         is_context = is_context and not fault.field.startswith("context")
         yield fault
-    if terms is not None:
-        yield from terms.faults(job, is_context=is_context)
+    if type_ is not None:
+        yield from type_faults(job, type_, is_context=is_context)
+
+
+def _unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
+    """That no such type exists, or none that the key may use; names the known ones."""
+    types = JobType.objects.order_by("name")
+    if bound is not None:
+        types = types.filter(name__in=bound)
+    known = list(types.values_list("name", flat=True)[: MAX_NAMED + 1])
+    short = name[:80]
+    if near := difflib.get_close_matches(name, known, n=1):
+        message = _("There is no job type {name!r}; did you mean {near}?", name=short, near=near[0])
+    elif known:
+        some = ", ".join([*known[:MAX_NAMED], *(["…"] if len(known) > MAX_NAMED else [])])
+        message = _("There is no job type {name!r}; known are: {known}.", name=short, known=some)
+    else:
+        message = _("There is no job type {name!r}; make one first.", name=short)
+    return FieldError("type", "invalid", message)
 
 
 def _refusal(found: Sequence[FieldError]) -> PlatformError:
@@ -219,7 +239,7 @@ def _texts(jobs: Sequence[Submission], path: str) -> list[str]:
 def _rows(
     jobs: Sequence[Submission],
     contexts: list[str],
-    known: dict[str, Terms],
+    known: dict[str, TypeSnapshot],
     now: datetime,
     by: str,
 ) -> list[Row]:
@@ -230,8 +250,8 @@ def _rows(
     places: dict[int, int] = {}
     rows = []
     for job, context, pk in zip(jobs, contexts, ids.next_ids(len(jobs), now), strict=True):
-        terms = known[job.type]
-        priority = terms.priority if job.priority is None else job.priority
+        type_ = known[job.type]
+        priority = type_.default_priority if job.priority is None else job.priority
         run_at = _run_at(job, now)
         if run_at is now:
             status, at = READY, written_now
@@ -242,7 +262,7 @@ def _rows(
         else:
             status, at = SCHEDULED, written(run_at)
             place = order_key(run_at, priority=priority, attempts=0, weight_ms=weight_ms)
-        is_unique = terms.is_unique(job)
+        is_unique = job.is_unique(type_)
         rows.append(
             (
                 pk,
@@ -252,14 +272,14 @@ def _rows(
                 unique_key(job.type, job.key) if is_unique else None,
                 job.user_id,
                 context,
-                terms.stage_of(job),
+                job.first_stage(type_),
                 status,
                 slot_of(job.route_key or job.key or str(pk)),
                 priority,
                 place,
                 at,
                 at,
-                job.max_attempts or terms.max_attempts,
+                job.max_attempts or type_.max_attempts,
                 job.trace_id,
                 by,
                 written_now,

@@ -20,8 +20,7 @@ from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, type_settings
 from apps.jobs.rules.submission import is_key
 from apps.jobs.rules.type_settings import SETTINGS
-from apps.jobs.services.policies import forget_policies
-from apps.jobs.services.terms import forget_terms
+from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -288,10 +287,5 @@ def _tell(
     )
     journal.write([entry])
     # Here at once; elsewhere within a second.
-    _forget()
-    transaction.on_commit(_forget)
-
-
-def _forget() -> None:
-    forget_terms()
-    forget_policies()
+    forget_type_snapshots()
+    transaction.on_commit(forget_type_snapshots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from apps.common.errors import PlatformError
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
-from apps.jobs.services import settle as settling
+from apps.jobs.services import type_snapshots
 from apps.jobs.services.leases import checkpoint, progress, renew
 from apps.jobs.services.settle import Outcome, settle
 from tests.frozen import FrozenClock
@@ -202,7 +203,7 @@ def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPa
     job_type()
     jobs(1)
     [held] = take()
-    monkeypatch.setattr(settling, "near_policies_of", lambda: {})
+    monkeypatch.setattr(type_snapshots, "_cached", (time.monotonic(), {}))
 
     assert end(held).ok
 

@@ -10,8 +10,8 @@ import pytest
 from apps.common import clock
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.jobs.models import JobType, TypeState
-from apps.jobs.rules.policy import RANGES
 from apps.jobs.rules.type_settings import CHOICES, FRACTIONS, OPEN, SETTINGS
+from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services import types
 from apps.journal.models import JournalEntry
 from tests import factories

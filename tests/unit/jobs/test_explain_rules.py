@@ -25,7 +25,7 @@ NEXT = Case(
     expected_at=NOW,
     affinity_host="",
     affinity_until=None,
-    policy=JobType(name="mail").policy,
+    policy=JobType(name="mail").snapshot,
     pause_reason="",
     breaker=breaker.BreakerState(),
     running=0,
@@ -37,7 +37,7 @@ NEXT = Case(
 
 
 def policy(**settings: Any) -> Any:
-    return JobType(name="mail", **settings).policy
+    return JobType(name="mail", **settings).snapshot
 
 
 def at(**duration: float) -> datetime:

@@ -11,14 +11,17 @@ import pytest
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 from apps.jobs.rules.outcome import Ending, Next, next_of
-from apps.jobs.rules.policy import PREFER_ORIGIN, TypePolicy
+from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-POLICY = TypePolicy(
+POLICY = TypeSnapshot(
+    pk=1,
     name="mail",
     version=1,
+    handler="mail",
     lane="fast",
     stages=(),
+    params_schema={},
     weight=1,
     batch_limit=100,
     lease=timedelta(seconds=30),
@@ -26,12 +29,16 @@ POLICY = TypePolicy(
     max_attempts=3,
     backoff=Backoff(delay=10, multiplier=2, cap=3600),
     expires_after=None,
+    default_priority=0,
     max_running=None,
     rate_per_minute=None,
     origin="none",
     origin_grace=timedelta(seconds=60),
     allowed_hosts=(),
+    unique="allow",
+    settle="batch",
     paused=False,
+    pause_reason="",
     paused_until=None,
     breaker=BreakerPolicy(
         enabled=False, failure_rate=0.5, window_seconds=60, min_calls=20, open_seconds=30
@@ -58,7 +65,7 @@ JOB = Job(
 )
 
 
-def after(end: str, job: Job = JOB, policy: TypePolicy = POLICY, **wishes: object) -> Next:
+def after(end: str, job: Job = JOB, policy: TypeSnapshot = POLICY, **wishes: object) -> Next:
     return next_of(job, Ending(end=end, **wishes), policy, NOON, chance=0.5)  # type: ignore[arg-type]
 
 

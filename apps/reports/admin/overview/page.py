@@ -22,8 +22,9 @@ from apps.common import clock
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.facts import registered, takes_jobs, unserved
-from apps.jobs.services.policies import KnownType, all_types
+from apps.jobs.services.type_snapshots import all_types
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -89,7 +90,7 @@ class _Seen:
     is still to be done first (`steps`)."""
 
     sight: Sight
-    types: list[KnownType]
+    types: list[TypeSnapshot]
     used: list[str]
     steps: list[_Step]
     summed: list[str]
@@ -140,7 +141,7 @@ def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
         live = [each for each in workers if takes_jobs(each, now)]
         drawn |= {
             "unserved": unserved(types, live),
-            "too_long": waiting_too_long([each.policy for each in types]),
+            "too_long": waiting_too_long(types),
         }
     return drawn
 

@@ -24,8 +24,8 @@ from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, facts
-from apps.jobs.services.policies import KnownType
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
@@ -51,7 +51,7 @@ _SWEEPS = "#overview-each-sweep"
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
-def jobs(types: Sequence[KnownType], now: datetime) -> Panel:
+def jobs(types: Sequence[TypeSnapshot], now: datetime) -> Panel:
     found = counts.standing(MAX_COUNTED)
     words = Job.Status
     tiles = [
@@ -74,11 +74,11 @@ def jobs(types: Sequence[KnownType], now: datetime) -> Panel:
     return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
 
 
-def _longest_due(due: counts.Due | None, types: Mapping[str, KnownType], now: datetime) -> Tile:
+def _longest_due(due: counts.Due | None, types: Mapping[str, TypeSnapshot], now: datetime) -> Tile:
     key, title = "jobs-due", _("longest due")
     if due is None:
         return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
-    is_paused = due.type in types and types[due.type].policy.is_paused(now)
+    is_paused = due.type in types and types[due.type].is_paused(now)
     is_late = now - due.since > timedelta(seconds=conf.JOB_STARVATION_SECONDS)
     name = shown_text(due.type)
     return Tile(
@@ -226,16 +226,16 @@ def _clock() -> Tile:
 
 
 # --- types that do not run ------------------------------------------------------------------------
-def held_back(types: Sequence[KnownType], now: datetime) -> Iterator[Notice]:
+def held_back(types: Sequence[TypeSnapshot], now: datetime) -> Iterator[Notice]:
     """Pauses with reason and end, and breakers that are not closed."""
-    paused = [each for each in types if each.policy.is_paused(now)]
+    paused = [each for each in types if each.is_paused(now)]
     if paused:
         links = [Link(name=each.name, url=_page(each), told=_pause(each)) for each in paused]
         yield Notice(key="paused", text=_("Paused job types:"), links=links)
     words = dict(TypeState.Breaker.choices)
     named = {each.name: each for each in types}
     links = []
-    for name, found in facts.breakers([each.policy for each in types], now).items():
+    for name, found in facts.breakers(types, now).items():
         if found.state == breaker.CLOSED:
             continue
         told: str | Promise = words[TypeState.Breaker(found.state)]
@@ -246,13 +246,13 @@ def held_back(types: Sequence[KnownType], now: datetime) -> Iterator[Notice]:
         yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
 
 
-def _page(known: KnownType) -> str:
+def _page(known: TypeSnapshot) -> str:
     return row_of(JobType, known.pk)
 
 
-def _pause(known: KnownType) -> str:
+def _pause(known: TypeSnapshot) -> str:
     reason = shown_text(known.pause_reason, limit=200)
-    if known.policy.paused_until is None:
+    if known.paused_until is None:
         return reason
-    until = gettext("until %s") % localize(localtime(known.policy.paused_until))
+    until = gettext("until %s") % localize(localtime(known.paused_until))
     return f"{until}: {reason}" if reason else until

@@ -1,11 +1,16 @@
-"""The settings of a type as rules and services read them, and what its values may be."""
+"""The settings of a type as rules and services read them, and the ranges of their values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
 
+from jsonschema import Draft202012Validator
+
+from apps.common.json_schema import compiled
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 
@@ -40,14 +45,17 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TypePolicy:
-    """One job type as it stands at a hold or settle; `version` tells its edits apart."""
+@dataclass(frozen=True, kw_only=True)
+class TypeSnapshot:
+    """The settings of one job type at one moment; every edit has a `version` of its own."""
 
+    pk: int
     name: str
     version: int
+    handler: str
     lane: str
     stages: tuple[str, ...]
+    params_schema: Mapping[str, Any]
     weight: int
     batch_limit: int
     lease: timedelta
@@ -55,18 +63,27 @@ class TypePolicy:
     max_attempts: int
     backoff: Backoff
     expires_after: timedelta | None
+    default_priority: int
     max_running: int | None
     rate_per_minute: int | None
     origin: str
     origin_grace: timedelta
     allowed_hosts: tuple[str, ...]
+    unique: str
+    settle: str
     paused: bool
+    pause_reason: str
     paused_until: datetime | None
     breaker: BreakerPolicy
 
+    @cached_property
+    def validator(self) -> Draft202012Validator | None:
+        """Checks contexts; None when the type accepts any."""
+        return compiled(self.params_schema) if self.params_schema else None
+
     @property
     def is_limited(self) -> bool:
-        """Whether its holds have to be counted one after the other."""
+        """Whether holds of this type are counted, one after the other."""
         return (
             self.max_running is not None or self.rate_per_minute is not None or self.breaker.enabled
         )
@@ -79,5 +96,5 @@ class TypePolicy:
         return not self.allowed_hosts or host in self.allowed_hosts
 
     def expires_at(self, expected_at: datetime) -> datetime | None:
-        """When a job expected at an instant is not worth doing any more."""
+        """When a job scheduled for that instant expires."""
         return None if self.expires_after is None else expected_at + self.expires_after

@@ -1,0 +1,40 @@
+"""The settings of types as services use them: a snapshot of the table, at most a second old.
+
+A hold claims with the versions of its snapshot and reads anew when refused, so an edit applies at
+the next hold. Submissions see it a second later, and at once in the process that made it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from apps.jobs.models import JobType
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+
+MAX_AGE_SECONDS = 1.0
+_cached: tuple[float, dict[str, TypeSnapshot]] | None = None
+
+
+def type_snapshots(
+    names: Collection[str] | None = None, *, max_age: float = MAX_AGE_SECONDS
+) -> dict[str, TypeSnapshot]:
+    """The types of these names without the unknown ones, or all of them, sorted by name."""
+    global _cached
+    cached, now = _cached, time.monotonic()
+    if cached is None or now - cached[0] >= max_age or not cached[1].keys() >= set(names or ()):
+        rows = JobType.objects.order_by("name")
+        _cached = cached = (now, {row.name: row.snapshot for row in rows})
+    known = cached[1]
+    return known if names is None else {name: known[name] for name in names if name in known}
+
+
+def forget_type_snapshots() -> None:
+    """Read the table at the next call."""
+    global _cached
+    _cached = None
+
+
+def all_types() -> list[TypeSnapshot]:
+    """All types as they are now, by name."""
+    return list(type_snapshots(max_age=0).values())
