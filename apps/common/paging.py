@@ -94,7 +94,7 @@ class KeysetPage:
         cursor = self._signer.sign_object(last)
         self._next = f"{self._path}?{urlencode({**self._parameters, 'cursor': cursor})}"
 
-    def answer(self, results: list[Any]) -> dict[str, Any]:
+    def answer(self, results: Any) -> dict[str, Any]:
         """`{"next": address of the next page without host, or null, "results": […]}`."""
         return {"next": self._next, "results": results}
 

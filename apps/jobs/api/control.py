@@ -21,7 +21,7 @@ from apps.common.serializers import (
 )
 from apps.common.views import ApiView
 from apps.jobs.api.jobs import find
-from apps.jobs.api.shapes import JobDetailOut, job_detail_shape
+from apps.jobs.api.shapes import JobDetailOut
 from apps.jobs.models import Job
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_REASON
@@ -131,7 +131,7 @@ class MarkDoneView(ControlView):
 
 
 def _answer(job: Job) -> Response:
-    return Response(job_detail_shape(job))
+    return Response(JobDetailOut(job).data)
 
 
 def _demand(body: dict[str, Any], *names: str) -> None:

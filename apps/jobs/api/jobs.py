@@ -32,9 +32,6 @@ from apps.jobs.api.shapes import (
     JobOut,
     SubmittedManyOut,
     SubmittedOut,
-    entry_shape,
-    job_shape,
-    submitted_shape,
 )
 from apps.jobs.models import Job
 from apps.jobs.rules import submission
@@ -130,7 +127,7 @@ class JobsView(ApiView):
             rows = page.rows(found)
         else:
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
-        return Response(page.answer([job_shape(row) for row in rows]))
+        return Response(page.answer(JobOut(rows, many=True).data))
 
     @extend_schema(responses={201: _ONE_OR_MANY, 200: _ONE_OR_MANY})
     def post(self, request: Request) -> Response:
@@ -143,9 +140,9 @@ class JobsView(ApiView):
             if not is_batch:
                 raise _told_of_one(error) from error
             raise
-        shapes = [submitted_shape(each) for each in made]
+        answer = SubmittedManyOut({"jobs": made}) if is_batch else SubmittedOut(made[0])
         status = 201 if any(each.created for each in made) else 200
-        return Response({"jobs": shapes} if is_batch else shapes[0], status=status)
+        return Response(answer.data, status=status)
 
 
 def _submissions(body: dict[str, Any]) -> tuple[list[Submission], bool]:
@@ -213,4 +210,4 @@ class JournalView(ApiView):
     def get(self, request: Request, number: str) -> Response:
         page = KeysetPage(request, self.query, ascending=True)
         entries = JournalEntry.objects.timeline(Source.JOB, find(request, number).pk)
-        return Response(page.answer([entry_shape(row) for row in page.rows(entries)]))
+        return Response(page.answer(EntryOut(page.rows(entries), many=True).data))

@@ -24,7 +24,7 @@ from apps.common.serializers import (
     Text,
 )
 from apps.common.views import ApiView
-from apps.jobs.api.shapes import JobTypeOut, job_type_shape, settings_of
+from apps.jobs.api.shapes import JobTypeOut
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
 from apps.jobs.rules.type_snapshot import RANGES
@@ -132,16 +132,16 @@ class JobTypesView(ApiView):
         page = KeysetPage(request, self.query)
         bound = job_types_of(request)
         found = JobType.objects.all() if bound is None else JobType.objects.filter(name__in=bound)
-        return Response(page.answer([job_type_shape(row) for row in page.rows(found)]))
+        return Response(page.answer(JobTypeOut(page.rows(found), many=True).data))
 
     @extend_schema(responses={201: JobTypeOut})
     def post(self, request: Request) -> Response:
-        body = settings_of(self.read_body())
+        body = _flat(self.read_body())
         bound = job_types_of(request)
         if bound is not None and body["name"] not in bound:
             raise Invalid.field("name", f"This key is bound to other types than {body['name']}.")
         made = types.create_type(**body, actor=actor_of(request))
-        return Response(job_type_shape(made), status=201)
+        return Response(JobTypeOut(made).data, status=201)
 
 
 class JobTypeView(ApiView):
@@ -153,7 +153,7 @@ class JobTypeView(ApiView):
 
     @extend_schema(responses={200: JobTypeOut})
     def get(self, request: Request, name: str) -> Response:
-        return Response(job_type_shape(types.find(name, bound=job_types_of(request))))
+        return Response(JobTypeOut(types.find(name, bound=job_types_of(request))).data)
 
     @extend_schema(responses={200: JobTypeOut})
     def put(self, request: Request, name: str) -> Response:
@@ -166,13 +166,19 @@ class JobTypeView(ApiView):
         changed = types.update_type(
             job_type=job_type,
             version=body.pop("version", None),
-            changes=settings_of(body),
+            changes=_flat(body),
             actor=actor_of(request),
         )
-        return Response(job_type_shape(changed))
+        return Response(JobTypeOut(changed).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, name: str) -> Response:
         job_type = types.find(name, bound=job_types_of(request))
         types.delete_type(job_type=job_type, actor=actor_of(request))
         return Response(status=204)
+
+
+def _flat(body: dict[str, Any]) -> dict[str, Any]:
+    """The settings by the names of their columns: on the wire those of the breaker are nested."""
+    breaker = body.pop("breaker", {})
+    return {**body, **{f"breaker_{name}": value for name, value in breaker.items()}}
