@@ -285,7 +285,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "DispatchState": "apps.dispatch.models.Dispatch.State",
         "JobStatus": "apps.jobs.models.Job.Status",
         "Outcome": "apps.dispatch.services.callback.OUTCOMES",
-        "TaskStatus": "apps.dispatch.api.shapes.STANDING",
+        "TaskStatus": "apps.dispatch.api.shapes.STATUSES",
         "TemplateStatus": "apps.dispatch.models.Template.Status",
     },
     "DISABLE_ERRORS_AND_WARNINGS": False,

@@ -72,7 +72,7 @@ class PageEnvelope:
 
 
 class ProblemSchema(AutoSchema):
-    """Reads `queries`, `bodies` and `problems` of an `ApiView`, so a view tells them once."""
+    """Reads `queries`, `bodies`, `answers` and `problems` of an `ApiView`."""
 
     def get_operation(
         self,
@@ -97,6 +97,10 @@ class ProblemSchema(AutoSchema):
 
     def get_request_serializer(self) -> Any:
         return self._declared("bodies")
+
+    def get_response_serializers(self) -> Any:
+        answers = getattr(self.view, "answers", {})
+        return answers.get(self.method.lower()) or super().get_response_serializers()
 
     def _declared(self, table: str) -> type[StrictSerializer] | None:
         declared: type[StrictSerializer] | None

@@ -75,12 +75,14 @@ class NoParameters(StrictSerializer):
 class ApiView(APIView):
     """One operation or a few on one address.
 
-    `queries` and `bodies` tell by lower-case method what is taken; OpenAPI shows the same.
+    `queries` and `bodies` declare by lower-case method what is taken, `answers` what is returned,
+    as drf-spectacular writes responses; OpenAPI shows the same.
     `problems` are statuses that its problem answers have beside the usual ones.
     """
 
     queries: ClassVar[Mapping[str, type[StrictSerializer]]] = {}
     bodies: ClassVar[Mapping[str, type[StrictSerializer]]] = {}
+    answers: ClassVar[Mapping[str, Any]] = {}
     body_limit: ClassVar[Literal["single", "batch"]] = "single"
     problems: ClassVar[Sequence[int]] = ()
 

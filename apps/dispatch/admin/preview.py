@@ -26,8 +26,7 @@ from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.admin.theme import DateWidget
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
-from apps.dispatch.services.preview import Item, Period, Preview, period_of, preview
-from apps.dispatch.services.what_if import NO_ID
+from apps.dispatch.services.preview import NO_ID, Item, Period, Preview, period_of, preview
 
 AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
     "1": (timedelta(days=1), _("24 hours")),

@@ -73,9 +73,7 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        handed = tasks.handed_of(list(rows))
-        for row in rows:
-            row.handed = handed[row.pk]
+        tasks.count_handed(rows)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         page: Any = super().changelist_view(request, extra_context)
@@ -149,14 +147,14 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
 
     # --- the page ---------------------------------------------------------------------------------
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        handed = tasks.handed_of([row])[row.pk]
+        tasks.count_handed([row])
         return [
-            Panel(_("Handed out"), self._handed(row, handed)),
+            Panel(_("Handed out"), self._handed(row)),
             *super().panels(request, row),
         ]
 
     @staticmethod
-    def _handed(task: Any, handed: int) -> SafeString:
+    def _handed(task: Any) -> SafeString:
         """The quota, the latest dispatches, and where the others are."""
         dispatches = Dispatch.objects.filter(source=task.source, task=task.pk).order_by("-pk")
         latest = dispatches.prefetch_related("executor").defer("params", "result")[:MAX_DISPATCHES]
@@ -179,14 +177,14 @@ class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
         if not rows:
             return format_html(
                 "<p>{}</p><p>{}</p>",
-                quota_bar(handed, task.dispatch_times),
+                quota_bar(task.handed, task.dispatch_times),
                 _("Nobody has it yet."),
             )
         return format_html(
             '<p>{}</p><table class="plain-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
             '<th>{}</th></tr></thead><tbody>{}</tbody></table><p><a class="text-link" '
             'href="{}?source={}&amp;task={}">{}</a></p>',
-            quota_bar(handed, task.dispatch_times),
+            quota_bar(task.handed, task.dispatch_times),
             _("Number"),
             _("Executor"),
             _("State"),

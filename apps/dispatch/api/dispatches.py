@@ -7,7 +7,6 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
@@ -16,7 +15,7 @@ from apps.common.errors import NotFound
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut, dispatch_detail_shape
+from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
 from apps.dispatch.models import Dispatch, Executor, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names
@@ -54,8 +53,8 @@ class DispatchesView(ApiView):
 
     scopes = {"GET": "read"}
     queries = {"get": DispatchQuery}
+    answers = {"get": DispatchDetailOut(many=True)}
 
-    @extend_schema(responses={200: DispatchDetailOut(many=True)})
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         given = self.query.keys() - _PAGE
@@ -71,7 +70,7 @@ class DispatchesView(ApiView):
             rows = page.rows(found)
         else:
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
-        return JsonAnswer(page.answer([dispatch_detail_shape(row) for row in rows]))
+        return JsonAnswer(page.answer([DispatchDetailOut.of(row) for row in rows]))
 
 
 def _equal(
@@ -103,11 +102,11 @@ class DispatchView(ApiView):
     """One dispatch by its number."""
 
     scopes = {"GET": "read"}
+    answers = {"get": DispatchDetailOut}
     problems = (404,)
 
-    @extend_schema(responses={200: DispatchDetailOut})
     def get(self, request: Request, number: str) -> JsonAnswer:
-        return JsonAnswer(dispatch_detail_shape(_find(request, number)))
+        return JsonAnswer(DispatchDetailOut.of(_find(request, number)))
 
 
 class CancelView(ApiView):
@@ -115,15 +114,15 @@ class CancelView(ApiView):
 
     scopes = {"POST": "operate"}
     bodies = {"post": CancelBody}
+    answers = {"post": EndedOut}
     problems = (404, 409)
 
-    @extend_schema(responses={200: EndedOut})
     def post(self, request: Request, number: str) -> JsonAnswer:
         body = self.read_body()
         ended = ending.cancel(
             dispatch=_find(request, number), actor=actor_of(request), reason=body["reason"]
         )
-        return JsonAnswer({"number": str(ended.pk), "state": ended.state})
+        return JsonAnswer(EndedOut.of(ended))
 
 
 def _find(request: Request, number: str) -> Dispatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
@@ -10,7 +10,7 @@ from apps.common.errors import Invalid
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Boolean, Choice, Integer, Names, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.api.shapes import ExecutorOut, MembersOut, executor_shape
+from apps.dispatch.api.shapes import ExecutorOut, MembersOut
 from apps.dispatch.models import Executor
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
@@ -53,18 +53,17 @@ class ExecutorsView(ApiView):
     scopes = READ_AND_PLAN
     queries = {"get": ExecutorQuery}
     bodies = {"post": ExecutorBody}
+    answers = {"get": ExecutorOut(many=True), "post": {201: ExecutorOut}}
     problems = (409,)
 
-    @extend_schema(responses={200: ExecutorOut(many=True)})
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         bound = executors_of(request)
         found = Executor.objects.all() if bound is None else Executor.objects.within(bound)
         if self.query.get("kind"):
             found = found.filter(kind=self.query["kind"])
-        return JsonAnswer(page.answer([executor_shape(row) for row in page.rows(found)]))
+        return JsonAnswer(page.answer([ExecutorOut.of(row) for row in page.rows(found)]))
 
-    @extend_schema(responses={201: ExecutorOut})
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         kind = names.kind_of(body["name"])
@@ -72,7 +71,7 @@ class ExecutorsView(ApiView):
             raise Invalid.field("kind", f"{body['name']} is a {kind}, as its prefix says.")
         _demand_bound(request, body["name"])
         executor = executors.create_executor(**body, actor=actor_of(request))
-        return JsonAnswer(executor_shape(executor), status=201)
+        return JsonAnswer(ExecutorOut.of(executor), status=201)
 
 
 class ExecutorView(ApiView):
@@ -80,17 +79,15 @@ class ExecutorView(ApiView):
 
     scopes = READ_AND_PLAN
     bodies = {"put": ExecutorChanges, "patch": ExecutorChanges}
+    answers = {"get": ExecutorOut, "put": ExecutorOut, "patch": ExecutorOut}
     problems = (404, 409)
 
-    @extend_schema(responses={200: ExecutorOut})
     def get(self, request: Request, name: str) -> JsonAnswer:
-        return JsonAnswer(executor_shape(executors.find(name, bound=executors_of(request))))
+        return JsonAnswer(ExecutorOut.of(executors.find(name, bound=executors_of(request))))
 
-    @extend_schema(responses={200: ExecutorOut})
     def put(self, request: Request, name: str) -> JsonAnswer:
         return self.patch(request, name)
 
-    @extend_schema(responses={200: ExecutorOut})
     def patch(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
         executor = executors.update_executor(
@@ -99,7 +96,7 @@ class ExecutorView(ApiView):
             changes=body,
             actor=actor_of(request),
         )
-        return JsonAnswer(executor_shape(executor))
+        return JsonAnswer(ExecutorOut.of(executor))
 
 
 class MembersView(ApiView):
@@ -107,16 +104,15 @@ class MembersView(ApiView):
 
     scopes = READ_AND_PLAN
     bodies = {"post": MembersBody}
+    answers = {"get": MembersOut, "post": MembersOut}
     body_limit = "batch"
     problems = (404, 409)
 
-    @extend_schema(responses={200: MembersOut})
     def get(self, request: Request, name: str) -> JsonAnswer:
         group = executors.find(name, bound=executors_of(request))
         executors.demand_group(group)
         return JsonAnswer({"members": executors.member_names(group)})
 
-    @extend_schema(responses={200: MembersOut})
     def post(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
         group = executors.find(name, bound=executors_of(request))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
-from apps.common.messages import wire_time
-from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
+from apps.common.serializers import Answer, Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.rules import names
@@ -27,19 +23,17 @@ class ExplainQuery(StrictSerializer):
     )
 
 
-class ReasonOut(serializers.Serializer[Any]):
+class ReasonOut(Answer):
     code = serializers.ChoiceField(choices=CODES)
     detail = serializers.CharField()
-    until = serializers.DateTimeField(
-        allow_null=True, help_text="When it could change; null: not by waiting."
-    )
+    until = Instant(allow_null=True, help_text="When it could change; null: not by waiting.")
 
 
-class ExplanationOut(serializers.Serializer[Any]):
+class ExplanationOut(Answer):
     eligible = serializers.BooleanField(
         help_text="A pull could hand it out now, after what stands before it in the queue."
     )
-    occurrence_at = serializers.DateTimeField(allow_null=True)
+    occurrence_at = Instant(allow_null=True)
     reasons = ReasonOut(many=True)
 
 
@@ -48,29 +42,14 @@ class ExplainView(ApiView):
 
     scopes = {"GET": "read"}
     queries = {"get": ExplainQuery}
+    answers = {"get": ExplanationOut}
     problems = (404,)
 
-    @extend_schema(responses={200: ExplanationOut})
     def get(self, request: Request) -> JsonAnswer:
         bound, query = executors_of(request), self.query
-        told = explain.explain(
+        explanation = explain.explain(
             executor=executors.find(query["executor"], bound=bound),
             task=explain.find_task(query["source"], query["task"], bound=bound),
             occurrence_at=query.get("occurrence_at"),
         )
-        at = told.occurrence_at
-        reasons = [
-            {
-                "code": reason.code,
-                "detail": reason.detail,
-                "until": None if reason.until is None else wire_time(reason.until),
-            }
-            for reason in told.reasons
-        ]
-        return JsonAnswer(
-            {
-                "eligible": told.eligible,
-                "occurrence_at": None if at is None else wire_time(at),
-                "reasons": reasons,
-            }
-        )
+        return JsonAnswer(ExplanationOut.of(explanation))

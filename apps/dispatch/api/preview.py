@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
 from apps.common import clock
-from apps.common.messages import wire_time
-from apps.common.serializers import Instant, StrictSerializer
+from apps.common.serializers import Answer, Instant, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.services import executors, preview
-from apps.dispatch.services.preview import Item, Period, period_of
+from apps.dispatch.services.preview import Period, period_of
 
 
 class InPeriod(StrictSerializer):
@@ -32,22 +30,22 @@ class InPeriod(StrictSerializer):
         return {**super().get_fields(), **period}
 
 
-class ItemOut(serializers.Serializer[Any]):
+class ItemOut(Answer):
     source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
     task = serializers.IntegerField()
-    occurrence_at = serializers.DateTimeField()
+    occurrence_at = Instant()
     title = serializers.CharField()
     priority = serializers.IntegerField()
     remaining = serializers.IntegerField(
-        allow_null=True, help_text="Stock left just before the hand-out; null: unlimited."
+        allow_null=True, help_text="What is left just before it is handed out; null: unlimited."
     )
-    at = serializers.DateTimeField(help_text="When the executor would get it.")
+    at = Instant(help_text="When the executor would get it.")
     number = serializers.CharField(
         allow_null=True, help_text="Of the dispatch, if it is open already."
     )
 
 
-class PreviewOut(serializers.Serializer[Any]):
+class PreviewOut(Answer):
     items = ItemOut(many=True, help_text="In hand-out order.")
     more = serializers.BooleanField(help_text="There is more; ask for a shorter period.")
 
@@ -60,30 +58,16 @@ class PreviewView(ApiView):
 
     scopes = {"GET": "read"}
     queries = {"get": InPeriod}
+    answers = {"get": PreviewOut}
     problems = (404,)
 
-    @extend_schema(responses={200: PreviewOut})
     def get(self, request: Request, name: str) -> JsonAnswer:
         executor = executors.find(name, bound=executors_of(request))
         now = clock.now()
-        told = preview.preview(executor, period_from(self.query, now=now), now=now)
-        return JsonAnswer({"items": [item_shape(item) for item in told.items], "more": told.more})
+        ahead = preview.preview(executor, period_from(self.query, now=now), now=now)
+        return JsonAnswer(PreviewOut.of(ahead))
 
 
 def period_from(given: dict[str, Any], *, now: Any) -> Period:
-    """The period of a query or body, whose two words it takes away."""
+    """The period of a query or body, taken out of it."""
     return period_of(given.pop("from", None), given.pop("to", None), now=now)
-
-
-def item_shape(item: Item) -> dict[str, Any]:
-    """ITEM of the wire contract."""
-    return {
-        "source": item.source,
-        "task": item.task,
-        "occurrence_at": wire_time(item.occurrence_at),
-        "title": item.title,
-        "priority": item.priority,
-        "remaining": item.remaining,
-        "at": wire_time(item.at),
-        "number": None if item.number is None else str(item.number),
-    }

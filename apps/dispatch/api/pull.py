@@ -7,10 +7,16 @@ from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
 from apps.common import logs
-from apps.common.messages import wire_time
-from apps.common.serializers import Choice, DecimalId, Integer, JsonObject, StrictSerializer, Text
+from apps.common.serializers import (
+    Choice,
+    DecimalId,
+    Integer,
+    JsonObject,
+    StrictSerializer,
+    Text,
+)
 from apps.common.views import ApiView, JsonAnswer, NoContent
-from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut, dispatch_shape
+from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import callback, pull
 from apps.dispatch.services.standing import Standing, standing_of_holder
@@ -79,7 +85,7 @@ class PullView(UserView):
         if isinstance(taken, pull.Nothing):
             return NoContent(headers={"Retry-After": str(taken.retry_after)})
         logs.note(dispatch=str(taken.pk))
-        return JsonAnswer(dispatch_shape(taken))
+        return JsonAnswer(DispatchOut.of(taken))
 
 
 class CallbackView(UserView):
@@ -98,17 +104,16 @@ class CallbackView(UserView):
             ended, following = callback.call_back_and_pull(standing=user, **body)
         else:
             ended = callback.call_back(executor=user, **body)
-        answer = {
-            "number": str(ended.pk),
-            "state": ended.state,
-            "finished_at": None if ended.finished_at is None else wire_time(ended.finished_at),
-            "next": None,
-        }
-        if following is None:
-            return JsonAnswer(answer)
+        headers = {}
         if isinstance(following, pull.Nothing):
-            return JsonAnswer(answer, headers={"Retry-After": str(following.retry_after)})
-        return JsonAnswer({**answer, "next": dispatch_shape(following)})
+            headers, following = {"Retry-After": str(following.retry_after)}, None
+        answer = {
+            "number": ended.pk,
+            "state": ended.state,
+            "finished_at": ended.finished_at,
+            "next": following,
+        }
+        return JsonAnswer(CallbackOut.of(answer), headers=headers)
 
 
 class ExtendView(UserView):
@@ -121,7 +126,7 @@ class ExtendView(UserView):
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         user = self.user(request, body.pop("uid"), body["number"])
-        return JsonAnswer(dispatch_shape(callback.extend(executor=user, **body)))
+        return JsonAnswer(DispatchOut.of(callback.extend(executor=user, **body)))
 
 
 class ReleaseView(UserView):
@@ -135,4 +140,4 @@ class ReleaseView(UserView):
         body = self.read_body()
         user = self.user(request, body.pop("uid"), body["number"])
         ended = callback.release(executor=user, **body)
-        return JsonAnswer({"number": str(ended.pk), "state": ended.state})
+        return JsonAnswer(EndedOut.of(ended))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
@@ -13,65 +12,57 @@ from apps.common.errors import Invalid, Mistakes, NotFound
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Choice,
-    Instant,
     Integer,
-    JsonObject,
     StrictSerializer,
     Text,
     demand,
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
-from apps.dispatch.api.shapes import STANDING, OnceTaskOut, RotateTaskOut, task_shape
-from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
+from apps.dispatch.api.shapes import STATUSES, OnceTaskOut, RotateTaskOut, task_field
+from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.dispatch.rules.task import (
-    DISPATCH_TIMES,
-    LEASE_SECONDS,
-    MAX_TITLE,
-    MISFIRES,
-    PRIORITIES,
-    ROUNDS,
-)
 from apps.dispatch.services import executors, judging, tasks, templates
 
 
 class TaskQuery(PageQuery):
     executor = Text(max_length=names.MAX_CHARACTERS, required=False)
-    status = Choice(choices=STANDING, required=False)
+    status = Choice(choices=STATUSES, required=False)
 
 
 class TaskBody(StrictSerializer):
-    """What once and rotate tasks have in common."""
+    """The fields that a planner sets."""
 
-    title = Text(max_length=MAX_TITLE)
+    model: ClassVar[type[OnceTask] | type[RotateTask]] = OnceTask
+    help_texts: ClassVar[dict[str, str]] = {
+        "start_at": "A new task starts now when it is absent.",
+        "dispatch_times": "null (mode multi only): every member once.",
+        "misfire": "Which missed occurrences may still be handed out.",
+    }
+
     executor = Text(max_length=names.MAX_CHARACTERS)
     template = Text(max_length=templates.MAX_NAME, required=False, allow_null=True, default=None)
-    params = JsonObject(required=False, default=dict)
-    start_at = Instant(required=False, help_text="A new task starts now when it is absent.")
-    end_at = Instant(required=False, allow_null=True, default=None)
-    mode = Choice(choices=Task.Mode.choices, required=False, default=Task.Mode.SINGLE.value)
-    dispatch_times = Integer(
-        min_value=DISPATCH_TIMES[0],
-        max_value=DISPATCH_TIMES[1],
-        required=False,
-        allow_null=True,
-        default=1,
-        help_text="null (mode multi only): every member once.",
-    )
-    priority = Integer(min_value=PRIORITIES[0], max_value=PRIORITIES[1], required=False, default=0)
-    lease_seconds = Integer(
-        min_value=LEASE_SECONDS[0], max_value=LEASE_SECONDS[1], required=False, default=3600
-    )
-    on_failure = Choice(
-        choices=Task.OnFailure.choices, required=False, default=Task.OnFailure.FINISH.value
-    )
-    on_expiry = Choice(
-        choices=Task.OnExpiry.choices, required=False, default=Task.OnExpiry.GIVE_BACK.value
-    )
-    max_rounds = Integer(min_value=ROUNDS[0], max_value=ROUNDS[1], required=False, default=3)
-    status = Choice(choices=STANDING, required=False, default=Task.Status.ACTIVE.value)
+
+    def get_fields(self) -> dict[str, Any]:
+        """Those of the model, and among them those declared here."""
+        declared = super().get_fields()
+        fields = {
+            name: declared.pop(name) if name in declared else self._field(name)
+            for name in self.model.editable
+        }
+        return {**fields, **declared}
+
+    def _field(self, name: str) -> Any:
+        column: Any = self.model._meta.get_field(name)
+        options: dict[str, Any] = {"help_text": self.help_texts.get(name)}
+        if column.null or column.has_default():
+            options |= {"required": False, "allow_null": column.null, "default": column.default}
+        if column.null and not column.has_default():
+            options["default"] = None
+        if name == "start_at":
+            options["required"] = False
+        return task_field(self.model, name, **options)
 
 
 class RuleBody(StrictSerializer):
@@ -98,17 +89,10 @@ class ZoneName(Text):
 
 
 class RotateTaskBody(TaskBody):
+    model = RotateTask
+
     rule = RuleBody()
     time_zone = ZoneName(max_length=64, required=False, help_text="TIME_ZONE, when absent.")
-    misfire = Choice(
-        choices=RotateTask.Misfire.choices,
-        required=False,
-        default=RotateTask.Misfire.SKIP.value,
-        help_text="Which missed occurrences may still be had.",
-    )
-    misfire_limit = Integer(
-        min_value=MISFIRES[0], max_value=MISFIRES[1], required=False, default=10
-    )
 
 
 class _Version(StrictSerializer):
@@ -128,8 +112,12 @@ class RotateTaskChanges(RotateTaskBody, _Version):
     pass
 
 
+def task_json(task: OnceTask | RotateTask) -> dict[str, Any]:
+    return (RotateTaskOut if isinstance(task, RotateTask) else OnceTaskOut).of(task)
+
+
 class TasksView(ApiView):
-    """The tasks of a kind that stand, newest first; or a new one."""
+    """The tasks of a kind that are not deleted, newest first; or a new one."""
 
     scopes = {"GET": "read", "POST": "operate"}
     queries = {"get": TaskQuery}
@@ -147,13 +135,14 @@ class TasksView(ApiView):
             known = names.is_name(self.query["executor"])
             found = found.filter(executor__name=self.query["executor"]) if known else found.none()
         rows = page.rows(found)
-        handed = tasks.handed_of(rows)
-        return JsonAnswer(page.answer([task_shape(row, handed=handed[row.pk]) for row in rows]))
+        tasks.count_handed(rows)
+        return JsonAnswer(page.answer([task_json(row) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:
         body = resolved(self.model, self.read_body(), executors_of(request))
         task = tasks.create_task(self.model, **body, actor=actor_of(request))
-        return JsonAnswer(task_shape(task, handed=0), status=201)
+        task.handed = 0
+        return JsonAnswer(task_json(task), status=201)
 
 
 class TaskView(ApiView):
@@ -166,8 +155,12 @@ class TaskView(ApiView):
     def _find(self, request: Request, pk: int) -> Any:
         return tasks.find_task(self.model, pk, bound=executors_of(request))
 
+    def _answer(self, task: Any) -> JsonAnswer:
+        tasks.count_handed([task])
+        return JsonAnswer(task_json(task))
+
     def get(self, request: Request, pk: int) -> JsonAnswer:
-        return _answer(self._find(request, pk))
+        return self._answer(self._find(request, pk))
 
     def put(self, request: Request, pk: int) -> JsonAnswer:
         return self.patch(request, pk)
@@ -177,65 +170,50 @@ class TaskView(ApiView):
         body = self.read_body()
         version = body.pop("version", None)
         changes = resolved(self.model, body, executors_of(request), current=task)
-        return _answer(
+        return self._answer(
             tasks.update_task(task=task, changes=changes, actor=actor_of(request), version=version)
         )
 
-    @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> NoContent:
         tasks.delete_task(task=self._find(request, pk), actor=actor_of(request))
         return NoContent()
 
 
-def _lists(out: type[OnceTaskOut]) -> Any:
-    return extend_schema_view(
-        get=extend_schema(responses={200: out(many=True)}),
-        post=extend_schema(responses={201: out}),
-    )
-
-
-def _shows(out: type[OnceTaskOut]) -> Any:
-    return extend_schema_view(
-        get=extend_schema(responses={200: out}),
-        put=extend_schema(responses={200: out}),
-        patch=extend_schema(responses={200: out}),
-    )
-
-
-@_lists(OnceTaskOut)
 class OnceTasksView(TasksView):
-    """The once tasks that stand, newest first; or a new one."""
+    """The once tasks that are not deleted, newest first; or a new one."""
 
     model = OnceTask
     bodies = {"post": TaskBody}
+    answers = {"get": OnceTaskOut(many=True), "post": {201: OnceTaskOut}}
 
 
-@_shows(OnceTaskOut)
 class OnceTaskView(TaskView):
     """One once task by id; DELETE marks it deleted."""
 
     model = OnceTask
     bodies = {"put": OnceTaskChanges, "patch": OnceTaskChanges}
+    answers = {"get": OnceTaskOut, "put": OnceTaskOut, "patch": OnceTaskOut, "delete": {204: None}}
 
 
-@_lists(RotateTaskOut)
 class RotateTasksView(TasksView):
-    """The rotations that stand, newest first; or a new one."""
+    """The rotations that are not deleted, newest first; or a new one."""
 
     model = RotateTask
     bodies = {"post": RotateTaskBody}
+    answers = {"get": RotateTaskOut(many=True), "post": {201: RotateTaskOut}}
 
 
-@_shows(RotateTaskOut)
 class RotateTaskView(TaskView):
     """One rotation by id; DELETE marks it deleted."""
 
     model = RotateTask
     bodies = {"put": RotateTaskChanges, "patch": RotateTaskChanges}
-
-
-def _answer(task: OnceTask | RotateTask) -> JsonAnswer:
-    return JsonAnswer(task_shape(task, handed=tasks.handed_of([task])[task.pk]))
+    answers = {
+        "get": RotateTaskOut,
+        "put": RotateTaskOut,
+        "patch": RotateTaskOut,
+        "delete": {204: None},
+    }
 
 
 def resolved(

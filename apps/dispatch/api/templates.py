@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of
@@ -13,7 +12,7 @@ from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import JsonObject, Name, StrictSerializer, demand
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.executors import READ_AND_PLAN
-from apps.dispatch.api.shapes import TemplateOut, template_shape
+from apps.dispatch.api.shapes import TemplateOut
 from apps.dispatch.models import Template
 from apps.dispatch.services import templates
 
@@ -41,21 +40,20 @@ class TemplatesView(ApiView):
     scopes = READ_AND_PLAN
     queries = {"get": PageQuery}
     bodies = {"post": TemplateBody}
+    answers = {"get": TemplateOut(many=True), "post": {201: TemplateOut}}
     problems = (409,)
 
-    @extend_schema(responses={200: TemplateOut(many=True)})
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         names = [row.name for row in page.rows(Template.objects.oldest())]
         newest = {row.name: row for row in Template.objects.newest().filter(name__in=names)}
         # One deleted since the first look is left out.
-        return JsonAnswer(page.answer([template_shape(newest[n]) for n in names if n in newest]))
+        return JsonAnswer(page.answer([TemplateOut.of(newest[n]) for n in names if n in newest]))
 
-    @extend_schema(responses={201: TemplateOut})
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         template = templates.put_template(**body, actor=actor_of(request), new=True)
-        return JsonAnswer(template_shape(template), status=201)
+        return JsonAnswer(TemplateOut.of(template), status=201)
 
 
 class TemplateView(ApiView):
@@ -63,14 +61,13 @@ class TemplateView(ApiView):
 
     scopes = READ_AND_PLAN
     bodies = {"put": SchemaBody}
+    answers = {"get": TemplateOut, "put": TemplateOut}
     problems = (404, 409)
 
-    @extend_schema(responses={200: TemplateOut})
     def get(self, request: Request, name: str) -> JsonAnswer:
-        return JsonAnswer(template_shape(templates.find(name)))
+        return JsonAnswer(TemplateOut.of(templates.find(name)))
 
-    @extend_schema(responses={200: TemplateOut})
     def put(self, request: Request, name: str) -> JsonAnswer:
         body = self.read_body()
         template = templates.put_template(name=name, **body, actor=actor_of(request))
-        return JsonAnswer(template_shape(template))
+        return JsonAnswer(TemplateOut.of(template))

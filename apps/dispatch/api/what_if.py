@@ -10,8 +10,9 @@ from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
 from apps.common import clock
+from apps.common.serializers import Answer
 from apps.common.views import ApiView, JsonAnswer
-from apps.dispatch.api.preview import InPeriod, ItemOut, item_shape, period_from
+from apps.dispatch.api.preview import InPeriod, ItemOut, period_from
 from apps.dispatch.api.tasks import (
     OnceTaskChanges,
     RotateTaskBody,
@@ -21,8 +22,6 @@ from apps.dispatch.api.tasks import (
 )
 from apps.dispatch.models import OnceTask, RotateTask
 from apps.dispatch.services import tasks, what_if
-from apps.dispatch.services.preview import Item
-from apps.dispatch.services.what_if import NO_ID, WhatIf
 
 
 class OnceTaskWhatIf(InPeriod, TaskBody):
@@ -52,34 +51,42 @@ class RotateTaskWhatIfChanges(_SomeFields, RotateTaskChanges):
 
 
 class WhatIfItemOut(ItemOut):
-    task = serializers.IntegerField(allow_null=True, help_text="null: the one that is not saved.")
+    task = serializers.IntegerField(
+        source="saved_task", allow_null=True, help_text="null: the one that is not saved."
+    )
 
 
-class QueueChangeOut(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    before = WhatIfItemOut(many=True)
-    after = WhatIfItemOut(many=True)
+class QueueChangeOut(Answer):
+    name = serializers.CharField(source="executor.name")
+    before = WhatIfItemOut(many=True, source="before.items")
+    after = WhatIfItemOut(many=True, source="after.items")
     more = serializers.BooleanField(
-        help_text=f"Only the first {what_if.MAX_ITEMS} items were looked at; ask for a shorter "
+        help_text=f"Only the first {what_if.MAX_ITEMS} items are compared; ask for a shorter "
         "period."
     )
 
 
-class WhatIfOut(serializers.Serializer[Any]):
+class WhatIfOut(Answer):
     executors = QueueChangeOut(
         many=True,
+        source="changes",
         help_text="Those that the task is and was addressed to; of groups also the members whose "
         "queues change.",
     )
     more_members = serializers.BooleanField(
-        help_text=f"Only the first {what_if.MAX_MEMBERS} members by name were looked at."
+        help_text=f"Only the first {what_if.MAX_MEMBERS} members by name are compared."
     )
+
+
+def _named(operation: str) -> Any:
+    return extend_schema_view(post=extend_schema(operation_id=operation))
 
 
 class WhatIfNewView(ApiView):
     """What a new task would change; nothing is saved."""
 
     scopes = {"POST": "operate"}
+    answers = {"post": WhatIfOut}
     problems = (409,)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
@@ -87,16 +94,17 @@ class WhatIfNewView(ApiView):
         body, now = self.read_body(), clock.now()
         period = period_from(body, now=now)
         fields = resolved(self.model, body, executors_of(request))
-        told = what_if.what_if_created(
+        comparison = what_if.what_if_created(
             self.model, fields=fields, period=period, actor=actor_of(request), now=now
         )
-        return _answer(told)
+        return JsonAnswer(WhatIfOut.of(comparison))
 
 
 class WhatIfView(ApiView):
     """What an edit of the task would change; the fields as in PATCH, and nothing is saved."""
 
     scopes = {"POST": "operate"}
+    answers = {"post": WhatIfOut}
     problems = (404, 409)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
@@ -106,7 +114,7 @@ class WhatIfView(ApiView):
         period = period_from(body, now=now)
         version = body.pop("version", None)
         changes = resolved(self.model, body, executors_of(request), current=task)
-        told = what_if.what_if_updated(
+        comparison = what_if.what_if_updated(
             task=task,
             changes=changes,
             period=period,
@@ -114,13 +122,7 @@ class WhatIfView(ApiView):
             version=version,
             now=now,
         )
-        return _answer(told)
-
-
-def _named(operation: str) -> Any:
-    return extend_schema_view(
-        post=extend_schema(operation_id=operation, responses={200: WhatIfOut})
-    )
+        return JsonAnswer(WhatIfOut.of(comparison))
 
 
 @_named("once_tasks_what_if_new")
@@ -153,20 +155,3 @@ class RotateTaskWhatIfView(WhatIfView):
 
     model = RotateTask
     bodies = {"post": RotateTaskWhatIfChanges}
-
-
-def _answer(told: WhatIf) -> JsonAnswer:
-    changes = [
-        {
-            "name": change.executor.name,
-            "before": [_shape(item) for item in change.before.items],
-            "after": [_shape(item) for item in change.after.items],
-            "more": change.before.more or change.after.more,
-        }
-        for change in told.changes
-    ]
-    return JsonAnswer({"executors": changes, "more_members": told.more_members})
-
-
-def _shape(item: Item) -> dict[str, Any]:
-    return {**item_shape(item), "task": None if item.task == NO_ID else item.task}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -12,8 +13,10 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import F, Q
+from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.fields import KeyField
 from apps.common.messages import Message
 from apps.dispatch.models.executor import Executor, OperatorScope
@@ -22,13 +25,7 @@ from apps.dispatch.rules import plan, policy
 from apps.dispatch.rules import recurrence as rules
 from apps.dispatch.rules.recurrence import Due, Recurrence
 from apps.dispatch.rules.summary import summary
-from apps.dispatch.rules.task import (
-    DISPATCH_TIMES,
-    LEASE_SECONDS,
-    MAX_TITLE,
-    PRIORITIES,
-    ROUNDS,
-)
+from apps.dispatch.rules.task import MAX_TITLE, RANGES
 
 TaskT = TypeVar("TaskT", bound="Task")
 
@@ -38,6 +35,11 @@ class Source(models.TextChoices):
 
     ONCE = plan.ONCE, _("once task")
     ROTATE = plan.ROTATE, _("rotate task")
+
+
+def _within(name: str) -> Q:
+    low, high = RANGES[name]
+    return Q(**{f"{name}__gte": low, f"{name}__lte": high})
 
 
 class TaskQuerySet(models.QuerySet[TaskT]):
@@ -86,23 +88,8 @@ class Task(models.Model):
         DELETED = "deleted", _("deleted")  # kept for its history only
 
     source: ClassVar[str]
-    # What an edit may change; all else is the platform's.
-    editable: ClassVar[tuple[str, ...]] = (
-        "title",
-        "executor",
-        "template",
-        "params",
-        "start_at",
-        "end_at",
-        "mode",
-        "dispatch_times",
-        "priority",
-        "lease_seconds",
-        "on_failure",
-        "on_expiry",
-        "max_rounds",
-        "status",
-    )
+    # How much of the current occurrence is handed out; set by services.tasks.count_handed.
+    handed: int
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     executor = models.ForeignKey(
@@ -117,6 +104,8 @@ class Task(models.Model):
         verbose_name=_("template"),
     )
     params = models.JSONField(_("params"), default=dict, blank=True)
+    start_at = models.DateTimeField(_("start"))
+    end_at = models.DateTimeField(_("end"), null=True, blank=True)
     mode = KeyField(_("mode"), max_length=8, choices=Mode.choices, default=Mode.SINGLE)
     dispatch_times = models.PositiveIntegerField(
         _("dispatch times"),
@@ -151,13 +140,11 @@ class Task(models.Model):
         abstract = True
         constraints = [
             models.CheckConstraint(
-                condition=Q(priority__gte=PRIORITIES[0], priority__lte=PRIORITIES[1]),
+                condition=_within("priority"),
                 name="%(class)s_priority",
             ),
             models.CheckConstraint(
-                condition=Q(
-                    lease_seconds__gte=LEASE_SECONDS[0], lease_seconds__lte=LEASE_SECONDS[1]
-                ),
+                condition=_within("lease_seconds"),
                 name="%(class)s_lease",
             ),
             models.CheckConstraint(
@@ -165,11 +152,13 @@ class Task(models.Model):
                 | Q(mode=policy.SINGLE, dispatch_times=1)
                 | Q(
                     mode__in=[policy.MULTI, policy.BLOCKING],
-                    dispatch_times__gte=DISPATCH_TIMES[0],
+                    dispatch_times__gte=RANGES["dispatch_times"][0],
                 ),
                 name="%(class)s_times",
             ),
-            models.CheckConstraint(condition=Q(max_rounds__gte=ROUNDS[0]), name="%(class)s_rounds"),
+            models.CheckConstraint(
+                condition=Q(max_rounds__gte=RANGES["max_rounds"][0]), name="%(class)s_rounds"
+            ),
             models.CheckConstraint(
                 condition=Q(end_at=None) | Q(end_at__gt=F("start_at")), name="%(class)s_ends_later"
             ),
@@ -177,6 +166,17 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @classproperty
+    def editable(cls) -> tuple[str, ...]:  # noqa: N805
+        """The fields that a planner sets: the list for API, CSV, copies and history."""
+        fields = cls._meta.concrete_fields
+        return tuple(field.name for field in fields if field.editable and not field.primary_key)
+
+    @property
+    def left(self) -> int | None:
+        """How much of the quota is left; None = unlimited."""
+        return None if self.dispatch_times is None else max(0, self.dispatch_times - self.handed)
 
     @property
     def planned(self) -> plan.Planned:
@@ -214,9 +214,6 @@ class OnceTask(Task):
     source = Source.ONCE
     occurrence = plan.ONLY
 
-    start_at = models.DateTimeField(_("start"))
-    end_at = models.DateTimeField(_("end"), null=True, blank=True)
-
     objects: ClassVar[TaskQuerySet[OnceTask]] = TaskQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta(Task.Meta):
@@ -253,10 +250,7 @@ class RotateTask(Task):
     source = Source.ROTATE
     # An edit of these means another series.
     rule_fields = ("rule", "time_zone", "start_at")
-    editable = (*Task.editable, "rule", "time_zone", "misfire", "misfire_limit")
 
-    start_at = models.DateTimeField(_("start"))
-    end_at = models.DateTimeField(_("end"), null=True, blank=True)
     rule = models.JSONField(_("rule"))
     time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)
     misfire = KeyField(
@@ -293,6 +287,10 @@ class RotateTask(Task):
     def summary(self) -> Message:
         """The rule in plain words, in whatever language its reader chose."""
         return summary(self.recurrence.rule, self.time_zone)
+
+    def next_due(self, limit: int = 10) -> list[datetime]:
+        """The next instants at which it is due."""
+        return [*islice(self.recurrence.after(clock.now()), limit)]
 
     def due(self, now: datetime) -> Due:
         """The occurrences that may be handed out at `now`, and the next instant."""

@@ -11,11 +11,14 @@ from apps.common.messages import Message as _
 from apps.dispatch.rules import policy
 
 MAX_TITLE = 200
-PRIORITIES = (-100, 100)
-LEASE_SECONDS = (1, 2_592_000)
-DISPATCH_TIMES = (1, 2_147_483_647)
-ROUNDS = (1, 1000)
-MISFIRES = (1, 1000)
+# The numbers of a task, from the lowest to the highest that is allowed.
+RANGES = {
+    "dispatch_times": (1, 2_147_483_647),
+    "priority": (-100, 100),
+    "lease_seconds": (1, 2_592_000),
+    "max_rounds": (1, 1000),
+    "misfire_limit": (1, 1000),
+}
 # Near the ends of the calendar a time cannot be shown in every zone.
 YEARS = (1970, 9998)
 _EARLIEST, _TOO_LATE = (datetime(year, 1, 1, tzinfo=UTC) for year in (YEARS[0], YEARS[1] + 1))
@@ -25,30 +28,20 @@ def check_task(
     *,
     title: str,
     mode: str,
-    dispatch_times: int | None,
-    priority: int,
-    lease_seconds: int,
-    max_rounds: int,
     start_at: datetime,
     end_at: datetime | None,
+    dispatch_times: int | None,
+    **numbers: int,
 ) -> None:
-    """Invalid with every wrong field; ranges are inclusive."""
+    """Invalid with every wrong field; the numbers are those of RANGES, which are inclusive."""
     errors = [
         *_of_title(title),
         *_of_times(mode, dispatch_times),
-        *_of_range("priority", priority, PRIORITIES),
-        *_of_range("lease_seconds", lease_seconds, LEASE_SECONDS),
-        *_of_range("max_rounds", max_rounds, ROUNDS),
+        *(error for name, value in numbers.items() for error in _of_range(name, value)),
         *_of_period(start_at, end_at),
     ]
     if errors:
         raise Invalid(errors[0].message, errors=errors)
-
-
-def check_misfire_limit(limit: int) -> None:
-    """Invalid when the number of missed occurrences to make up for is out of range."""
-    for error in _of_range("misfire_limit", limit, MISFIRES):
-        raise Invalid(error.message, errors=[error])
 
 
 def _of_title(title: str) -> Iterator[FieldError]:
@@ -65,7 +58,7 @@ def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
             )
             yield _wrong("dispatch_times", told)
         return
-    yield from _of_range("dispatch_times", times, DISPATCH_TIMES)
+    yield from _of_range("dispatch_times", times)
     if mode == policy.SINGLE and times != 1:
         told = _(
             "In mode single dispatch_times is 1, not {times}; use multi or blocking to hand a task "
@@ -94,8 +87,8 @@ def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldErr
         yield _wrong("end_at", told)
 
 
-def _of_range(field: str, value: int, bounds: tuple[int, int]) -> Iterator[FieldError]:
-    low, high = bounds
+def _of_range(field: str, value: int) -> Iterator[FieldError]:
+    low, high = RANGES[field]
     if not low <= value <= high:
         told = _(
             "{value} is out of range: {field} is {low} to {high}.",

@@ -224,8 +224,8 @@ def _done_before(found: Sequence[Task], once: str) -> set[int]:
 # --- what is done to one task -------------------------------------------------------------------
 def _shifted(task: Task, by: timedelta) -> dict[str, Any]:
     try:
-        start_at: datetime = task.start_at + by  # type: ignore[attr-defined]
-        end_at: datetime | None = task.end_at and task.end_at + by  # type: ignore[attr-defined]
+        start_at: datetime = task.start_at + by
+        end_at: datetime | None = task.end_at and task.end_at + by
     except OverflowError as error:
         told = _("That lies beyond the calendar; shift by less.")
         raise Invalid.field("start_at", told) from error

@@ -14,15 +14,8 @@ from apps.common.messages import Message as _
 from apps.common.zones import parse_zone
 from apps.dispatch.models import OnceTask, RotateTask, Task
 from apps.dispatch.rules.recurrence import parse_rule
-from apps.dispatch.rules.task import check_misfire_limit, check_task
+from apps.dispatch.rules.task import RANGES, check_task
 from apps.dispatch.services.templates import check_usable
-
-_CHOICES = {
-    "mode": Task.Mode,
-    "on_failure": Task.OnFailure,
-    "on_expiry": Task.OnExpiry,
-    "status": Task.Status,
-}
 
 
 def judge(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
@@ -56,20 +49,15 @@ def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
         check_task(
             title=task.title,
             mode=task.mode,
-            dispatch_times=task.dispatch_times,
-            priority=task.priority,
-            lease_seconds=task.lease_seconds,
-            max_rounds=task.max_rounds,
             start_at=task.start_at,
             end_at=task.end_at,
+            **{name: getattr(task, name) for name in RANGES if hasattr(task, name)},
         )
     if isinstance(task, RotateTask):
         with mistakes:
             parse_rule(task.rule)
         with mistakes:
             parse_zone(task.time_zone)
-        with mistakes:
-            check_misfire_limit(task.misfire_limit)
     with mistakes:
         if task.template is not None and template_is_new:
             check_usable(task.template)
@@ -81,19 +69,19 @@ def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
 
 
 def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:
-    choices = (
-        {**_CHOICES, "misfire": RotateTask.Misfire} if isinstance(task, RotateTask) else _CHOICES
-    )
-    for name, words in choices.items():
-        value, allowed = getattr(task, name), words.values
-        if value not in allowed:
+    for field in task._meta.concrete_fields:
+        value, allowed = (
+            getattr(task, field.attname),
+            [word for word, _label in field.choices or ()],
+        )
+        if allowed and value not in allowed:
             told = _(
                 "{value!r} is no {field}; choose one of {allowed}.",
                 value=value,
-                field=name,
+                field=field.name,
                 allowed=", ".join(allowed),
             )
-            mistakes.add(Invalid.field(name, told))
+            mistakes.add(Invalid.field(field.name, told))
     if task.status == Task.Status.DELETED:
         told = (
             _("A new task is active or paused.")

@@ -47,8 +47,12 @@ class Period(NamedTuple):
     end: datetime
 
 
+# The id of a task that is not saved yet; it comes after all others of the same rank.
+NO_ID = 2**63 - 1
+
+
 class Item(NamedTuple):
-    """One hand-out: `at` is when the executor would get it, `remaining` the stock just before
+    """One hand-out: `at` is when the executor would get it, `remaining` what is left just before
     (None = unlimited), `number` that of a dispatch that is open already."""
 
     at: datetime
@@ -59,6 +63,10 @@ class Item(NamedTuple):
     priority: int
     remaining: int | None
     number: int | None
+
+    @property
+    def saved_task(self) -> int | None:
+        return None if self.task == NO_ID else self.task
 
 
 class Preview(NamedTuple):

@@ -256,20 +256,22 @@ def no_such_task(source: str, pk: int) -> Message:
     return _("There is no {kind} {number}.", kind=kind, number=str(pk)[:40])
 
 
-def handed_of(tasks: list[TaskT]) -> dict[int, int]:
-    """How often each task's present occurrence counts as handed out, by task id."""
+def count_handed(tasks: Sequence[OnceTask | RotateTask]) -> None:
+    """Set on each task how much of its current occurrence is handed out."""
     now = clock.now()
-    present: dict[int, int] = {task.pk: _present(task, now) for task in tasks}
+    current: dict[int, int] = {task.pk: _present(task, now) for task in tasks}
     found = Stock.objects.filter(
         source__in={task.source for task in tasks},
-        task__in=present,
-        occurrence__in={*present.values()},
+        task__in=current,
+        occurrence__in={*current.values()},
     )
-    handed = dict.fromkeys(present, 0)
-    for task, occurrence, count in found.values_list("task", "occurrence", "handed"):
-        if present[task] == occurrence:
-            handed[task] = count
-    return handed
+    handed = {
+        task: count
+        for task, occurrence, count in found.values_list("task", "occurrence", "handed")
+        if current[task] == occurrence
+    }
+    for task in tasks:
+        task.handed = handed.get(task.pk, 0)
 
 
 def active_rotations(executors: Collection[int]) -> dict[int, int]:

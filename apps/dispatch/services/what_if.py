@@ -12,13 +12,11 @@ from apps.common.db import take_version, transactional
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.services import tasks
-from apps.dispatch.services.preview import Outlook, Period, Preview
+from apps.dispatch.services.preview import NO_ID, Outlook, Period, Preview
 
 MAX_MEMBERS = 20
 # Of each queue; there are many of them in one answer.
 MAX_ITEMS = 300
-# A new task has no id yet, and stands behind all others until it has one.
-NO_ID = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,11 @@ class Change:
     executor: Executor
     before: Preview
     after: Preview
+
+    @property
+    def more(self) -> bool:
+        """Whether one of the queues goes on, but was cut."""
+        return self.before.more or self.after.more
 
     @property
     def is_change(self) -> bool:
