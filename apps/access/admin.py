@@ -31,6 +31,7 @@ from apps.common.admin.theme import CheckboxesWidget, SelectWidget, TextareaWidg
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
 from apps.journal.admin import latest_moments
+from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 
 STATE_COLOURS = {State.LIVE: "success", State.EXPIRED: "warning", State.REVOKED: "danger"}
@@ -54,6 +55,17 @@ SHOWN_FOR = {
     "executors": "shown_executors",
     "job_types": "shown_job_types",
 }
+
+register(
+    ApiClient,
+    events={
+        "client_created": Event(_("Client created"), "add_circle", "success"),
+        "client_changed": Event(_("Client changed"), "edit", "info"),
+        "client_rotated": Event(_("Client rotated"), "sync", "info"),
+        "client_revoked": Event(_("Client revoked"), "block", "danger"),
+    },
+    states={State.LIVE: _("live"), State.EXPIRED: _("expired"), State.REVOKED: _("revoked")},
+)
 
 
 class NamesField(forms.Field):

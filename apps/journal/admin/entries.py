@@ -45,9 +45,6 @@ _SOURCE_COLOURS = {
     Source.ACCESS: "warning",
     Source.WORKER: "",
 }
-# By name: the apps above know this one, not the other way round.
-_SUBJECTS = {Source.JOB: "jobs_job", Source.DISPATCH: "dispatch_dispatch"}
-_TASKS = {"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"}
 
 
 def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Moment]:
@@ -126,11 +123,9 @@ def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | No
 
 
 def _page_of(entry: JournalEntry) -> str:
-    """The admin page of what the entry is about, "" where it has none."""
-    if entry.source == Source.PLAN:
-        source, _colon, number = entry.type_or_task.partition(":")
-        return _TASKS.get(source, "") if number == str(entry.subject_id) else ""
-    return _SUBJECTS.get(Source(entry.source), "")
+    """The URL name of the admin page of the entry's subject, "" where it has none."""
+    page = words.PAGES.get(entry.source)
+    return page(entry) if page else ""
 
 
 class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):

@@ -31,7 +31,10 @@ class SourceFilter(ChoiceFilter):
 class EventFilter(ChoiceFilter):
     title = _("event")
     parameter = "event"
-    options = [(name, event.words) for name, event in words.EVENTS.items()]
+
+    @property
+    def options(self) -> list[tuple[str, words.Words]]:
+        return [(name, event.words) for name, event in words.EVENTS.items()]
 
 
 class TypeOrTaskFilter(KeyFilter):

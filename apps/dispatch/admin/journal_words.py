@@ -1,0 +1,85 @@
+"""The words of dispatch in the journal."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
+from apps.journal.admin.words import Event, register
+from apps.journal.models import JournalEntry, Source
+
+_TASK_PAGES = {"once": "dispatch_oncetask", "rotate": "dispatch_rotatetask"}
+
+
+def _plan_page(entry: JournalEntry) -> str:
+    """The page of a task; other subjects of planning have none."""
+    source, _colon, number = entry.type_or_task.partition(":")
+    return _TASK_PAGES.get(source, "") if number == str(entry.subject_id) else ""
+
+
+register(
+    OnceTask,
+    RotateTask,
+    Executor,
+    Template,
+    Dispatch,
+    events={
+        "handed_out": Event(_("Handed out"), "outbox", "info"),
+        "succeeded": Event(_("Succeeded"), "check_circle", "success"),
+        "failed": Event(_("Failed"), "error", "danger"),
+        "expired": Event(_("Expired"), "timer_off", "warning"),
+        "released": Event(_("Released"), "undo"),
+        "cancelled": Event(_("Cancelled"), "cancel"),
+        "late_result": Event(_("Late result"), "schedule", "warning"),
+        "task_created": Event(_("Task created"), "add_circle", "success"),
+        "task_changed": Event(_("Task changed"), "edit", "info"),
+        "task_copied": Event(_("Task copied"), "content_copy", "info"),
+        "task_deleted": Event(_("Task deleted"), "delete", "danger"),
+        "purged": Event(_("Old rows removed"), "delete_sweep"),
+        "tasks_imported": Event(_("Tasks imported"), "upload", "success"),
+        "executor_created": Event(_("Executor created"), "add_circle", "success"),
+        "executor_changed": Event(_("Executor changed"), "edit", "info"),
+        "executor_deleted": Event(_("Executor deleted"), "delete", "danger"),
+        "members_changed": Event(_("Members changed"), "group", "info"),
+        "template_version": Event(_("Template version"), "add_circle", "success"),
+        "template_status": Event(_("Template status"), "toggle_on", "info"),
+        "template_deleted": Event(_("Template deleted"), "delete", "danger"),
+    },
+    states={
+        "open": _("open"),
+        "succeeded": _("succeeded"),
+        "failed": _("failed"),
+        "expired": _("expired"),
+        "released": _("released"),
+        "cancelled": _("cancelled"),
+        "active": _("active"),
+        "paused": _("paused"),
+        "deleted": _("deleted"),
+        "retired": _("retired"),
+    },
+    names={
+        "add": _("add"),
+        "copied_from": _("copied from"),
+        "copies": _("copies"),
+        "dispatches": _("dispatches"),
+        "once_tasks": _("once tasks"),
+        "outcome": _("outcome"),
+        "remove": _("remove"),
+        "rotate_tasks": _("rotate tasks"),
+        "stocks": _("stocks"),
+    },
+    # Shorter than the labels of forms, which explain the choices.
+    choices={
+        "misfire": {"skip": _("skip"), "once": _("once"), "all": _("all")},
+        "mode": {"single": _("single"), "multi": _("multi"), "blocking": _("blocking")},
+        "on_failure": {
+            "finish": _("finish"),
+            "give_back": _("give back"),
+            "retry_same": _("retry"),
+        },
+        "on_expiry": {"give_back": _("give back"), "keep": _("keep")},
+        "outcome": {"succeeded": _("succeeded"), "failed": _("failed")},
+    },
+    reasons={r"over since (?P<since_at>\S+ \S+)": _("over since %(since_at)s")},
+    pages={Source.DISPATCH: lambda entry: "dispatch_dispatch", Source.PLAN: _plan_page},
+)
