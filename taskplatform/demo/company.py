@@ -1,4 +1,4 @@
-"""Who works for the demo's company and what one round of inspections asks of them."""
+"""The people of the demo's company and the tasks of one round of inspections."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+# Who plans the demo's tasks; they are known by it.
+ACTOR = "demo"
 
 ANN = "uid_ann"
 PHOTOS = "gid_photo_check"
@@ -103,10 +106,10 @@ TEMPLATES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What is asked for: once in each round, or again and again.
+    """A task of each round.
 
     `quota` None means every member once. `mishaps` are what the first hand-outs of a simulated
-    run end as; there are so few that the others can still meet the quota.
+    run end as; they are few enough for the others to meet the quota.
     """
 
     title: str
@@ -224,7 +227,7 @@ TOMORROW = Inspection(
 
 @dataclass(frozen=True, kw_only=True)
 class Rotation(Inspection):
-    """An inspection that is due again and again, and was for `since` when it is planned.
+    """An inspection that is due repeatedly; when it is planned, it has been for `since`.
 
     A rule of days without `at` is due at the time of day of its planning.
     """
@@ -287,5 +290,5 @@ ROTATIONS = (
         status="paused",
     ),
 )
-# The rotation that is paused: what its resuming would change can be looked at.
+# The paused rotation: the demo shows what resuming it would change.
 NIGHT = ROTATIONS[-1]

@@ -1,4 +1,4 @@
-"""What the demo tells of the time ahead, by the services of preview, explain and what-if."""
+"""What the demo prints of the time ahead, by the services of preview, explain and what-if."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.services.explain import explain
 from apps.dispatch.services.preview import Item, Period, preview
 from apps.dispatch.services.what_if import what_if_updated
-from taskplatform.demo.company import ANN, NIGHT, ROUND, TOMORROW
-from taskplatform.demo.planning import ACTOR
+from taskplatform.demo.company import ACTOR, ANN, NIGHT, ROUND, TOMORROW
 
 AHEAD = timedelta(days=1)
 MAX_ITEMS = 4
 
 
 def insights() -> Iterator[str]:
-    """Line by line: what Ann will get, why she may not have two tasks, and what if a rotation
-    were resumed. Nothing is written."""
+    """Lines on what Ann will get, why she may not have two tasks, and what resuming a rotation
+    would change. Nothing is written."""
     now = clock.now()
     day = Period(now, now + AHEAD)
     ann = Executor.objects.filter(name=ANN).first()
@@ -48,14 +47,14 @@ def _explained(ann: Executor) -> Iterator[str]:
 
 def _resumed(night: RotateTask, day: Period, now: datetime) -> Iterator[str]:
     yield f"What if {night.title} ({night.summary}) were resumed? (what-if)"
-    told = what_if_updated(
+    result = what_if_updated(
         task=night,
         changes={"status": RotateTask.Status.ACTIVE},
         period=day,
         actor=ACTOR,
         now=now,
     )
-    changed = [change for change in told.changes if change.is_change]
+    changed = [change for change in result.changes if change.is_change]
     for change in changed[:1]:
         before, after = change.before.items, change.after.items
         yield f"    {change.executor} would get {len(after)} in place of {len(before)}:"

@@ -16,14 +16,13 @@ from apps.jobs.models import Job
 from apps.jobs.rules.addresses import host_is_listed
 from apps.jobs.services import types
 from apps.jobs.services.submit import Submission, Submitted, submit_many
-from taskplatform.demo.company import PEOPLE
+from taskplatform.demo.company import ACTOR, PEOPLE
 
-ACTOR = "demo"
 HTTP = "demo-http"
 FAILING = "demo-failing"
 SLOW = "demo-slow"
 CHECKPOINTS = "demo-checkpoints"
-# An attempt of the failing ones reads a number where there is none.
+# The failing jobs read a number from this text.
 NO_NUMBER = "when the shop opens"
 FIRST_JOBS = 40
 
@@ -83,7 +82,7 @@ NAMES = tuple(kind.name for kind in KINDS)
 
 
 def own_url() -> str:
-    """The page that the jobs of type demo-http ask for, as this machine reaches it."""
+    """The page that jobs of type demo-http request, as this machine reaches it."""
     return f"http://127.0.0.1:{settings.PORT}/health/live"
 
 
@@ -95,27 +94,29 @@ def http_is_allowed() -> bool:
 
 
 def ensure_job_types() -> list[str]:
-    """Make the types that are missing; what is there stays as operators have set it."""
+    """Create the types that are missing; the others stay as operators have set them."""
     return types.ensure_types(NAMES, {kind.name: kind.settings for kind in KINDS}, actor=ACTOR)
 
 
 def counts_of(total: int) -> dict[str, int]:
-    """How many of so many jobs are of which type; at least one of each."""
+    """How many jobs of `total` are of which type; at least one of each."""
     counts = {kind.name: max(1, total * kind.share // 10_000) for kind in KINDS if kind.share}
     return {HTTP: total - sum(counts.values()), **counts}
 
 
 @transactional
 def submit_demo_jobs(counts: Mapping[str, int], *, trace_id: str) -> list[Submitted]:
-    """So many jobs of each type, mixed, all told apart from others by the trace id."""
+    """Submit this number of jobs of each type, mixed, with the trace id."""
     ensure_job_types()
     return submit_many(list(_mixed(counts, trace_id)), by=ACTOR)
 
 
 @transactional
 def submit_first_jobs() -> int:
-    """Some jobs for whoever looks for the first time, a few of them for later; 0 when the demo
-    has submitted before. Those that call the platform are left out where they may not."""
+    """Submit some jobs, a few of them for later; 0 when the demo has submitted before.
+
+    Jobs that call the platform are left out where that is not allowed.
+    """
     made = ensure_job_types()
     if not made and Job.objects.filter(type__in=NAMES).exists():
         return 0
@@ -139,15 +140,15 @@ def submit_first_jobs() -> int:
 
 
 def _mixed(counts: Mapping[str, int], trace_id: str) -> Iterator[Submission]:
-    """The types evenly among each other, each job for somebody."""
+    """The types evenly mixed, each job for one of the people."""
     contexts = {kind.name: {**kind.context, **_url(kind.name)} for kind in KINDS}
-    places = sorted(
+    order = sorted(
         ((number + 0.5) / count, name, number)
         for name, count in counts.items()
         for number in range(count)
     )
     people = cycle(PEOPLE)
-    for _place, name, number in places:
+    for _position, name, number in order:
         yield Submission(
             type=name,
             key=f"{name.removeprefix('demo-')}-{number + 1}",

@@ -1,21 +1,18 @@
-"""Bringing the company into the database, by the services that operators use."""
+"""Writes the company to the database, by the services that operators use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db.models import Q
-
 from apps.common import clock
 from apps.common.db import transactional
-from apps.dispatch.conf import conf
-from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import executors, tasks, templates
 from apps.dispatch.services.executors import member_names
 from taskplatform.demo.company import (
+    ACTOR,
     PEOPLE,
     ROTATIONS,
     ROUND,
@@ -26,15 +23,6 @@ from taskplatform.demo.company import (
     Rotation,
     shop_of,
 )
-from taskplatform.demo.crew import Mishaps
-from taskplatform.demo.occurrence import Occurrence
-from taskplatform.demo.outcome import progress_of
-
-# Who the demo's tasks were planned by; nothing else tells them from other tasks.
-ACTOR = "demo"
-
-# Tasks must not leave the window of the executors while these are at work.
-_MARGIN = timedelta(hours=1)
 
 
 @transactional
@@ -60,54 +48,8 @@ def plan_rotations() -> list[RotateTask]:
     return [_plan_rotation(rotation) for rotation in ROTATIONS]
 
 
-def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
-    """The demo's due occurrences whose quotas can still be met now, in the order of planning.
-
-    Left out are those too old for executors to look back to, those of a rotation that will be
-    gone so many seconds later, and those that somebody gave back or lost and may not have again
-    yet.
-    """
-    now = clock.now()
-    return [
-        occurrence
-        for occurrence in [*_once_due(now), *_rotations_due(now, now + timedelta(seconds=seconds))]
-        if occurrence.at > now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS) + _MARGIN
-        and not progress_of([occurrence]).is_complete
-        and not _is_kept_from_somebody(occurrence, now)
-    ]
-
-
-def _once_due(now: datetime) -> list[Occurrence]:
-    oldest = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
-    due = OnceTask.objects.filter(
-        created_by=ACTOR, status=OnceTask.Status.ACTIVE, start_at__gt=oldest, start_at__lte=now
-    )
-    return [
-        Occurrence(task, task.start_at) for task in due.select_related("executor").order_by("pk")
-    ]
-
-
-def _rotations_due(now: datetime, later: datetime) -> list[Occurrence]:
-    """What is due now and will still be later."""
-    active = RotateTask.objects.filter(created_by=ACTOR, status=RotateTask.Status.ACTIVE)
-    return [
-        Occurrence(task, at)
-        for task in active.select_related("executor").order_by("pk")
-        for at in task.due(now).occurrences
-        if at in task.due(later).occurrences
-    ]
-
-
-def _is_kept_from_somebody(occurrence: Occurrence, now: datetime) -> bool:
-    dispatches = Dispatch.objects.of(*occurrence.identity)
-    cooling_since = now - timedelta(seconds=occurrence.task.lease_seconds)
-    return dispatches.filter(
-        Q(state=Dispatch.State.CANCELLED) | Q(holds_stock=False, finished_at__gt=cooling_since)
-    ).exists()
-
-
 def quota_of_round() -> int:
-    """How many hand-outs one round asks for, as the groups are now."""
+    """How many hand-outs one round takes, as the groups are now."""
     groups = {team.name: len(member_names(executors.find(team.name))) for team in TEAMS}
     return sum(
         groups[inspection.executor] if inspection.quota is None else inspection.quota
@@ -115,22 +57,10 @@ def quota_of_round() -> int:
     )
 
 
-def mishaps_of(work: Sequence[Occurrence]) -> Mishaps:
-    """What goes wrong first with those tasks that nobody has had yet."""
-    planned = {each.title: each.mishaps for each in (*ROUND, *ROTATIONS)}
-    tasks_at_work = {(each.task.source, each.task.pk): each.task for each in work}
-    return Mishaps(
-        {
-            (source, pk): planned.get(task.title.partition(", ")[0], ())
-            for (source, pk), task in tasks_at_work.items()
-            if not Dispatch.objects.filter(source=source, task=pk).exists()
-        }
-    )
-
-
 def _ensure_company() -> None:
-    """Make what is missing and leave alone what is there, however it was changed."""
-    known = set(Executor.objects.values_list("name", flat=True).filter(name__in=_names()))
+    """Create what is missing; what is there stays as operators have changed it."""
+    names = [*PEOPLE, *(team.name for team in TEAMS)]
+    known = set(Executor.objects.values_list("name", flat=True).filter(name__in=names))
     for name, title in PEOPLE.items():
         if name not in known:
             executors.create_executor(name=name, title=title, actor=ACTOR)
@@ -141,10 +71,6 @@ def _ensure_company() -> None:
     for name, schema in TEMPLATES.items():
         if not Template.objects.filter(name=name).exists():
             templates.put_template(name=name, schema=schema, actor=ACTOR)
-
-
-def _names() -> list[str]:
-    return [*PEOPLE, *(team.name for team in TEAMS)]
 
 
 def _plan_round() -> list[OnceTask]:
@@ -165,7 +91,7 @@ def _plan(inspection: Inspection, shop: str, *, later: timedelta = timedelta(0))
         executor=executors.find(inspection.executor),
         params={"shop": shop, **inspection.params},
         start_at=clock.now() + later,
-        **_terms_of(inspection),
+        **_fields_of(inspection),
     )
 
 
@@ -186,11 +112,11 @@ def _plan_rotation(rotation: Rotation) -> RotateTask:
         misfire=rotation.misfire,
         misfire_limit=rotation.misfire_limit,
         status=rotation.status,
-        **_terms_of(rotation),
+        **_fields_of(rotation),
     )
 
 
-def _terms_of(inspection: Inspection) -> dict[str, Any]:
+def _fields_of(inspection: Inspection) -> dict[str, Any]:
     return {
         "template": templates.find_usable(inspection.template),
         "mode": inspection.mode,

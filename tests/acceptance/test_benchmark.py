@@ -53,7 +53,7 @@ def test_quick_run_on_sqlite_prints_an_array_and_leaves_the_data_alone(
 def test_lines_stand_under_the_words_of_the_format(database: Path, manage: Manage) -> None:
     measured = manage("benchmark", "dispatch", "--quick")
     assert measured.returncode == 0, measured.stderr
-    heading, line = measured.stdout.splitlines()
+    heading, _rule, line = measured.stdout.splitlines()
     assert heading.split() == ["figure", "value", "baseline", "ratio", "goal"]
     assert line.startswith("pull + callback in process, sqlite  ")
     assert line.endswith(("met", "short"))
@@ -66,8 +66,8 @@ def test_every_page_is_shown_beside_a_short_history(
     measured = manage("benchmark", "reports", "--quick", "--json")
     assert measured.returncode == 0, measured.stderr
     figures = {each["figure"]: each for each in json.loads(measured.stdout)}
-    told = [name.partition(" (")[0] for name in figures]
-    assert told[:7] == [
+    names = [name.partition(" (")[0] for name in figures]
+    assert names[:7] == [
         "history of 26,000 entries and 5,000 live jobs",
         "totals of all of it",
         "overview refresh, hour",

@@ -20,6 +20,8 @@ PROMISES = (
     "nobody was handed a task again that was over for them",
     "nobody ever had two tasks at once",
     "nothing is left open",
+    "Stock counts the dispatches that hold it (I1)",
+    "One open dispatch for each executor (I5)",
     "every repeated callback gets its first answer",
 )
 # More than anybody can hand out in a second.
@@ -90,13 +92,13 @@ def test_jobs_of_four_types_drain_and_keep_what_is_promised(
 ) -> None:
     """S1.1, S1.9, S4.1, S4.2: calls, failures with retries, slow work and checkpoints."""
     if not environment["DATABASE_URL"].startswith("sqlite"):
-        told = manage("demo", "--jobs", "100")
-        assert told.returncode == 1
-        assert "JOB_HTTP_HOSTS=127.0.0.1:" in told.stderr
+        refused = manage("demo", "--jobs", "100")
+        assert refused.returncode == 1
+        assert "JOB_HTTP_HOSTS=127.0.0.1:" in refused.stderr
         return
     played = manage("demo", "--jobs", "100", "--seconds", "500")
     assert played.returncode == 0, played.stdout + played.stderr
-    assert played.stdout.count("✓") == 6
+    assert played.stdout.count("✓") == 7
     assert "100 jobs ended in" in played.stdout
     assert max(map(len, played.stdout.splitlines())) <= 100
 

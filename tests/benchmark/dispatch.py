@@ -13,9 +13,10 @@ from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import queue
 from apps.dispatch.services.standing import standing_by_name
+from taskplatform.demo.terminal import percentile
 from tests.benchmark import at_work, people, purge
 from tests.benchmark.dispatch_http import over_http
-from tests.benchmark.figures import Figure, Part, figure, median, percentile
+from tests.benchmark.figures import Figure, Part, figure, median
 from tests.benchmark.people import User, settle
 from tests.benchmark.scratch import renew_cache
 from tests.benchmark.tables import Copy, in_place

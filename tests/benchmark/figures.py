@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from taskplatform.demo.terminal import Column, percentile, table
 
 
 class Run(NamedTuple):
@@ -60,32 +61,23 @@ def figure(
     raise ValueError(f"{name} has no goal")
 
 
-def lines(figures: Iterable[Figure]) -> list[str]:
-    """One line a figure, in columns: figure, value, baseline, ratio, goal, met or short."""
-    rows = [("figure", "value", "baseline", "ratio", "goal", "")]
-    for each in figures:
-        rows.append(
-            (
-                each.figure,
-                f"{each.value:,.4g} {each.unit}",
-                "-" if each.baseline is None else f"{each.baseline:,.4g}",
-                "-" if each.ratio is None else f"{each.ratio:.2f}",
-                each.goal,
-                "met" if each.met else "short",
-            )
+def lines(figures: Iterable[Figure]) -> Iterator[str]:
+    """A table with a line for each figure."""
+    columns = map(Column, ("figure", "value", "baseline", "ratio", "goal", ""))
+    rows = [
+        (
+            each.figure,
+            f"{each.value:,.4g} {each.unit}",
+            "-" if each.baseline is None else f"{each.baseline:,.4g}",
+            "-" if each.ratio is None else f"{each.ratio:.2f}",
+            each.goal,
+            "met" if each.met else "short",
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for each in figures
     ]
-
-
-def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that at least `part` percent of all values do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, ceil(len(ordered) * part / 100) - 1)]
+    return table(list(columns), rows)
 
 
 def median(values: Sequence[float]) -> float:
+    """Always one of the values."""
     return percentile(values, 50)

@@ -16,8 +16,9 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import Submission, submit, submit_many
+from taskplatform.demo.terminal import percentile
 from tests.benchmark import backlog, handlers, plain_celery
-from tests.benchmark.figures import Figure, figure, median, percentile
+from tests.benchmark.figures import Figure, figure, median
 from tests.benchmark.fleet import OURS, PLAIN, READY_SECONDS, await_true, prefork, worker
 
 SWEEPS = ["--pool", "threads", "-c", "2", "--queues", "sweeps", "--beat"]

@@ -1,4 +1,4 @@
-"""The demo plans once, tells what is left, and judges the rows of a run."""
+"""The demo plans once, says what is left, and proves its promises from the rows of a run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from apps.journal.models import JournalEntry
 from taskplatform.demo import planning
 from taskplatform.demo.company import ANN, PHOTOS, ROUND
 from taskplatform.demo.insight import insights
-from taskplatform.demo.occurrence import Occurrence
-from taskplatform.demo.outcome import Progress, checks_of, outcomes_of, progress_of
+from taskplatform.demo.proofs import proofs_of
+from taskplatform.demo.work import Occurrence, mishaps_of, outcomes_of, work_at_hand
 from tests.frozen import FrozenClock
 
 pytestmark = pytest.mark.django_db
@@ -57,7 +57,7 @@ def pause_all_but_the_entrance_photo() -> None:
 
 
 def titles_at_hand(**options: Any) -> list[str]:
-    return [occurrence.title for occurrence in planning.work_at_hand(**options)]
+    return [occurrence.title for occurrence in work_at_hand(**options)]
 
 
 def succeed(dispatch: Dispatch, clock: FrozenClock) -> None:
@@ -165,7 +165,7 @@ class TestWorkAtHand:
             "Opening photo at 09:00",
         ]
 
-    def test_occurrence_that_ends_before_the_crew_does_is_left_out(
+    def test_occurrence_that_ends_before_the_executors_do_is_left_out(
         self, frozen_clock: FrozenClock
     ) -> None:
         demo()
@@ -189,12 +189,11 @@ class TestWorkAtHand:
         demo()
         RotateTask.objects.update(status="paused")
         fridge = hand_out("uid_ben")
-        work = planning.work_at_hand()
-        mishaps = planning.mishaps_of(work)
-        assert mishaps.take("once", fridge.task) == ""
+        work = work_at_hand()
+        mishaps = mishaps_of(work)
+        assert ("once", fridge.task) not in mishaps
         planned = [end for inspection in ROUND for end in inspection.mishaps]
-        befall = [mishaps.take("once", each.task.pk) for each in work for _ in range(3)]
-        assert len([end for end in befall if end]) == len(planned) - 2
+        assert sum(map(len, mishaps.values())) == len(planned) - 2
 
     def test_quota_of_a_round_counts_every_member(self, frozen_clock: FrozenClock) -> None:
         demo()
@@ -203,15 +202,15 @@ class TestWorkAtHand:
         assert planning.quota_of_round() == before + 1
 
 
-class TestChecks:
-    """I1, I5: the checks of the final table find what they are there for."""
+class TestProofs:
+    """I1, I5: the proofs after a run find what they are there for."""
 
     def breaches(self, clock: FrozenClock, *, everybody: bool = True) -> list[str]:
-        outcomes = outcomes_of(planning.work_at_hand())
-        checks = checks_of(
+        outcomes = outcomes_of(work_at_hand())
+        proofs = proofs_of(
             outcomes, since=clock.instant - timedelta(hours=1), everybody_works=everybody
         )
-        return [breach for check in checks for breach in check.breaches]
+        return [breach for proof in proofs for breach in proof.breaches]
 
     @pytest.fixture
     def held(self, frozen_clock: FrozenClock) -> Dispatch:
@@ -220,15 +219,25 @@ class TestChecks:
         pause_all_but_the_entrance_photo()
         return hand_out(ANN)
 
-    def test_open_dispatch_is_told(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
+    def test_open_dispatch_is_a_breach(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
         assert self.breaches(frozen_clock) == ["uid_ann still has Entrance photo, Nanjing Road"]
+
+    def test_stock_that_counts_no_dispatch_is_a_breach_of_the_audit(
+        self, held: Dispatch, frozen_clock: FrozenClock
+    ) -> None:
+        succeed(held, frozen_clock)
+        Stock.objects.update(handed=2)
+        assert self.breaches(frozen_clock) == [
+            f"I1 stock once:{held.task}/0: handed 2, but 1 dispatches hold stock",
+            f"I1 stock once:{held.task}/0: handed 2 of 1 dispatch times",
+        ]
 
     def test_unmet_quota_counts_only_when_everybody_works(self, frozen_clock: FrozenClock) -> None:
         demo()
         assert len(self.breaches(frozen_clock)) == 16
         assert self.breaches(frozen_clock, everybody=False) == []
 
-    def test_two_open_at_once_are_told(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
+    def test_two_open_at_once_are_a_breach(self, held: Dispatch, frozen_clock: FrozenClock) -> None:
         other = OnceTask.objects.get(title="Freezer count, Nanjing Road")
         frozen_clock.advance(seconds=1)
         Dispatch.objects.create(
@@ -265,39 +274,41 @@ class TestChecks:
             for task in RotateTask.objects.exclude(status="paused")
             for at in task.due(frozen_clock.instant).occurrences
         ]
-        met = [outcome.occurrence.title for outcome in outcomes_of(work) if outcome.is_met]
+        outcomes = outcomes_of(work)
+        met = [outcome.occurrence.title for outcome in outcomes if outcome.is_met]
         assert met == ["Fridge temperature at 06:00", "Opening photo at 09:00"]
-        assert progress_of(work) == Progress(counted=2, quota=12, open=0)
+        assert sum(outcome.handed for outcome in outcomes) == 2
+        assert sum(outcome.quota for outcome in outcomes) == 12
 
 
 class TestInsights:
     """What the demo prints of preview, explain and what-if."""
 
-    def test_preview_explain_and_what_if_are_told_and_nothing_is_written(
+    def test_preview_explain_and_what_if_are_printed_and_nothing_is_written(
         self, frozen_clock: FrozenClock
     ) -> None:
         """S0.31: worked out by the services that the pages use."""
         demo()
         before = all_rows()
-        told = list(insights())
+        lines = list(insights())
         assert all_rows() == before
-        assert told[:3] == [
+        assert lines[:3] == [
             "What would uid_ann get until 2026-03-03 09:00? (preview)",
             "    now  Entrance photo, Nanjing Road",
             "    now  Opening photo",
         ]
-        assert "    not_due: It is due at 2026-03-03 09:00." in told
-        assert "    gid_stock_count would get 4 in place of 3:" in told
-        assert "    + 2026-03-03 01:00  Night count" in told
+        assert "    not_due: It is due at 2026-03-03 09:00." in lines
+        assert "    gid_stock_count would get 4 in place of 3:" in lines
+        assert "    + 2026-03-03 01:00  Night count" in lines
 
     def test_a_task_that_was_had_is_explained_so(self, frozen_clock: FrozenClock) -> None:
         demo()
         succeed(hand_out(ANN), frozen_clock)
-        told = "\n".join(insights())
-        assert "already_taken: uid_ann has had it as dispatch " in told
-        assert "quota_used: Its one hand-out is used up." in told
+        text = "\n".join(insights())
+        assert "already_taken: uid_ann has had it as dispatch " in text
+        assert "quota_used: Its one hand-out is used up." in text
 
-    def test_what_is_gone_is_not_told_of(self, frozen_clock: FrozenClock) -> None:
+    def test_what_is_deleted_is_not_mentioned(self, frozen_clock: FrozenClock) -> None:
         demo()
         night = RotateTask.objects.get(title="Night count")
         tasks.delete_task(task=night, actor="olga")
@@ -331,7 +342,7 @@ class TestRefusals:
             demo(*arguments)
         assert not OnceTask.objects.exists()
 
-    def test_no_server_tells_how_to_start_one(
+    def test_no_server_says_how_to_start_one(
         self, var_dir: Path, settings: Any, frozen_clock: FrozenClock
     ) -> None:
         (var_dir / "demo_key").write_text("a.b\n")

@@ -1,4 +1,4 @@
-"""The demo's jobs: made once, drained, and judged by what the rows and the journal say."""
+"""The demo's jobs: submitted once, drained, and proven by the rows and the journal."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from apps.jobs.services import types
 from apps.jobs.services.promote import promote_due
 from apps.journal.models import JournalEntry
 from taskplatform import startup
-from taskplatform.demo import job_play
-from taskplatform.demo.job_run import Run, percentile
+from taskplatform.demo import jobs
 from taskplatform.demo.job_types import (
     CHECKPOINTS,
     FAILING,
@@ -31,6 +30,7 @@ from taskplatform.demo.job_types import (
     submit_demo_jobs,
     submit_first_jobs,
 )
+from taskplatform.demo.jobs import Run, await_workers
 from tests.factories import worker
 from tests.frozen import FrozenClock
 
@@ -54,12 +54,12 @@ def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.Monkey
         frozen_clock.advance(seconds=30)
         promote_due()
     run = Run([each.id for each in made], "demo-test")
-    run.look()
+    run.poll()
     return run
 
 
 def breaches(run: Run) -> dict[str, list[str]]:
-    return {check.promise: list(check.breaches) for check in run.checks() if check.breaches}
+    return {proof.promise: list(proof.breaches) for proof in run.proofs() if proof.breaches}
 
 
 def test_counts_add_up_and_leave_out_no_type() -> None:
@@ -73,17 +73,19 @@ def test_every_promise_is_kept_by_a_drained_run(drained: Run) -> None:
     assert (drained.open, drained.ended) == (0, 7)
     failing = drained.figures[FAILING]
     assert (failing.statuses, failing.retried) == ({"failed": 2}, 4)
-    assert failing.cells(FAILING)[:6] == [FAILING, "0", "0", "0", "2", "4"]
+    assert [row[:6] for row in drained.rows() if row[0] == FAILING] == [
+        [FAILING, "0", "0", "0", "2", "4"]
+    ]
     assert drained.figures[HTTP].statuses == {"succeeded": 3}
 
 
-def test_second_look_counts_no_attempt_twice(drained: Run) -> None:
+def test_second_poll_counts_no_attempt_twice(drained: Run) -> None:
     before = len(drained.figures[FAILING].runs)
-    drained.look()
+    drained.poll()
     assert len(drained.figures[FAILING].runs) == before == 6
 
 
-def test_what_is_lost_or_wrong_is_told(drained: Run) -> None:
+def test_what_is_lost_or_wrong_is_a_breach(drained: Run) -> None:
     kinds = dict(Job.objects.values_list("pk", "type"))
     failing = [number for number in drained.numbers if kinds[number] == FAILING]
     others = [number for number in drained.numbers if kinds[number] != FAILING]
@@ -93,37 +95,36 @@ def test_what_is_lost_or_wrong_is_told(drained: Run) -> None:
     Job.objects.filter(pk=open_).update(status="ready")
     Job.objects.filter(pk=wrong).update(status="failed")
     Job.objects.filter(pk=tired).update(attempts=2)
-    told = breaches(drained)
-    assert told["nothing is lost"] == [f"job {lost} is not in the table any more"]
-    assert told["every job has ended"] == [f"{kinds[open_]} {open_} is ready"]
-    assert told["each failing job failed after exactly its attempts"] == [
-        f"job {tired} is failed after 2 of 3 attempts"
+    found = breaches(drained)
+    assert found["nothing is lost"] == [f"job {lost} is not in the table any more"]
+    assert found["every job has ended"] == [
+        f"{kinds[open_]} {open_} is ready after 1 of 3 attempts"
     ]
-    assert told["every other job succeeded"] == [f"{kinds[wrong]} {wrong} is failed"]
-    assert told["the journal tells of each attempt that was counted"] == [
-        f"job {tired} counts 2 attempts, the journal 3"
+    assert found["each failing job failed after exactly its attempts"] == [
+        f"{FAILING} {tired} is failed after 2 of 3 attempts"
     ]
+    assert found["every other job succeeded"] == [
+        f"{kinds[wrong]} {wrong} is failed after 1 of 3 attempts"
+    ]
+    audited = " ".join(breach for breaches in found.values() for breach in breaches)
+    # The journal knows that it succeeded.
+    assert f"I53 job {wrong}: " in audited
 
 
-def test_failing_job_under_way_is_open_and_nothing_else(drained: Run) -> None:
+def test_failing_job_under_way_is_open_and_has_not_failed(drained: Run) -> None:
     failing = Job.objects.filter(type=FAILING).latest("pk")
     Job.objects.filter(pk=failing.pk).update(status="scheduled", attempts=1)
-    assert list(breaches(drained)) == ["every job has ended"]
+    found = breaches(drained)
+    assert "every job has ended" in found
+    assert "each failing job failed after exactly its attempts" not in found
 
 
-def test_job_that_ran_on_after_its_end_is_told(drained: Run) -> None:
+def test_job_that_ran_again_after_its_end_is_a_breach_of_the_audit(drained: Run) -> None:
     entry = JournalEntry.objects.filter(event="succeeded").latest("pk")
     entry.pk = ids.next_id()
     entry.save(force_insert=True)
-    assert breaches(drained)["none ran again after it had ended"] == [
-        f"job {entry.subject_id} ended as succeeded, then succeeded"
-    ]
-
-
-def test_percentile_is_of_the_nearest_rank() -> None:
-    assert percentile([], 50) is None
-    assert percentile([3, 1, 2], 50) == 2
-    assert percentile(list(range(1, 101)), 95) == 95
+    [found] = [each for name, each in breaches(drained).items() if "(I26, I27)" in name]
+    assert f"I27 job {entry.subject_id}: hold 1 has ended twice" in found
 
 
 # --- the first start ----------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def test_types_that_operators_changed_stay_as_they_are() -> None:
         ("127.0.0.1", {"JOB_HTTP_NETWORKS": "10.0.0.0/8"}, False),
     ],
 )
-def test_only_a_machine_for_one_may_call_itself_and_only_unless_told_otherwise(
+def test_only_a_machine_for_one_may_call_itself_and_only_unless_set_otherwise(
     settings: Any, monkeypatch: pytest.MonkeyPatch, host: str, said: dict[str, str], allowed: bool
 ) -> None:
     for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"):
@@ -187,20 +188,37 @@ def test_only_a_machine_for_one_may_call_itself_and_only_unless_told_otherwise(
 
 # --- what keeps it from running -----------------------------------------------------------------
 def test_demo_without_a_worker_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_play, "WORKER_SECONDS", 0.0)
+    monkeypatch.setattr(jobs, "WORKER_SECONDS", 0.0)
     with pytest.raises(CommandError, match=r"No worker is alive .* make run"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
     assert not Job.objects.exists()
 
 
-def test_paused_type_and_lane_without_worker_are_told() -> None:
+def test_demo_waits_for_a_worker_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit_first_jobs()
+    pauses = []
+
+    def start_after_two(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            worker(lanes=["fast", "slow"])
+
+    monkeypatch.setattr(jobs.time, "sleep", start_after_two)
+    written: list[str] = []
+    await_workers(written.append)
+    assert written == ["Waiting for a worker, up to 60 s …\n"]
+    assert len(pauses) == 2
+
+
+def test_paused_type_and_lane_without_worker_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "WORKER_SECONDS", 0.0)
     submit_first_jobs()
     worker(lanes=["fast"])
-    with pytest.raises(job_play.CannotPlay, match=r"demo-slow: start one with: .* -Q slow"):
-        job_play.demand_workers()
+    with pytest.raises(CommandError, match=r"demo-slow; start one with: .* -Q slow"):
+        await_workers(print)
     types.pause_type(job_type=types.find(HTTP), reason="not now", actor="olga")
-    with pytest.raises(job_play.CannotPlay, match="demo-http: it is paused; resume it"):
-        job_play.demand_workers()
+    with pytest.raises(CommandError, match="demo-http is paused; resume it"):
+        await_workers(print)
 
 
 def test_failed_trial_says_what_the_workers_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,15 +230,15 @@ def test_failed_trial_says_what_the_workers_need(monkeypatch: pytest.MonkeyPatch
         Job.objects.update(status="failed", memo="not allowed", finished_at=clock.now())
         return made
 
-    monkeypatch.setattr(job_play, "submit", fail)
+    monkeypatch.setattr(jobs, "submit", fail)
     with pytest.raises(CommandError, match=r"not allowed.* JOB_HTTP_HOSTS=127.0.0.1:\d+ and"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
 
 
-@pytest.mark.parametrize("jobs", ["3", "100001", "-1"])
-def test_number_of_jobs_has_bounds(jobs: str) -> None:
+@pytest.mark.parametrize("number", ["3", "100001", "-1"])
+def test_number_of_jobs_has_bounds(number: str) -> None:
     with pytest.raises(CommandError, match="choose from 4 to 100000"):
-        call_command("demo", f"--jobs={jobs}", stdout=StringIO())
+        call_command("demo", f"--jobs={number}", stdout=StringIO())
 
 
 def test_jobs_and_clients_do_not_go_together() -> None:

@@ -1,4 +1,4 @@
-"""The demo's parts that need no database: its table, its mishaps, its own checks."""
+"""The parts of the demo that need no database: tables, data, final rows and proofs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from apps.common.json_schema import check_params, check_schema
 from apps.dispatch.models import Dispatch, Executor, OnceTask
 from apps.dispatch.rules.policy import keeps_stock
+from taskplatform.demo import proofs
 from taskplatform.demo.company import (
     PEOPLE,
     ROTATIONS,
@@ -21,11 +22,9 @@ from taskplatform.demo.company import (
     TOMORROW,
     shop_of,
 )
-from taskplatform.demo.crew import Mishaps, Tally
-from taskplatform.demo.occurrence import Occurrence
-from taskplatform.demo.outcome import COLUMNS, Outcome, Progress
-from taskplatform.demo.progress import LINE_CELLS, ProgressLine
-from taskplatform.demo.table import Column, cells_of, fit, lines_of
+from taskplatform.demo.proofs import proofs_of
+from taskplatform.demo.terminal import Column, Live, cells_of, fit, percentile, table
+from taskplatform.demo.work import COLUMNS, Occurrence, Outcome
 
 GROUPS = {team.name: team for team in TEAMS}
 MOMENT = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -67,14 +66,22 @@ class TestTable:
 
     def test_lines_are_as_wide_as_the_columns_and_the_gaps(self) -> None:
         columns = [Column("Shop", 6), Column("No", 3, "right")]
-        assert list(lines_of(columns, [["王府井店", "7"]])) == [
+        assert list(table(columns, [["王府井店", "7"]])) == [
             "Shop     No",
             "──────  ───",
             "王府…     7",
         ]
 
+    def test_column_without_a_width_is_as_wide_as_its_longest_cell(self) -> None:
+        assert list(table([Column("No"), Column("Shop")], [["7", "王府井店"], ["12", ""]])) == [
+            "No  Shop",
+            "──  ────────",
+            "7   王府井店",
+            "12",
+        ]
+
     def test_final_table_fits_a_screen_of_100_columns(self) -> None:
-        heading, rule = lines_of(COLUMNS, [])
+        heading, rule = table(COLUMNS, [])
         assert cells_of(heading) <= cells_of(rule) == 100
 
 
@@ -139,23 +146,35 @@ def outcome(
     return Outcome(Occurrence(task, MOMENT), quota, stock, dispatches)
 
 
-class TestOutcome:
-    """S0.12, S0.13, S0.28: what the demo holds its own final table against."""
+def broken(outcome: Outcome, *, everybody: bool = True) -> dict[str, list[str]]:
+    found = proofs_of([outcome], since=MOMENT, everybody_works=everybody)
+    return {proof.promise: list(proof.breaches) for proof in found if proof.breaches}
+
+
+@pytest.fixture
+def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the proofs that read the tables."""
+    monkeypatch.setattr(proofs, "audited", lambda _checks: [])
+    monkeypatch.setattr(proofs, "_overlaps", lambda *_: [])
+
+
+@pytest.mark.usefixtures("no_database")
+class TestProofs:
+    """S0.12, S0.13, S0.28: what a run must have kept."""
 
     @pytest.mark.parametrize(
-        ("holding", "stock", "met", "kept"),
-        [
-            *((3, 3, True, True), (2, 2, False, True), (0, 0, False, True)),
-            *((4, 4, False, False), (3, 2, False, False), (2, 3, False, False)),
-        ],
+        ("handed", "met", "exceeded"), [(3, True, False), (2, False, False), (4, False, True)]
     )
-    def test_quota_is_met_when_stock_and_dispatches_both_say_so(
-        self, holding: int, stock: int, met: bool, kept: bool
+    def test_quota_is_met_exactly_or_not_exceeded(
+        self, handed: int, met: bool, exceeded: bool
     ) -> None:
-        people = [dispatch(f"uid_{n}") for n in range(holding)]
-        given_back = [dispatch("uid_x", "released", holds=False)]
-        judged = outcome(people + given_back, stock=stock)
-        assert (judged.is_met, judged.is_kept) == (met, kept)
+        result = outcome([], stock=handed)
+        off = [f"Shelf: {handed} of 3"]
+        assert broken(result) == ({} if met else {"every quota is met exactly": off})
+        assert broken(result, everybody=False) == (
+            {"no quota is exceeded": off} if exceeded else {}
+        )
+        assert result.cells[-1] == ("yes" if met else "NO")
 
     @pytest.mark.parametrize(
         ("first", "fields", "allowed"),
@@ -173,13 +192,16 @@ class TestOutcome:
             ("failed", {"mode": "blocking"}, True),
         ],
     )
-    def test_second_hand_out_to_the_same_person_is_judged_by_the_first(
+    def test_second_hand_out_to_the_same_person_depends_on_the_first(
         self, first: str, fields: dict[str, Any], allowed: bool
     ) -> None:
         twice = [dispatch("uid_ann", round_=1), dispatch("uid_ann", first), dispatch("uid_ben")]
-        wrong = outcome(twice, **fields).wrong_repeats
-        assert wrong == ([] if allowed else ["uid_ann got 'Shelf' again"])
+        promise = "nobody was handed a task again that was over for them"
+        wrong = broken(outcome(twice, **fields))
+        assert wrong == ({} if allowed else {promise: ["uid_ann got 'Shelf' again"]})
 
+
+class TestRow:
     def test_row_counts_every_end_and_names_who_got_it(self) -> None:
         rows = [
             *[dispatch("uid_ann", round_=n) for n in range(2)],
@@ -192,47 +214,37 @@ class TestOutcome:
         assert cells == ["Shelf", "blocking", "3", "6", "3", "1", "2", "ann×2 ben", "yes"]
 
     def test_row_of_every_member_once_says_all(self) -> None:
-        cells = outcome([dispatch("uid_ann")], dispatch_times=None).cells
+        cells = outcome([dispatch("uid_ann")], stock=1, dispatch_times=None).cells
         assert (cells[2], cells[-1]) == ("all 3", "NO")
 
-    def test_names_that_do_not_fit_are_counted(self) -> None:
-        people = ["uid_christopher", "uid_ann", "uid_alexandria", "uid_ben"]
-        assert outcome([dispatch(name) for name in people]).cells[-2] == "christopher ann +2"
-        assert outcome([dispatch("uid_" + "x" * 40)]).cells[-2] == "x" * 40
-        assert outcome([]).cells[-2] == "nobody"
+
+class TestPercentile:
+    @pytest.mark.parametrize(
+        ("part", "found"), [(0, 1), (1, 1), (50, 50), (50.5, 51), (99, 99), (99.1, 100), (100, 100)]
+    )
+    def test_percentile_is_of_the_nearest_rank(self, part: float, found: int) -> None:
+        values = [*range(100, 0, -1)]
+        assert percentile(values, part) == found
+        assert values[0] == 100
+
+    @pytest.mark.parametrize(("values", "found"), [([7], 7), ([3, 1], 1), ([9, 1, 5], 5)])
+    def test_median_is_one_of_the_values(self, values: list[float], found: float) -> None:
+        assert percentile(values, 50) == found
 
 
-class TestMishaps:
-    def test_each_befalls_one_hand_out_of_its_task(self) -> None:
-        mishaps = Mishaps({("once", 7): ("failed", "released"), ("once", 8): ()})
-        assert [mishaps.take("once", task) for task in (7, 8, 7, 7, 9)] == [
-            *("failed", "", "released", "", ""),
-        ]
-
-    def test_once_task_and_rotation_of_one_number_have_their_own(self) -> None:
-        """S0.10: equal ids of two kinds are never taken for one another."""
-        mishaps = Mishaps({("once", 7): ("failed",), ("rotate", 7): ("released",)})
-        assert [mishaps.take("rotate", 7), mishaps.take("rotate", 7)] == ["released", ""]
-        assert mishaps.take("once", 7) == "failed"
-
-
-class TestProgressLine:
-    HALF = Progress(counted=4, quota=8, open=2)
-
+class TestLive:
     def shown(self, *seconds: float, in_place: bool) -> str:
         written: list[str] = []
-        line = ProgressLine(written.append, in_place=in_place)
-        for moment in seconds:
-            line.show(moment, self.HALF, Tally())
-        line.close()
+        live = Live(written.append, in_place=in_place, pause=5.0)
+        for at in seconds:
+            live.show(at, [f"{at} s", "two"], last=at == seconds[-1])
         return "".join(written)
 
-    def test_terminal_sees_one_line_that_overwrites_itself(self) -> None:
-        first, *others = self.shown(0.2, 0.5, 0.7, in_place=True).removesuffix("\n").split("\r")
-        assert first == ""
-        assert [cells_of(line) for line in others] == [LINE_CELLS] * 3
-        assert "██████████░░░░░░░░░░ 4 of 8 · 2 open" in others[-1]
+    def test_terminal_shows_the_lines_in_one_place(self) -> None:
+        assert self.shown(0.2, 0.5, in_place=True) == (
+            "0.2 s\x1b[K\ntwo\x1b[K\n\x1b[2F0.5 s\x1b[K\ntwo\x1b[K\n"
+        )
 
-    def test_file_sees_a_line_every_five_seconds_and_the_last(self) -> None:
-        lines = self.shown(0.2, 1, 5.1, 5.3, 5.9, 11, 12, in_place=False).splitlines()
-        assert [line.split(" s ")[0].strip() for line in lines] == ["0", "5", "11", "12"]
+    def test_file_has_the_lines_of_every_five_seconds_and_the_last(self) -> None:
+        lines = self.shown(0.2, 1, 5.3, 5.9, 11, 12, in_place=False).splitlines()
+        assert lines[::2] == ["0.2 s", "5.3 s", "11 s", "12 s"]

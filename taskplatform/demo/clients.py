@@ -1,0 +1,166 @@
+"""Simulated executors: each pulls, works and calls back over HTTP, as a device would."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from taskplatform import sdk
+from taskplatform.sdk import ApiError, Client, Dispatch, Ending, PlatformError, Release
+
+# One answer in this number is dropped and requested again.
+LOSE_ONE_IN = 6
+# Seconds after which an executor gives a call up; longer than any hiccup of a server at work.
+GIVE_UP_AFTER = 20.0
+
+_random = random.SystemRandom()
+
+
+class WorkFailed(Exception):
+    """What a handler raises when its work cannot be done."""
+
+
+class Clients:
+    """The executors, at work in the `with` block; its end stops them and waits for them.
+
+    A simulated piece of work takes `pace` seconds on average. `mishaps` are what the first
+    hand-outs of tasks, by source and number, end as.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        uids: Sequence[str],
+        *,
+        pace: float,
+        mishaps: Mapping[tuple[str, int], deque[str]],
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.broken_repeats: list[str] = []
+        self._url = url
+        self._key = key
+        self._uids = uids
+        self._pace = pace
+        self._mishaps = mishaps
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(max_workers=len(uids), thread_name_prefix="executor")
+        self._runs: dict[str, Future[int]] = {}
+
+    def __enter__(self) -> Clients:
+        # Failed and repeated calls are part of the demo.
+        self._level = sdk.logger.level
+        sdk.logger.setLevel(logging.ERROR)
+        self._runs = {uid: self._pool.submit(self._run, uid) for uid in self._uids}
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stop.set()
+        self._pool.shutdown()
+        sdk.logger.setLevel(self._level)
+
+    def wait(self, seconds: float) -> bool:
+        """Let the executors work for these seconds; False at once when one cannot go on."""
+        return not self._stop.wait(seconds)
+
+    @property
+    def trouble(self) -> str:
+        """What keeps one of the executors from working, "" when all could."""
+        for uid, run in self._runs.items():
+            error = run.exception() if run.done() else None
+            if error is not None:
+                return f"{uid} could not go on: {error}"
+        return ""
+
+    def count(self, event: str) -> None:
+        with self._lock:
+            self.counts[event] += 1
+
+    def _run(self, uid: str) -> int:
+        try:
+            with ForgetfulClient(self, self._url, self._key) as client:
+                return client.run(uid, self._work, stop=self._stop)
+        except BaseException:
+            self._stop.set()
+            raise
+
+    def _work(self, dispatch: Dispatch) -> Mapping[str, Any]:
+        self.count("handed")
+        is_last = self._stop.wait(_random.uniform(0.4, 1.6) * self._pace)
+        # Nobody would be left to make up for a mishap after the end.
+        mishap = "" if is_last else self._next_mishap(dispatch)
+        if mishap:
+            self.count(mishap)
+        if mishap == "failed":
+            raise WorkFailed("The aisle was closed for cleaning")
+        if mishap == "released":
+            raise Release("Called away to the till")
+        return _result_of(dispatch)
+
+    def _next_mishap(self, dispatch: Dispatch) -> str:
+        with self._lock:
+            left = self._mishaps.get((dispatch.source, dispatch.task))
+            return left.popleft() if left else ""
+
+
+class ForgetfulClient(Client):
+    """Drops some answers to callbacks and repeats the call, as a device on a bad line does."""
+
+    def __init__(self, clients: Clients, url: str, key: str) -> None:
+        super().__init__(url, key, give_up_after=GIVE_UP_AFTER)
+        self._clients = clients
+
+    def callback(self, uid: str, *args: Any, **kwargs: Any) -> Ending:
+        first = super().callback(uid, *args, **kwargs)
+        if _random.randrange(LOSE_ONE_IN):
+            return first
+        second = super().callback(uid, *args, **kwargs)
+        self._clients.count("repeated")
+        if not _agree(first, second):
+            self._clients.broken_repeats.append(f"{uid}: {first} became {second}")
+        return second
+
+
+def _agree(first: Ending, second: Ending) -> bool:
+    """The same answer, and the same next task where the first named one."""
+    same_next = not isinstance(first.next, Dispatch) or (
+        isinstance(second.next, Dispatch) and second.next.number == first.next.number
+    )
+    return same_next and (first.number, first.state, first.finished_at) == (
+        second.number,
+        second.state,
+        second.finished_at,
+    )
+
+
+def _result_of(dispatch: Dispatch) -> Mapping[str, Any]:
+    params = dispatch.params
+    match dispatch.template and dispatch.template["name"]:
+        case "photo-check":
+            return {"photos": params["photos"], "sharp": True}
+        case "stock-count":
+            return {"counted": _random.randint(20, 400), "unit": params["unit"]}
+        case "price-check":
+            return {"checked": params["products"], "wrong": _random.randint(0, 3)}
+    return {}
+
+
+def check_server(url: str, key: str, uid: str) -> None:
+    """Return when a server answers there and the key may pull; else PlatformError says why not.
+
+    It extends a dispatch that cannot exist, so nothing is handed out.
+    """
+    with Client(url, key, give_up_after=0.0) as client:
+        try:
+            client.extend(uid, "1", 1)
+        except ApiError as refusal:
+            if refusal.code != "not_found":
+                raise
+            return
+    raise PlatformError(f"{url} knows a dispatch that cannot exist")

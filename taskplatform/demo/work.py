@@ -1,0 +1,192 @@
+"""What the demo's executors can be given now, and how far they are with it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+from django.db.models import Q
+from django.utils import timezone
+
+from apps.common import clock
+from apps.dispatch.conf import conf
+from apps.dispatch.models import Dispatch, Membership, OnceTask, RotateTask, Stock
+from apps.dispatch.rules.queue import Identity
+from apps.dispatch.rules.recurrence import occurrence_of
+from taskplatform.demo.company import ACTOR, ROTATIONS, ROUND
+from taskplatform.demo.terminal import Column
+
+# Tasks must not leave the window of the executors while these are at work.
+_MARGIN = timedelta(hours=1)
+
+COLUMNS = (
+    Column("Task", 30),
+    Column("Mode", 8),
+    Column("Quota", 5, "right"),
+    Column("Handed", 6, "right"),
+    Column("Done", 4, "right"),
+    Column("Failed", 6, "right"),
+    Column("Back", 4, "right"),
+    Column("Who got it", 18),
+    Column("Met", 3),
+)
+
+
+class Occurrence(NamedTuple):
+    """A task with one of the instants at which it is due."""
+
+    task: OnceTask | RotateTask
+    at: datetime
+
+    @property
+    def identity(self) -> Identity:
+        task = self.task
+        number = occurrence_of(self.at) if isinstance(task, RotateTask) else task.occurrence
+        return (task.source, task.pk, number)
+
+    @property
+    def title(self) -> str:
+        """That of the task, for a rotation with the local time."""
+        if isinstance(self.task, RotateTask):
+            return f"{self.task.title} at {timezone.localtime(self.at):%H:%M}"
+        return self.task.title
+
+    @property
+    def quota(self) -> int:
+        """How often it is to be handed out; for "every member once" the number of members."""
+        task = self.task
+        if task.dispatch_times is not None:
+            return task.dispatch_times
+        if not task.executor.is_group:
+            return 1
+        return Membership.objects.filter(group=task.executor, user__enabled=True).count()
+
+
+class Outcome(NamedTuple):
+    """One occurrence, its quota, what its stock counts, and all of its dispatches."""
+
+    occurrence: Occurrence
+    quota: int
+    handed: int
+    dispatches: Sequence[Dispatch]
+
+    @property
+    def open(self) -> int:
+        return sum(dispatch.is_open for dispatch in self.dispatches)
+
+    @property
+    def is_met(self) -> bool:
+        return self.handed == self.quota
+
+    @property
+    def is_complete(self) -> bool:
+        return self.handed >= self.quota and not self.open
+
+    @property
+    def cells(self) -> list[str]:
+        """The row of the final table, in the order of COLUMNS."""
+        ends = Counter(dispatch.state for dispatch in self.dispatches)
+        times = Counter(d.executor.name for d in self.dispatches if d.holds_stock)
+        task = self.occurrence.task
+        return [
+            self.occurrence.title,
+            task.mode,
+            f"{'all ' if task.dispatch_times is None else ''}{self.quota}",
+            str(len(self.dispatches)),
+            str(ends["succeeded"]),
+            str(ends["failed"]),
+            str(ends["released"] + ends["expired"] + ends["cancelled"]),
+            " ".join(
+                name.removeprefix("uid_") + (f"×{count}" if count > 1 else "")
+                for name, count in times.most_common()
+            ),
+            "yes" if self.is_met else "NO",
+        ]
+
+
+def outcomes_of(work: Sequence[Occurrence]) -> list[Outcome]:
+    """The outcome of each occurrence so far, in the order given."""
+    handed = {_identity_of(stock): stock.handed for stock in _rows_of(Stock, work)}
+    dispatches: dict[Identity, list[Dispatch]] = defaultdict(list)
+    for dispatch in _rows_of(Dispatch, work).select_related("executor").order_by("pk"):
+        dispatches[_identity_of(dispatch)].append(dispatch)
+    return [
+        Outcome(each, each.quota, handed.get(each.identity, 0), dispatches[each.identity])
+        for each in work
+    ]
+
+
+def _rows_of(model: Any, work: Sequence[Occurrence]) -> Any:
+    if not work:
+        return model.objects.none()
+    each = (Q(source=s, task=t, occurrence=o) for s, t, o in (one.identity for one in work))
+    return model.objects.filter(reduce(or_, each))
+
+
+def _identity_of(row: Stock | Dispatch) -> Identity:
+    return (row.source, row.task, row.occurrence)
+
+
+def left_of(work: Sequence[Occurrence]) -> int:
+    """How many hand-outs are left until all quotas are met."""
+    return sum(each.quota - each.handed for each in outcomes_of(work))
+
+
+def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
+    """The demo's due occurrences whose quotas can be met now, in the order of planning.
+
+    Left out are those too old to be handed out, those of a rotation that end within `seconds`,
+    and those that an executor gave back or lost and may not have again yet.
+    """
+    now = clock.now()
+    later = now + timedelta(seconds=seconds)
+    oldest = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS) + _MARGIN
+    active = {"created_by": ACTOR, "status": OnceTask.Status.ACTIVE}
+    once = OnceTask.objects.filter(**active, start_at__gt=oldest, start_at__lte=now)
+    due = [
+        Occurrence(task, task.start_at) for task in once.select_related("executor").order_by("pk")
+    ]
+    for task in RotateTask.objects.filter(**active).select_related("executor").order_by("pk"):
+        lasting = task.due(later).occurrences
+        due += [
+            Occurrence(task, at)
+            for at in task.due(now).occurrences
+            if at > oldest and at in lasting
+        ]
+    return [
+        each.occurrence
+        for each in outcomes_of(due)
+        if not each.is_complete and not _is_kept_from_somebody(each, now)
+    ]
+
+
+def _is_kept_from_somebody(outcome: Outcome, now: datetime) -> bool:
+    cooling_since = now - timedelta(seconds=outcome.occurrence.task.lease_seconds)
+    return any(
+        dispatch.state == Dispatch.State.CANCELLED
+        or (
+            not dispatch.holds_stock
+            and dispatch.finished_at
+            and dispatch.finished_at > cooling_since
+        )
+        for dispatch in outcome.dispatches
+    )
+
+
+def mishaps_of(work: Sequence[Occurrence]) -> dict[tuple[str, int], deque[str]]:
+    """What the first hand-outs end as, by source and number of tasks that nobody has had yet."""
+    planned = {each.title: each.mishaps for each in (*ROUND, *ROTATIONS)}
+    return {
+        (task.source, task.pk): deque(planned.get(task.title.partition(", ")[0], ()))
+        for task in (each.task for each in work)
+        if not Dispatch.objects.filter(source=task.source, task=task.pk).exists()
+    }
+
+
+def count_of(work: Sequence[Occurrence]) -> str:
+    once = sum(isinstance(each.task, OnceTask) for each in work)
+    return f"{once} tasks and {len(work) - once} occurrences of rotations"
