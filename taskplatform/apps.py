@@ -3,6 +3,7 @@ from __future__ import annotations
 from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig
+from django.contrib.staticfiles.apps import StaticFilesConfig
 from django.db.models.signals import post_migrate
 from django.utils.translation import gettext_lazy as _
 
@@ -29,3 +30,9 @@ class SignInConfig(AxesConfig):  # type: ignore[misc]
     """django-axes under a name that people understand."""
 
     verbose_name = _("Sign-in protection")
+
+
+class PlatformStaticFilesConfig(StaticFilesConfig):
+    """Django's static files without those of pages that the platform does not serve."""
+
+    ignore_patterns = [*StaticFilesConfig.ignore_patterns, "redoc", "rest_framework"]

@@ -1,6 +1,6 @@
-"""What a machine does before its first process starts: database, static files, login, key.
+"""Sets a machine up before its first process starts: database, static files, login, demo key.
 
-Every step finds out by itself whether it has anything to do, so a second start is quick.
+Each step does nothing when its work is done, so a second start is quick.
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ OWN_ADDRESS = "127.0.0.1"
 DEMO_SCOPES = ("pull", "submit", "read", "operate")
 
 # MariaDB/MySQL: no socket, connection refused, unknown host, gone away, lost, too many connections,
-# shutting down. All of them may pass while the server starts.
-_PASSING = {2002, 2003, 2005, 2006, 2013, 1040, 1053}
+# shutting down. All of them are temporary while the server starts.
+_TEMPORARY = {2002, 2003, 2005, 2006, 2013, 1040, 1053}
 _SETUP_LOCK = "taskplatform.setup"
 _SETUP_LOCK_SECONDS = 300
 
 
 class CannotStart(Exception):
-    """What stands in the way of a start, and what to do about it, in one line."""
+    """Why the platform cannot start and what to do about it, in one line."""
 
 
-def await_database(tell: Callable[[str], None]) -> None:
-    """Return once the database accepts us; it may still be starting. It is never created here."""
+def await_database(show: Callable[[str], None]) -> None:
+    """Wait until the database accepts connections; it may still be starting."""
     deadline = time.monotonic() + DATABASE_SECONDS
-    told = False
+    is_shown = False
     while True:
         try:
             connection.ensure_connection()
             return
         except OperationalError as error:
-            if error.args[0] not in _PASSING or time.monotonic() >= deadline:
+            if error.args[0] not in _TEMPORARY or time.monotonic() >= deadline:
                 reason = str(error.args[-1])
                 raise CannotStart(
                     f"The database {database_address()} cannot be used: {reason}. Check "
                     "DATABASE_URL; the database and its user or the folder of its file must exist."
                 ) from error
-        if not told:
-            told = True
-            tell(f"Waiting for the database {database_address()} to answer.")
+        if not is_shown:
+            is_shown = True
+            show(f"Waiting for the database {database_address()} to answer.")
         time.sleep(0.25)
 
 
 def database_address() -> str:
-    """Where the database is, without the password."""
+    """Where the database is, without its password."""
     values = settings.DATABASES["default"]
     if connection.vendor == "sqlite":
         return str(values["NAME"])
@@ -76,18 +76,18 @@ def database_address() -> str:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Let one machine at a time set the shared database up; the others wait their turn."""
+def setup_lock() -> Iterator[None]:
+    """Let one machine at a time set up a shared database; the others wait."""
     if connection.vendor != "mysql":
-        # A file of this machine, whose only user holds the lock of VAR_DIR.
+        # A file of this machine, protected by the lock of VAR_DIR.
         yield
         return
     name = f"{_SETUP_LOCK}.{settings.DATABASES['default']['NAME']}"[:64]
     with connection.cursor() as cursor:
-        if not _takes(cursor, name):
+        if not _get_lock(cursor, name):
             raise CannotStart(
                 f"Another machine has been setting up the database {database_address()} for "
-                f"{_SETUP_LOCK_SECONDS} s; look what it does and start again."
+                f"{_SETUP_LOCK_SECONDS} s. Check that machine, then start again."
             )
         try:
             yield
@@ -95,9 +95,9 @@ def alone() -> Iterator[None]:
             cursor.execute("SELECT RELEASE_LOCK(%s)", [name])
 
 
-def _takes(cursor: CursorWrapper, name: str) -> bool:
-    """Whether the lock is ours within _SETUP_LOCK_SECONDS. It asks once a second: a signal is not
-    heard while a statement waits."""
+def _get_lock(cursor: CursorWrapper, name: str) -> bool:
+    """Whether we got the lock within _SETUP_LOCK_SECONDS. One statement waits a second at most,
+    because signals are not handled while it waits."""
     deadline = time.monotonic() + _SETUP_LOCK_SECONDS
     while True:
         cursor.execute("SELECT GET_LOCK(%s, 1)", [name])
@@ -108,7 +108,7 @@ def _takes(cursor: CursorWrapper, name: str) -> bool:
 
 
 def ensure_handlers() -> None:
-    """Make the job types of handlers that have none; CannotStart when a handler is wrong."""
+    """Create missing job types of handlers; CannotStart when a handler is wrong."""
     problems = checks.problems()
     if problems:
         raise CannotStart(" ".join(problems))
@@ -116,7 +116,7 @@ def ensure_handlers() -> None:
 
 
 def redis_problem() -> str:
-    """Why Redis cannot be used at the moment, "" when it can or none is configured."""
+    """Why Redis cannot be used now; "" when it answers or none is configured."""
     if not settings.REDIS_URL:
         return ""
     url = urlsplit(settings.REDIS_URL)
@@ -129,7 +129,7 @@ def redis_problem() -> str:
 
 
 def collect_static(var: Path) -> None:
-    """Bring STATIC_ROOT up to date, unless no source file has changed since the last time."""
+    """Collect static files into STATIC_ROOT if a source file has changed since the last time."""
     stamp = var / "static.stamp"
     wanted = _static_fingerprint()
     manifest = Path(settings.STATIC_ROOT) / "staticfiles.json"
@@ -151,20 +151,22 @@ def _static_fingerprint() -> str:
 
 
 def ensure_admin(var: Path) -> str:
-    """Make the first login; its new password, "" when the login exists already."""
+    """Create the first login; its new password, or "" when the login exists."""
     users = get_user_model()._default_manager
     if users.filter(username=ADMIN).exists():
         return ""
     password = secrets.token_urlsafe(12)
-    # Kept first: a login whose password nobody knows would be worse than a file too many.
+    # The file first: a login whose password nobody knows is worse than a file too many.
     keep_secret(var / "admin_password", password)
     users.create_superuser(username=ADMIN, password=password)
     return password
 
 
 def ensure_demo(var: Path) -> str:
-    """Make demo data and a key for it at the first start on a database; the key, "" when it no
-    longer opens because somebody revoked or rotated it, and where no demo is wanted."""
+    """Create demo data and an API key at the first start on a database; the key.
+
+    "" when DEMO is off or the key is no longer valid because somebody revoked or rotated it.
+    """
     if not settings.DEMO:
         return ""
     path = var / "demo_key"
@@ -180,13 +182,12 @@ def ensure_demo(var: Path) -> str:
 
 
 def allow_own_http() -> None:
-    """Let http jobs of the processes started from here call this platform itself.
+    """Allow http jobs to call this platform itself.
 
-    One address and one port, on which those who submit jobs are let in anyway; and only on a
-    machine for one, where nobody has said what http jobs may call.
+    Only on SQLite and localhost, and only when JOB_HTTP_HOSTS and JOB_HTTP_NETWORKS are not set.
     """
-    said = any(os.environ.get(name) for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"))
-    if said or connection.vendor != "sqlite" or settings.HOST not in {"127.0.0.1", "localhost"}:
+    is_set = any(os.environ.get(name) for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"))
+    if is_set or connection.vendor != "sqlite" or settings.HOST not in {"127.0.0.1", "localhost"}:
         return
     os.environ["JOB_HTTP_HOSTS"] = f"{OWN_ADDRESS}:{settings.PORT}"
     os.environ["JOB_HTTP_NETWORKS"] = f"{OWN_ADDRESS}/32"

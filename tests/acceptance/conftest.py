@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,49 +22,93 @@ from tests.processes import ROOT, RunningProcess
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "REDIS_URL")
 
 
-@pytest.fixture
-def fresh_database(tmp_path: Path) -> Iterator[str]:
-    """DATABASE_URL of an empty database: a file, or in the run on MariaDB one on that server."""
+@contextlib.contextmanager
+def empty_database(folder: Path) -> Iterator[str]:
+    """DATABASE_URL of a new database: a file in the folder, or one in the MariaDB of this run."""
     url = os.environ["DATABASE_URL"]
+    name = f"test_taskplatform_{secrets.token_hex(4)}"
     if not url:
-        yield f"sqlite:///{tmp_path / 'fresh.sqlite3'}"
+        yield f"sqlite:///{folder / name}.sqlite3"
         return
+    execute_mysql(url, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    yield urlsplit(url)._replace(path=f"/{name}").geturl()
+    execute_mysql(url, f"DROP DATABASE {name}")
+
+
+def execute_mysql(url: str, *statements: str) -> list[tuple[Any, ...]]:
+    """The rows of the last statement, on a connection of its own that checks no foreign keys."""
     import MySQLdb
 
-    name = f"test_taskplatform_{secrets.token_hex(4)}"
     address = urlsplit(url)
     connection = MySQLdb.connect(
-        host=address.hostname, port=address.port, user=address.username, password=address.password
+        host=address.hostname,
+        port=address.port,
+        user=address.username,
+        password=address.password,
+        database=address.path[1:],
+        init_command="SET foreign_key_checks = 0",
+        autocommit=True,
     )
     with contextlib.closing(connection), connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-        yield address._replace(path=f"/{name}").geturl()
-        cursor.execute(f"DROP DATABASE {name}")
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def copy_database(source: str, target: str) -> None:
+    """Copy tables and rows into the empty database."""
+    if target.startswith("sqlite"):
+        shutil.copy(source.removeprefix("sqlite:///"), target.removeprefix("sqlite:///"))
+        return
+    name = urlsplit(source).path[1:]
+    for [table] in execute_mysql(source, "SHOW TABLES"):
+        [[_, create]] = execute_mysql(source, f"SHOW CREATE TABLE {table}")
+        execute_mysql(target, create, f"INSERT INTO {table} SELECT * FROM {name}.{table}")
+
+
+def run_manage(
+    environment: Mapping[str, str], *arguments: str, seconds: float = 600
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def new_environment(var: Path, database_url: str) -> dict[str, str]:
+    """What a process of the platform needs, and nothing that the shell of the tests adds."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {**kept, **neutral(var), "DATABASE_URL": database_url}
+
+
+@pytest.fixture(scope="session")
+def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """DATABASE_URL of the database that every test gets a copy of."""
+    folder = tmp_path_factory.mktemp("migrated")
+    with empty_database(folder) as url:
+        done = run_manage(new_environment(folder / "var", url), "migrate", "--verbosity", "0")
+        assert done.returncode == 0, done.stderr
+        yield url
 
 
 @pytest.fixture
-def environment(tmp_path: Path, fresh_database: str) -> dict[str, str]:
-    """What a process of the platform needs, and nothing that the shell of the tests adds."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return {**kept, **neutral(tmp_path / "var"), "DATABASE_URL": fresh_database}
+def environment(tmp_path: Path, migrated_database: str) -> Iterator[dict[str, str]]:
+    """The environment of one platform, with a migrated database of its own."""
+    with empty_database(tmp_path) as url:
+        copy_database(migrated_database, url)
+        yield new_environment(tmp_path / "var", url)
 
 
 @pytest.fixture
 def manage(environment: Mapping[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`manage("migrate")` runs manage.py to its end: `.returncode`, `.stdout`, `.stderr`."""
 
-    def manage(*arguments: str, seconds: float = 600) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-
-    return manage
+    return functools.partial(run_manage, environment)
 
 
 @pytest.fixture

@@ -125,7 +125,6 @@ def test_two_runs_without_a_server_plan_once(
     manage: Manage, environment: Mapping[str, str]
 ) -> None:
     Path(environment["VAR_DIR"]).mkdir(exist_ok=True)
-    manage("migrate", "--verbosity", "0")
     first, second = manage("demo"), manage("demo")
     assert first.stdout.startswith(
         "Planned a round of 11 tasks for the shop Nanjing Road.\nPlanned 4 rotations:\n"

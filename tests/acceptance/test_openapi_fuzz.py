@@ -75,9 +75,8 @@ parameters = {{ "path.name" = {{ dictionary = "templates", probability = 0.8 }} 
 
 @pytest.fixture
 def key(manage: Manage) -> str:
-    for command in (["migrate", "--verbosity", "0"], ["demo", "--verbosity", "0"]):
-        done = manage(*command)
-        assert done.returncode == 0, done.stderr
+    done = manage("demo", "--verbosity", "0")
+    assert done.returncode == 0, done.stderr
     scopes = ("--scope", "pull", "--scope", "submit", "--scope", "read", "--scope", "operate")
     return manage("apiclient", "create", "Fuzz", *scopes).stdout.strip()
 

@@ -73,9 +73,8 @@ def chunked(*parts: bytes) -> bytes:
 
 @pytest.fixture
 def wire(start: Start, manage: Manage) -> Iterator[Wire]:
-    for command in (["migrate", "--verbosity", "0"], ["demo", "--verbosity", "0"]):
-        done = manage(*command)
-        assert done.returncode == 0, done.stderr
+    done = manage("demo", "--verbosity", "0")
+    assert done.returncode == 0, done.stderr
     key = manage("apiclient", "create", "Wire", "--scope", "pull", "--scope", "read").stdout.strip()
     port = free_port()
     options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 2 --no-ws"

@@ -46,9 +46,8 @@ class Web:
 
 @pytest.fixture
 def key(manage: Manage) -> str:
-    for command in (["migrate", "--verbosity", "0"], ["demo", "--verbosity", "0"]):
-        done = manage(*command)
-        assert done.returncode == 0, done.stderr
+    done = manage("demo", "--verbosity", "0")
+    assert done.returncode == 0, done.stderr
     return manage("apiclient", "create", "Device", "--scope", "pull").stdout
 
 

@@ -15,14 +15,13 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
+from tests.acceptance.conftest import empty_database
 from tests.processes import ROOT, eventually, free_port
 from tests.serving import SERVE, WAIT_SECONDS, Platform
 
@@ -32,38 +31,15 @@ print(submit("echo", {"shop": 7}).id)
 """
 
 
-def is_mariadb() -> bool:
-    return bool(settings.DATABASES["default"]["ENGINE"].endswith("mysql"))
-
-
-@contextmanager
-def empty_database() -> Iterator[str]:
-    """The URL of a database of its own: "" for SQLite, or one in the MariaDB of this run."""
-    if not is_mariadb():
-        yield ""
-        return
-    import MySQLdb
-
-    values = settings.DATABASES["default"]
-    # Beside the test databases, where the user of the tests may make some.
-    name = f"test_taskplatform_serve_{uuid.uuid4().hex[:8]}"
-    connection = MySQLdb.connect(
-        host=values["HOST"],
-        port=int(values["PORT"]),
-        user=values["USER"],
-        password=values["PASSWORD"],
-    )
-    connection.query(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-    url = urllib.parse.urlsplit(os.environ["DATABASE_URL"])
-    yield url._replace(path=f"/{name}").geturl()
-    connection.query(f"DROP DATABASE {name}")
-    connection.close()
-
-
 @pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    with empty_database() as url:
+def database_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with new_database(tmp_path_factory.mktemp("database")) as url:
         yield url
+
+
+def new_database(folder: Path) -> AbstractContextManager[str]:
+    """An empty one; on SQLite the URL is "", which is the file in VAR_DIR."""
+    return empty_database(folder) if os.environ["DATABASE_URL"] else nullcontext("")
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +226,7 @@ def test_stop_during_the_set_up_leaves_nothing_running(platform: Platform) -> No
 
 def test_stop_while_the_tables_are_made_lets_the_next_start_go_on(tmp_path: Path) -> None:
     """MariaDB keeps what half a migration made, which nobody could then make."""
-    with empty_database() as url:
+    with new_database(tmp_path) as url:
         platform = Platform(tmp_path, url)
         process = subprocess.Popen(SERVE, env=platform.environment)
         eventually(platform.has_tables, seconds=WAIT_SECONDS)

@@ -27,11 +27,11 @@ from taskplatform.supervisor import Part, Supervisor
 parts, constants, logs = json.loads(sys.argv[1])
 for name, value in constants.items():
     setattr(supervisor, name, value)
-tell = lambda line: print(line, flush=True)
+show = lambda line: print(line, flush=True)
 def greet():
-    tell("READY")
+    show("READY")
     Path(logs, "greeted").touch()
-runner = Supervisor([Part(**part) for part in parts], logs=Path(logs), tell=tell)
+runner = Supervisor([Part(**part) for part in parts], logs=Path(logs), show=show)
 ready = Path(logs, "ready")
 sys.exit(runner.run(is_ready=ready.exists, on_ready=greet))
 """
@@ -123,8 +123,8 @@ def test_leading_part_is_up_before_the_others_and_down_before_they_are_told(run:
 
     process.send_signal(signal.SIGTERM)
 
-    code, told = run.end()
-    assert code == 0 and told == ["READY"]
+    code, shown = run.end()
+    assert code == 0 and shown == ["READY"]
     assert run.lines_of("events") == ["web up", "worker up", "web down", "worker down"]
 
 
@@ -134,9 +134,9 @@ def test_part_that_does_not_stop_is_killed_with_all_it_started(run: Run) -> None
 
     process.send_signal(signal.SIGINT)
 
-    code, told = run.end()
+    code, shown = run.end()
     assert code == 0
-    assert told[-1] == "web did not stop by itself and is killed."
+    assert shown[-1] == "web did not stop by itself and is killed."
     eventually(lambda: not any(map(is_alive, run.pids())))
 
 
@@ -152,8 +152,10 @@ def test_part_that_never_answered_is_not_waited_for(run: Run) -> None:
     eventually(lambda: not any(map(is_alive, run.pids())))
 
 
-def test_second_ctrl_c_waits_no_longer(run: Run) -> None:
-    process = run.start(part("web", STUBBORN, leads=True), STOP_SECONDS=3600)
+def test_second_ctrl_c_ends_the_wait(run: Run) -> None:
+    process = run.start(
+        part("web", STUBBORN, leads=True), STOP_SECONDS=3600, SAME_REQUEST_SECONDS=0.0
+    )
     eventually(lambda: len(run.pids()) == 2 and (run.folder / "greeted").exists())
 
     process.send_signal(signal.SIGINT)
@@ -164,8 +166,20 @@ def test_second_ctrl_c_waits_no_longer(run: Run) -> None:
     eventually(lambda: not any(map(is_alive, run.pids())))
 
 
+def test_two_sigterms_at_once_still_let_the_parts_finish(run: Run) -> None:
+    """systemd signals every process of the unit, and `make` passes its own signal on."""
+    process = run.start(part("web", POLITE, leads=True), part("worker", POLITE))
+    eventually(lambda: len(run.lines_of("events")) == 2)
+
+    process.send_signal(signal.SIGTERM)
+    eventually(lambda: process.poll() is not None or (process.send_signal(signal.SIGTERM) or True))
+
+    assert run.end()[0] == 0
+    assert run.lines_of("events") == ["web up", "worker up", "web down", "worker down"]
+
+
 def test_killed_supervisor_leaves_nothing_running(run: Run) -> None:
-    """kill -9 cannot be caught; its parts are told by the kernel."""
+    """kill -9 cannot be caught; the kernel signals its parts."""
     process = run.start(part("web", POLITE, leads=True), part("worker", POLITE))
     eventually(lambda: len(run.lines_of("events")) == 2)
 
@@ -174,67 +188,72 @@ def test_killed_supervisor_leaves_nothing_running(run: Run) -> None:
     eventually(lambda: len(run.lines_of("events")) == 4)
 
 
-def test_part_that_cannot_be_kept_running_stops_everything(run: Run) -> None:
+def test_part_that_dies_is_started_again_with_growing_delays(run: Run) -> None:
     broken = "print('no such table: x', flush=True)\nraise SystemExit(3)"
-    run.start(part("web", POLITE, leads=True), part("worker", broken), FIRST_DELAY=0.05)
+    process = run.start(part("web", POLITE, leads=True), part("worker", broken), FIRST_DELAY=0.05)
+    eventually(lambda: len(run.lines_of("worker.log")) == 4)
 
-    code, told = run.end()
+    process.send_signal(signal.SIGTERM)
+
+    code, shown = run.end()
+    assert code == 0
+    assert shown[1].partition(" and starts again in ")[::2] == (
+        "worker ended with code 3",
+        f"0 s. Its last line: no such table: x (log: {run.folder / 'worker.log'})",
+    )
+    assert len([line for line in shown if "worker ended with code 3" in line]) >= 3
+    assert run.lines_of("events") == ["web up", "web down"]
+
+
+def test_leading_part_that_dies_before_it_is_ready_ends_the_start(run: Run) -> None:
+    broken = "print('no module named x', flush=True)\nraise SystemExit(3)"
+    run.start(part("web", broken, leads=True), part("worker", POLITE))
+
+    code, shown = run.end()
 
     assert code == 1
-    assert len([line for line in told if line.startswith("worker ended with code 3")]) == 5
-    assert told[-1] == (
-        "worker ended with code 3 for the 5th time within a minute; stopping everything. Its last "
-        f"line was: no such table: x All of them are in {run.folder / 'worker.log'}"
-    )
-    assert run.lines_of("events") == ["web up", "web down"]
+    assert shown == [
+        "web ended with code 3. Its last line: no module named x; stopping everything. The logs "
+        f"are in {run.folder}"
+    ]
+    assert run.lines_of("events") == []
 
 
 def test_what_a_dead_part_left_running_ends_before_it_starts_again(run: Run) -> None:
     orphaning = (
-        "import os, signal\n"
+        "import os, pathlib, signal\n"
         "left, ready = os.pipe()\n"
         "if os.fork():\n    os.read(left, 1)\n    os._exit(1)\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "others = [int(pid) for pid in pathlib.Path('pids').read_text().split()]\n"
+        "alive = [pid for pid in others if pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()"
+        " if pathlib.Path(f'/proc/{pid}').exists()]\n"
+        "pathlib.Path('overlap').touch() if alive else None\n"
         "with open('pids', 'a') as file:\n    file.write(f'{os.getpid()}\\n')\n"
         "os.write(ready, b'.')\n"
         "while True:\n    signal.pause()\n"
     )
-    run.start(part("web", orphaning, leads=True), FIRST_DELAY=0.05)
-
-    code, _ = run.end()
-
-    assert code == 1 and len(run.pids()) == 5
-    assert not any(map(is_alive, run.pids()))
-
-
-def test_what_left_the_session_of_a_part_is_buried_when_it_dies(run: Run) -> None:
-    """Where the first process of the system buries nobody, as in many containers."""
-    leaving = (
-        "import os\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid()\n"
-        "    if os.fork() == 0:\n"
-        "        with open('pids', 'a') as file:\n            file.write(f'{os.getpid()}\\n')\n"
-        "    os._exit(0)\n"
-        "os.wait()\n"
-    ) + POLITE
-    process = run.start(part("web", leaving, leads=True))
-    eventually(lambda: run.lines_of("events") == ["web up"] and run.pids())
-
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in run.pids()))
+    (run.folder / "pids").touch()
+    process = run.start(
+        part("web", POLITE, leads=True), part("worker", orphaning), FIRST_DELAY=0.05
+    )
+    eventually(lambda: len(run.pids()) >= 4)
 
     process.send_signal(signal.SIGTERM)
+
     assert run.end()[0] == 0
+    assert not (run.folder / "overlap").exists()
+    eventually(lambda: not any(map(is_alive, run.pids())))
 
 
 def test_nothing_ready_in_time_stops_everything(run: Run) -> None:
     silent = "import signal\nsignal.pause()"
     run.start(part("web", silent, leads=True), part("worker", POLITE), READY_SECONDS=0.5)
 
-    code, told = run.end()
+    code, shown = run.end()
 
     assert code == 1
-    assert told == [
+    assert shown == [
         "Nothing answers after 0 s; stopping everything. The logs are in " + str(run.folder)
     ]
     assert run.lines_of("events") == []
@@ -248,11 +267,11 @@ def test_errors_reach_the_terminal_once_and_everything_reaches_the_log(run: Run)
     talking = f"print({first!r})\nprint('chatter')\nprint({again!r}, flush=True)\n" + POLITE
     process = run.start(part("web", talking, leads=True))
     eventually(lambda: run.lines_of("events") == ["web up"])
-    eventually(lambda: len(run.lines_of("web.log")) == 3)
+    eventually(lambda: len(run.lines_of("web.log")) == 3 and (run.folder / "greeted").exists())
 
     process.send_signal(signal.SIGTERM)
 
-    code, told = run.end()
+    code, shown = run.end()
     # The part may be found ready before what it has printed is read.
-    assert (code, sorted(told)) == (0, ["READY", "web: the disk is on fire, try 1 of 100"])
+    assert (code, sorted(shown)) == (0, ["READY", "web: the disk is on fire, try 1 of 100"])
     assert run.lines_of("web.log") == [first, "chatter", again]

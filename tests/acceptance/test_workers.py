@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from tests.acceptance.conftest import run_manage
 from tests.processes import ROOT, RunningProcess, eventually, free_port
 from tests.servers import MariaDBServer, mariadb_server
 from tests.workers import CELERY, Workers, children, is_alive, traces, unread
@@ -24,17 +25,13 @@ def mariadb(environment: dict[str, str]) -> Iterator[MariaDBServer]:
     """A server of the test's own, to be asked for before the workers that are to use it."""
     with mariadb_server() as server:
         environment["DATABASE_URL"] = server.url
+        assert run_manage(environment, "migrate", "--verbosity", "0").returncode == 0
         yield server
 
 
 @pytest.fixture
-def workers(
-    start: Callable[..., RunningProcess],
-    environment: Mapping[str, str],
-    manage: Callable[..., CompletedProcess[str]],
-) -> Workers:
-    """Workers to be started, with a migrated database."""
-    assert manage("migrate", "--verbosity", "0").returncode == 0
+def workers(start: Callable[..., RunningProcess], environment: Mapping[str, str]) -> Workers:
+    """Workers that the test starts."""
     return Workers(start, environment)
 
 
@@ -70,17 +67,18 @@ def test_forked_worker_without_redis_says_what_to_do(
 
 
 @forked
-@pytest.mark.parametrize("poison", ["exits", "segfaults", "loops", "rants", "unpicklable"])
-def test_poison_fails_after_exactly_its_attempts(swept: Workers, poison: str) -> None:
+def test_poison_fails_after_exactly_its_attempts(swept: Workers) -> None:
     swept.drains()
-    [number] = swept.submit({"type": poison})
+    poisons = ["exits", "segfaults", "loops", "rants", "unpicklable"]
+    numbers = swept.submit(*({"type": poison} for poison in poisons))
 
-    assert swept.settled() == {"failed": 1}
+    assert swept.settled() == {"failed": len(poisons)}
 
-    status, attempts, memo = swept.job(number)
-    assert (status, attempts) == ("failed", 2)
-    assert len(memo) <= 2000
-    assert len(swept.events(number)) == 2
+    for poison, number in zip(poisons, numbers, strict=True):
+        status, attempts, memo = swept.job(number)
+        assert (status, attempts) == ("failed", 2), poison
+        assert len(memo) <= 2000, poison
+        assert len(swept.events(number)) == 2, poison
 
 
 @forked

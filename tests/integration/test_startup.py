@@ -92,13 +92,13 @@ def test_second_machine_waits_while_the_first_sets_up(monkeypatch: pytest.Monkey
     monkeypatch.setattr(startup, "_SETUP_LOCK_SECONDS", 0)
     mine, other = connection, connections.create_connection("default")
     try:
-        with startup.alone():
+        with startup.setup_lock():
             monkeypatch.setattr(startup, "connection", other)
-            with pytest.raises(CannotStart, match="Another machine"), startup.alone():
+            with pytest.raises(CannotStart, match="Another machine"), startup.setup_lock():
                 pytest.fail("both set up at once")
             monkeypatch.setattr(startup, "connection", mine)
         monkeypatch.setattr(startup, "connection", other)
-        with startup.alone():
+        with startup.setup_lock():
             pass
     finally:
         other.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,40 +32,43 @@ def test_address_shown_is_one_that_the_settings_let_in(
     assert command.url == url
 
 
-def test_only_a_web_that_cannot_run_stops_the_others(settings: Any, tmp_path: Path) -> None:
-    """A disk that is full for half a minute kills sweeps and drains again and again."""
-    command = serve.Command()
-    command.var, command.host, command.port = tmp_path, settings.HOST, settings.PORT
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collects the exits of the process."""
+    exits: list[str] = []
+    monkeypatch.setattr(serve, "_exit_now", lambda: exits.append("exit"))
+    return exits
 
-    assert [part.name for part in command._parts() if not part.may_die] == ["web"]
 
-
-def test_stop_waits_for_the_tables_unless_it_is_asked_for_twice(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_stop_waits_for_the_migrations_unless_it_is_requested_twice(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], exits: list[str]
 ) -> None:
-    ends: list[str] = []
-    monkeypatch.setattr(serve, "_end", lambda: ends.append("end"))
     command = serve.Command()
 
-    with command._undivided():
-        command._stop_setting_up(signal.SIGTERM, None)
-        assert not ends
-        assert capfd.readouterr().err.startswith("The tables are being set up: everything stops")
-    assert len(ends) == 1
+    def migrate(*_arguments: Any, **_options: Any) -> None:
+        command._stop_setup()
+        assert not exits
+        assert capfd.readouterr().err.startswith("Stopping after the migrations.")
 
-    with command._undivided():
-        command._stop_setting_up(signal.SIGTERM, None)
-        assert len(ends) == 2
+    def migrate_slowly(*_arguments: Any, **_options: Any) -> None:
+        command._stop_setup()
+        assert len(exits) == 2
+
+    monkeypatch.setattr(serve, "call_command", migrate)
+    command._migrate()
+    assert len(exits) == 1
+    monkeypatch.setattr(serve, "call_command", migrate_slowly)
+    command._migrate()
 
 
-def test_stop_beside_anything_else_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends: list[str] = []
-    monkeypatch.setattr(serve, "_end", lambda: ends.append("end"))
+def test_stop_during_any_other_step_exits_at_once(
+    monkeypatch: pytest.MonkeyPatch, exits: list[str]
+) -> None:
+    monkeypatch.setattr(serve, "call_command", lambda *_arguments, **_options: None)
     command = serve.Command()
-    with command._undivided():
-        pass
-    assert not ends
+    command._migrate()
+    assert not exits
 
-    command._stop_setting_up(signal.SIGTERM, None)
+    command._stop_setup()
 
-    assert len(ends) == 1
+    assert len(exits) == 1

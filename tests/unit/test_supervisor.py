@@ -1,17 +1,19 @@
-"""What the supervisor keeps of its parts' words, and how long it waits for a dead one."""
+"""When the supervisor restarts a part, what it logs, and what it shows on the terminal."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from signal import SIGHUP, SIGINT, SIGTERM
+from typing import Any
 
 import pytest
 
 from taskplatform import supervisor
-from taskplatform.supervisor import Child, Part, RotatingLog, problem_of
+from taskplatform.supervisor import Child, Part, on_stop, problem_of
+from tests.processes import eventually
 
 # --- Delays -------------------------------------------------------------------------------------
 
@@ -23,72 +25,73 @@ class Clock:
 
 
 @pytest.fixture
-def child(tmp_path: Path) -> Child:
-    return Child(Part("web", ["web"]), RotatingLog(tmp_path / "web.log"), lambda line: None)
+def shown() -> list[str]:
+    """The lines on the terminal."""
+    return []
 
 
-def test_part_that_dies_at_each_start_waits_longer_and_is_given_up_at_the_fifth_death(
+@pytest.fixture
+def child(tmp_path: Path, shown: list[str]) -> Iterator[Child]:
+    """A part that ends at once."""
+    child = Child(Part("web", ["true"]), tmp_path, shown.append)
+    yield child
+    child.log.close()
+
+
+def delays(child: Child, clock: Clock, *lived: float) -> list[float]:
+    """How long the part waits after each of its deaths."""
+    found = []
+    for seconds in lived:
+        child.start_when_due()
+        clock.now += seconds
+        eventually(lambda: not child.is_running)
+        assert child.take_death() == "ended with code 0"
+        found.append(child.delay)
+        child.start_when_due()
+        assert child.take_death() == ""
+        clock.now += child.delay
+    return found
+
+
+def test_part_that_dies_at_each_start_waits_longer_up_to_half_a_minute(
     child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch)
-    delays = []
-    for _ in range(5):
-        delay = child.note_death()
-        delays.append(delay)
-        clock.now += delay or 0
-
-    assert delays == [1, 2, 4, 8, None]
+    assert delays(child, Clock(monkeypatch), *[0.0] * 7) == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_part_that_dies_now_and_then_is_never_given_up(
+def test_part_that_lived_for_a_minute_starts_again_soon(
     child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert delays(child, Clock(monkeypatch), 0, 0, 59, 60, 0) == [1, 2, 4, 1, 2]
+
+
+# --- Requests to stop ---------------------------------------------------------------------------
+
+
+def test_signals_within_a_second_are_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemd signals the whole group, and so does a terminal."""
     clock = Clock(monkeypatch)
-    delays = []
-    for _ in range(12):
-        delays.append(child.note_death())
-        clock.now += 61
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(supervisor.signal, "signal", handlers.__setitem__)
+    requests: list[float] = []
+    on_stop(lambda: requests.append(clock.now))
 
-    assert delays == [1] * 12
+    for number, at in [(SIGTERM, 0.0), (SIGINT, 0.1), (SIGTERM, 0.9), (SIGTERM, 1.0), (SIGHUP, 3)]:
+        clock.now = 1000 + at
+        handlers[number](number, None)
 
-
-def test_delay_grows_no_further_than_half_a_minute(
-    child: Child, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock(monkeypatch)
-    monkeypatch.setattr(supervisor, "FIRST_DELAY", 16.0)
-    delays = []
-    for _ in range(4):
-        delays.append(child.note_death())
-        clock.now += 16
-
-    assert delays == [16, 30, 30, 30]
-
-
-def test_part_that_runs_the_code_of_others_is_never_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock(monkeypatch)
-    part = Part("drains", ["drains"], may_die=True)
-    child = Child(part, RotatingLog(tmp_path / "drains.log"), lambda line: None)
-    delays = []
-    for _ in range(7):
-        delay = child.note_death()
-        delays.append(delay)
-        clock.now += delay or 0
-
-    assert delays == [1, 2, 4, 8, 16, 16, 16]
+    assert requests == [1000, 1001, 1003]
 
 
 # --- Lines for the terminal ---------------------------------------------------------------------
 
 
-def line(**entry: str) -> bytes:
-    return json.dumps(entry).encode()
+def line(**entry: str) -> str:
+    return json.dumps(entry)
 
 
 @pytest.mark.parametrize(
-    ("printed", "shown"),
+    ("printed", "expected"),
     [
         (line(level="ERROR", message="it broke"), "it broke"),
         (line(level="CRITICAL", message="it broke"), "it broke"),
@@ -97,21 +100,21 @@ def line(**entry: str) -> bytes:
             "it broke: ValueError: 7",
         ),
         (
-            b"2026-11-21T23:00:44.123Z ERROR apps.x: it broke: ValueError: 7",
+            "2026-11-21T23:00:44.123Z ERROR apps.x: it broke: ValueError: 7",
             "it broke: ValueError: 7",
         ),
-        (b"2026-11-21T23:00:44.123Z CRITICAL apps.x: \x1b[2Jit broke", " [2Jit broke"),
-        (b"2026-11-21T23:00:44.123Z WARNING apps.x: it broke", ""),
-        (b"    2026-11-21T23:00:44.123Z ERROR forged: in a traceback", ""),
+        ("2026-11-21T23:00:44.123Z CRITICAL apps.x: \x1b[2Jit broke", " [2Jit broke"),
+        ("2026-11-21T23:00:44.123Z WARNING apps.x: it broke", ""),
+        ("    2026-11-21T23:00:44.123Z ERROR forged: in a traceback", ""),
         (line(level="WARNING", message="Not Found: /x"), ""),
         (line(level="INFO", message="fine"), ""),
-        (b"Traceback (most recent call last):", ""),
-        (b'{"level": "ERROR", half a line', ""),
-        (b'["ERROR"]', ""),
+        ("Traceback (most recent call last):", ""),
+        ('{"level": "ERROR", half a line', ""),
+        ('["ERROR"]', ""),
     ],
 )
-def test_terminal_shows_errors_only(printed: bytes, shown: str) -> None:
-    assert problem_of(printed) == shown
+def test_terminal_shows_errors_only(printed: str, expected: str) -> None:
+    assert problem_of(printed) == expected
 
 
 def test_terminal_obeys_nothing_that_a_log_line_holds() -> None:
@@ -124,75 +127,51 @@ def test_long_problem_is_cut() -> None:
     assert len(problem_of(line(level="ERROR", message="x" * 10_000))) == 301
 
 
-def test_problem_that_comes_again_with_another_id_or_count_is_told_once_a_minute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_problem_that_comes_again_with_another_id_or_count_is_shown_once_a_minute(
+    child: Child, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
-    told: list[str] = []
-    child = Child(Part("sweeps", ["x"]), RotatingLog(tmp_path / "sweeps.log"), told.append)
 
     for count in range(3):
         for sweep in ("jobs.scan", "jobs.rescue"):
             message = f"Task {sweep}[{uuid.uuid4()}] raised unexpected after {count} s"
-            child._take(line(level="ERROR", message=message) + b"\n")
+            child.take(line(level="ERROR", message=message))
     clock.now += 61
-    child._take(line(level="ERROR", message=message) + b"\n")
+    child.take(line(level="ERROR", message=message))
 
-    assert [words.split("[")[0] for words in told] == [
-        "sweeps: Task jobs.scan",
-        "sweeps: Task jobs.rescue",
-        "sweeps: Task jobs.rescue",
+    assert [words.split("[")[0] for words in shown] == [
+        "web: Task jobs.scan",
+        "web: Task jobs.rescue",
+        "web: Task jobs.rescue",
     ]
 
 
 # --- Files --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "LOG_BYTES", 100)
+def test_logs_of_a_part_are_bounded_and_the_oldest_lines_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LOG_BYTES", 121)
     monkeypatch.setattr(supervisor, "LOG_FILES", 3)
-
-
-@pytest.mark.usefixtures("small_logs")
-def test_log_is_turned_over_when_full_and_the_oldest_goes(tmp_path: Path) -> None:
-    log = RotatingLog(tmp_path / "web.log")
+    (tmp_path / "web.log").write_text("from an earlier run\n")
+    child = Child(Part("web", ["true"]), tmp_path, lambda line: None)
     for number in range(9):
-        log.write(f"{number}".encode() * 50)
-    log.close()
+        child.take(f"{number}" * 49)
+    child.log.close()
 
     kept = {path.name: path.read_text()[::50] for path in tmp_path.iterdir()}
     assert kept == {"web.log": "8", "web.log.1": "67", "web.log.2": "45"}
 
 
-@pytest.mark.usefixtures("small_logs")
-def test_log_of_an_earlier_run_counts(tmp_path: Path) -> None:
-    (tmp_path / "web.log").write_text("a" * 60)
-    log = RotatingLog(tmp_path / "web.log")
-    log.write(b"b" * 40)
-    log.write(b"c")
-    log.close()
-
-    assert (tmp_path / "web.log.1").read_text() == "a" * 60 + "b" * 40
-    assert (tmp_path / "web.log").read_text() == "c"
-
-
-def test_full_disk_ends_no_part_and_is_told_until_it_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_full_disk_stops_nothing_and_is_shown_until_it_is_over(
+    child: Child, shown: list[str], tmp_path: Path
 ) -> None:
-    write = os.write
+    (tmp_path / "web.log").symlink_to("/dev/full")
+    child.take("lost")
+    (tmp_path / "web.log").unlink()
+    child.take("kept")
 
-    def full(_fd: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    log = RotatingLog(tmp_path / "web.log")
-    monkeypatch.setattr(os, "write", full)
-    log.write(b"lost")
-    assert log.failure == "No space left on device"
-
-    monkeypatch.setattr(os, "write", write)
-    log.write(b"kept")
-    log.close()
-
-    assert log.failure == ""
-    assert (tmp_path / "web.log").read_text() == "kept"
+    assert shown == [f"web: cannot write {tmp_path / 'web.log'}: No space left on device"]
+    assert child.log.failure == ""
+    assert (tmp_path / "web.log").read_text() == "kept\n"

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from django.conf import settings
@@ -24,36 +23,28 @@ from django.db import DatabaseError, connections
 
 from taskplatform import startup
 from taskplatform.demo.company import ANN
-from taskplatform.processes import on_stop
 from taskplatform.startup import CannotStart
-from taskplatform.supervisor import Part, Supervisor
+from taskplatform.supervisor import Part, Supervisor, on_stop
 
 WEB_THREADS = 4
 SWEEP_THREADS = 2
 DRAIN_THREADS = 4
 
 
-def _end() -> None:
-    """No process has been started yet, and what this one was about, the next start does anew. An
-    exception in its place may come at a bad moment: finalizers swallow it, and a connection that
-    it cuts off between a statement and its answer refuses whatever tidies up after it."""
-    os._exit(0)
-
-
 class Command(BaseCommand):
     """Sets the machine up, then runs web, sweeps with beat, and drains until it is stopped.
 
-    Exit code 0 after Ctrl-C, SIGTERM or the end of the terminal, 1 with one line on standard error
-    when it cannot start or a part cannot be kept running.
+    Exit code 0 after Ctrl-C, SIGTERM or the end of the terminal; 1 with one line on standard error
+    when it cannot start.
     """
 
-    help = "Start web, sweeps with beat, and drains on this machine, and keep them running."
+    help = "Set this machine up, then run web, sweeps with beat, and drains."
 
-    _stop_requests = 0
-    _is_undivided = False
+    _stop_requested = False
+    _is_migrating = False
 
     def handle(self, *args: Any, **options: Any) -> None:
-        on_stop(self._stop_setting_up)
+        on_stop(self._stop_setup)
         # The terminal is for what somebody has to read.
         logging.disable(logging.INFO)
         self.var = Path(settings.VAR_DIR)
@@ -70,71 +61,70 @@ class Command(BaseCommand):
         sys.exit(code)
 
     def _refuse(self, reason: str) -> int:
-        self.tell(" ".join(reason.split()))
+        self.show(" ".join(reason.split()))
         return 1
 
-    def tell(self, line: str) -> None:
-        """One line on the terminal, if there still is one: losing it must not stop the parts."""
+    def show(self, line: str) -> None:
+        """Print a line on the terminal. A closed terminal does not stop the parts."""
         with suppress(OSError):
             print(line, file=sys.stderr, flush=True)
-
-    def _tell_at(self, line: str) -> None:
-        self.tell(f"{time.strftime('%H:%M:%S')} {line}")
 
     def _serve(self) -> int:
         with self._only_one():
             self._require_port()
             password, key = self._set_up()
-            (self.var / "logs").mkdir(exist_ok=True)
-            supervisor = Supervisor(self._parts(), logs=self.var / "logs", tell=self._tell_at)
+            logs = self.var / "logs"
+            logs.mkdir(exist_ok=True)
+            supervisor = Supervisor(
+                self._parts(),
+                logs=logs,
+                show=lambda line: self.show(f"{time.strftime('%H:%M:%S')} {line}"),
+            )
             return supervisor.run(
                 is_ready=self._answers, on_ready=lambda: self._greet(password, key)
             )
 
     def _set_up(self) -> tuple[str, str]:
         """The password of a login just made or "", and the demo key or ""."""
-        startup.await_database(self.tell)
+        startup.await_database(self.show)
         startup.allow_own_http()
-        with startup.alone():
-            with self._undivided():
-                call_command("migrate", interactive=False, verbosity=0)
+        with startup.setup_lock():
+            self._migrate()
             startup.ensure_handlers()
             password = startup.ensure_admin(self.var)
             key = startup.ensure_demo(self.var)
         startup.collect_static(self.var)
-        problem = startup.redis_problem()
-        if problem:
-            self.tell(f"{problem}; the platform works without it, but slower.")
+        if problem := startup.redis_problem():
+            self.show(f"{problem}. The platform works without it, but slower.")
         # The parts have connections of their own.
         connections.close_all()
         return password, key
 
-    # --- A stop before anything runs ----------------------------------------------------------
+    # --- A stop during the set-up -------------------------------------------------------------
 
-    @contextmanager
-    def _undivided(self) -> Iterator[None]:
-        """What has to come to its end before a stop: MariaDB keeps what half a migration made, and
-        then the next start cannot make it."""
-        self._is_undivided = True
-        yield
-        self._is_undivided = False
-        if self._stop_requests:
-            _end()
+    def _migrate(self) -> None:
+        """Migrate to the end even when a stop is requested: MariaDB keeps the tables of half a
+        migration, and the next start could not make them again."""
+        self._is_migrating = True
+        call_command("migrate", interactive=False, verbosity=0)
+        self._is_migrating = False
+        if self._stop_requested:
+            _exit_now()
 
-    def _stop_setting_up(self, _number: int, _frame: FrameType | None) -> None:
-        self._stop_requests += 1
-        if not self._is_undivided or self._stop_requests > 1:
-            _end()
-        self.tell(
-            "The tables are being set up: everything stops after that. A second Ctrl-C or SIGTERM "
-            "stops it now, and the tables may then have to be mended by hand."
+    def _stop_setup(self) -> None:
+        if self._stop_requested or not self._is_migrating:
+            _exit_now()
+        self._stop_requested = True
+        self.show(
+            "Stopping after the migrations. A second Ctrl-C or SIGTERM stops now; you may then "
+            "have to repair the tables by hand."
         )
 
     # --- One at a time ------------------------------------------------------------------------
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:
-        """Hold VAR_DIR: two supervisors would share one queue folder and its logs."""
+        """Lock VAR_DIR: two supervisors would share its queue folder and logs."""
         with (self.var / "serve.lock").open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,7 +173,7 @@ class Command(BaseCommand):
         celery = [sys.executable, "-m", "celery", "--workdir", str(settings.BASE_DIR), "--quiet"]
         worker = [*celery, "-A", "taskplatform", "worker", "--pool", "threads"]
         worker += ["--loglevel", settings.LOG_LEVEL]
-        # Nothing is told between workers: the tables hold the work.
+        # Workers need no messages from each other: the tables hold the work.
         worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         node = f"{self.port}@%h"
         return [
@@ -205,9 +195,6 @@ class Command(BaseCommand):
                     *("--beat", "--queues", "sweeps", "--concurrency", str(SWEEP_THREADS)),
                     *("--hostname", f"sweeps-{node}"),
                 ],
-                # As it does while the disk is full: the web answers all the same, and when there
-                # is room again, all of it has to go on.
-                may_die=True,
             ),
             Part(
                 "drains",
@@ -216,7 +203,6 @@ class Command(BaseCommand):
                     *("--queues", "fast,slow", "--concurrency", str(DRAIN_THREADS)),
                     *("--hostname", f"drains-{node}"),
                 ],
-                may_die=True,
             ),
         ]
 
@@ -291,3 +277,12 @@ class Command(BaseCommand):
             "Nothing comes when all is handed out; in the same environment, this plans more:",
             shlex.join([sys.executable, str(settings.BASE_DIR / "manage.py"), "demo", "--fresh"]),
         ]
+
+
+def _exit_now() -> None:
+    """End without cleaning up: no process has been started, and the next start repeats the set-up.
+
+    An exception instead could be swallowed by a finalizer, or break a database connection between a
+    statement and its answer, which then refuses the clean-up.
+    """
+    os._exit(0)
