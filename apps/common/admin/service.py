@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.forms.utils import ErrorDict
 from django.http import HttpRequest, HttpResponseRedirect
 
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import translate
-from apps.common.db import transactional
 from apps.common.errors import FieldError, PlatformError
 
 # A form sent with this name in it is only drawn anew, with all that was typed.
@@ -21,12 +20,14 @@ DRAFT = "_draft"
 
 
 class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A model form that shows what a service refused beside the fields it is about.
+    """A model form that is valid once a service has written the row.
 
-    `refusal` is the error of the service when the form is drawn again because of it.
+    What the service refuses stands beside the fields it is about. The admin of a form that is sent
+    sets `write`, which returns the row, or None when nothing was to be saved.
     """
 
-    refusal: ClassVar[PlatformError | None] = None
+    write: ClassVar[Callable[[Any], Any] | None] = None
+    row: Any = None
 
     @property
     def is_draft(self) -> bool:
@@ -41,7 +42,15 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         self.cleaned_data: dict[str, Any] = {}
 
     def is_valid(self) -> bool:
-        return not self.is_draft and super().is_valid()
+        if self.is_draft or not super().is_valid():
+            return False
+        if self.write is None:
+            return True
+        try:
+            self.row = self.write()
+        except PlatformError as error:
+            self.show(error.errors or [FieldError("", "", error.detail)])
+        return self.row is not None
 
     def _clean_fields(self) -> None:
         super()._clean_fields()  # type: ignore[misc]
@@ -61,11 +70,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
-        if self.refusal is not None:
-            errors = self.refusal.errors or [FieldError("", "", self.refusal.detail)]
-            self.show(errors)
-        else:
-            self.show([e for e in self.judged() if self.field_of(e.field) not in self.errors])
+        self.show([e for e in self.judged() if self.field_of(e.field) not in self.errors])
         return cleaned
 
     def judged(self) -> Sequence[FieldError]:
@@ -91,8 +96,25 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         return {name: known[name] for name in self.changed_data if name in known}
 
 
-class ServiceModelAdmin(PlatformModelAdmin):
-    """Every write goes through the services that a subclass names in `create`, `update`, `remove`.
+class ServicesOwnTransactions(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Without Django's transaction around a whole page: services keep theirs short, and repeat them
+    when the database gives up on a lock."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: Any = None,
+    ) -> Any:
+        return self._changeform_view(request, object_id, form_url, extra_context)  # type: ignore[attr-defined]
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        return self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined]
+
+
+class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
+    """Every write goes through the services that a subclass calls in `create`, `update`, `remove`.
 
     They are given only what was changed, and they write the journal in the transaction of the
     change; nothing is logged twice. What a service refuses stands beside the field with the typed
@@ -144,34 +166,18 @@ class ServiceModelAdmin(PlatformModelAdmin):
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
         form = super().get_form(request, obj, change=change, **kwargs)
-        refusal = getattr(request, "refusal", None)
-        return form if refusal is None else type(form.__name__, (form,), {"refusal": refusal})
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: Any = None,
-    ) -> Any:
-        view = super().changeform_view
         if request.method != "POST":
-            return view(request, object_id, form_url, extra_context)
-        try:
-            return transactional(view)(request, object_id, form_url, extra_context)
-        except PlatformError as refusal:
-            # The second time the form refuses itself, so that nothing is saved but the page drawn.
-            request.refusal = refusal  # type: ignore[attr-defined]
-            return view(request, object_id, form_url, extra_context)
+            return form
+        return type(form.__name__, (form,), {"write": lambda form: self._write(request, obj, form)})
+
+    def _write(self, request: HttpRequest, obj: Any, form: Any) -> Any:
+        if obj is None:
+            return self.create(request, form, actor=actor_of(request))
+        return self.saved(request, obj, form)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        made = (
-            self.saved(request, obj, form)
-            if change
-            else self.create(request, form, actor=actor_of(request))
-        )
         # What Django says and links to afterwards is about this object.
-        obj.__dict__.update(made.__dict__)
+        obj.__dict__.update(form.row.__dict__)
 
     def saved(self, request: HttpRequest, obj: Any, form: Any) -> Any:
         """The row as it is after `update`; versioned admins check its version before."""
@@ -199,7 +205,7 @@ class ServiceModelAdmin(PlatformModelAdmin):
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
         try:
-            return transactional(super().delete_view)(request, object_id, extra_context)
+            return super().delete_view(request, object_id, extra_context)
         except PlatformError as refusal:
             self.message_user(request, translate(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(object_id))

@@ -176,24 +176,25 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorExchange, VersionedModel
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Executor:
         values = form.cleaned_data
-        executor = executors.create_executor(
-            name=values["name"], title=values["title"], enabled=values["enabled"], actor=actor
+        return executors.create_executor(
+            name=values["name"],
+            title=values["title"],
+            enabled=values["enabled"],
+            members=values["add_members"],
+            actor=actor,
         )
-        if values["add_members"]:
-            executors.change_members(group=executor, add=values["add_members"], actor=actor)
-        return executor
 
     def update(
         self, request: HttpRequest, row: Executor, form: Any, *, version: int, actor: str
     ) -> Executor:
-        executor = executors.update_executor(
-            executor=row, changes=form.own_changes, version=version, actor=actor
+        return executors.update_executor(
+            executor=row,
+            changes=form.own_changes,
+            add=form.cleaned_data.get("add_members", []),
+            remove=form.cleaned_data.get("remove_members", []),
+            version=version,
+            actor=actor,
         )
-        add = form.cleaned_data.get("add_members", [])
-        remove = form.cleaned_data.get("remove_members", [])
-        if add or remove:
-            executors.change_members(group=row, add=add, remove=remove, actor=actor)
-        return executor
 
     def obstacles(self, row: Executor) -> Sequence[str]:
         return obstacles(row)

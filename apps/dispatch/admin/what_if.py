@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest, HttpResponse
@@ -15,10 +16,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.service import DRAFT
-from apps.common.errors import PlatformError
 from apps.dispatch.admin.preview import AHEAD, Line, Run, lines, runs
 from apps.dispatch.models import Executor
 from apps.dispatch.services.preview import Period
@@ -103,19 +101,11 @@ class Row:
         return str(WORDS[self.after_mark])
 
 
-class _Asked(Exception):
-    """The form is good; what it would change is worked out after its transaction is undone."""
-
-    def __init__(self, **asked: Any) -> None:
-        super().__init__("what if")
-        self.asked = asked
-
-
 class WhatIfMixin(PlatformModelAdmin):
     """Before the base of an admin of tasks, which says `new_fields(form)`.
 
-    The button sends the form like a save: what a save would refuse is told in the same places, and
-    otherwise the form is drawn anew as it was typed, with the answer above it.
+    The button sends the form like a save. What a save would refuse is shown in the same places;
+    otherwise the page shows the form as it was typed, with the comparison above it.
     """
 
     def render_change_form(
@@ -128,53 +118,32 @@ class WhatIfMixin(PlatformModelAdmin):
             else self.has_change_permission(request, row)
         )
         context["offers_what_if"] = may_save
-        context["what_if"] = getattr(request, "what_if", None)
+        context["what_if"] = getattr(context["adminform"].form, "what_if", None)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
-        if BUTTON in request.POST:
-            raise _Asked(fields=self.new_fields(form))  # type: ignore[attr-defined]
-        return super().create(request, form, actor=actor)  # type: ignore[misc]
+        if BUTTON not in request.POST:
+            return super().create(request, form, actor=actor)  # type: ignore[misc]
+        fields = self.new_fields(form)  # type: ignore[attr-defined]
+        compare = partial(what_if_created, self.model, fields=fields)
+        form.what_if = _compared(request, compare, actor)
+        return None
 
     def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
-        if BUTTON in request.POST:
-            raise _Asked(task=row, changes=form.changes, version=version)
-        return super().update(request, row, form, version=version, actor=actor)  # type: ignore[misc]
+        if BUTTON not in request.POST:
+            return super().update(request, row, form, version=version, actor=actor)  # type: ignore[misc]
+        compare = partial(what_if_updated, task=row, changes=form.changes, version=version)
+        form.what_if = _compared(request, compare, actor)
+        return None
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: Any = None,
-    ) -> Any:
-        view = super().changeform_view
-        try:
-            return view(request, object_id, form_url, extra_context)
-        except _Asked as question:
-            asked = question.asked
-        chosen = request.POST.get(BUTTON, "")
-        chosen = chosen if chosen in AHEAD else USUAL
-        now = clock.now()
-        asked |= {
-            "period": Period(now, now + AHEAD[chosen][0]),
-            "actor": actor_of(request),
-            "now": now,
-        }
-        try:
-            if "task" in asked:
-                told = what_if_updated(**asked)
-            else:
-                told = what_if_created(self.model, **asked)
-        except PlatformError as refusal:
-            request.refusal = refusal  # type: ignore[attr-defined]
-            return view(request, object_id, form_url, extra_context)
-        request.what_if = _shown(request, told, chosen, now)  # type: ignore[attr-defined]
-        # A draft is drawn anew with all that was typed, and is not judged again.
-        draft = request.POST.copy()
-        draft[DRAFT] = "1"
-        request.POST = draft  # type: ignore[assignment]
-        return view(request, object_id, form_url, extra_context)
+
+def _compared(request: HttpRequest, compare: Callable[..., WhatIf], actor: str) -> dict[str, Any]:
+    """The comparison for the period of the button."""
+    chosen = request.POST.get(BUTTON, "")
+    chosen = chosen if chosen in AHEAD else USUAL
+    now = clock.now()
+    period = Period(now, now + AHEAD[chosen][0])
+    return _shown(request, compare(period=period, actor=actor, now=now), chosen, now)
 
 
 def _shown(request: HttpRequest, told: WhatIf, chosen: str, now: datetime) -> dict[str, Any]:

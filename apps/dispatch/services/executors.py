@@ -40,8 +40,15 @@ def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
 
 
 @transactional
-def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: str) -> Executor:
-    """A new user or group; which one, the name says. Invalid when the name is taken."""
+def create_executor(
+    *,
+    name: str,
+    title: str = "",
+    enabled: bool = True,
+    members: Sequence[str] = (),
+    actor: str,
+) -> Executor:
+    """A new user or group, as its name says. Invalid when the name is taken."""
     mistakes = Mistakes()
     with mistakes:
         names.kind_of(name)
@@ -58,6 +65,8 @@ def create_executor(*, name: str, title: str = "", enabled: bool = True, actor: 
         told = _("{name} was made by somebody else just now; edit it instead.", name=name)
         raise Conflict(told) from error
     record_edit(executor, "executor_created", now=now, actor=actor, after=_shown(executor))
+    if members:
+        change_members(group=executor, add=members, actor=actor)
     return executor
 
 
@@ -67,10 +76,15 @@ def update_executor(
     executor: Executor,
     changes: dict[str, Any],
     actor: str,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
     version: int | None = None,
     reason: str = "",
 ) -> Executor:
-    """Change `title` and/or `enabled`; Conflict when `version` is given and no longer current."""
+    """Change `title` and `enabled`, add and remove members.
+
+    Conflict when `version` is given and no longer current.
+    """
     unknown = set(changes) - {"title", "enabled"}
     if unknown:
         told = _("{field} of an executor cannot be changed.", field=min(unknown))
@@ -78,8 +92,21 @@ def update_executor(
     current = take_version(Executor, executor.pk, version)
     before = _shown(current)
     changed = {key: value for key, value in changes.items() if getattr(current, key) != value}
-    if not changed:
-        return current
+    if changed:
+        _write(current, before, changed, actor=actor, reason=reason)
+    if add or remove:
+        change_members(group=current, add=add, remove=remove, actor=actor)
+    return current
+
+
+def _write(
+    current: Executor,
+    before: dict[str, Any],
+    changed: dict[str, Any],
+    *,
+    actor: str,
+    reason: str,
+) -> None:
     _check_title(changed.get("title", ""))
     now = clock.now()
     for key, value in changed.items():
@@ -98,7 +125,6 @@ def update_executor(
         before={key: before[key] for key in changed},
         after=changed,
     )
-    return current
 
 
 @transactional

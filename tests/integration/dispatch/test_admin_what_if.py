@@ -96,7 +96,7 @@ def test_edit_is_shown_and_not_saved(alice: Executor, admin_client: Client) -> N
     assert answer.status_code == 200
     text = text_of(answer)
     assert "What if this were saved now? Nothing is saved yet." in text
-    assert "uid_alice 1 moved" in text or "uid_alice 1 moved, 1 changed" in text
+    assert "uid_alice 1 moved, 1 changed Before After" in text
     typed = form_of(answer, "title")
     assert (typed["title"], typed["priority"], typed["executor"]) == ("Last", "-1", "uid_alice")
     assert checksum() == before
