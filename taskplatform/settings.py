@@ -127,7 +127,6 @@ if _engine.endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 else:
-    _database["ENGINE"] = "taskplatform.mysql"
     _database["OPTIONS"] = {
         **_database.get("OPTIONS", {}),
         "charset": "utf8mb4",
@@ -287,7 +286,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {
         "DispatchState": "apps.dispatch.models.Dispatch.State",
         "JobStatus": "apps.jobs.models.Job.Status",
-        "Outcome": "apps.dispatch.services.callback.OUTCOMES",
+        "Outcome": "apps.dispatch.services.pull.OUTCOMES",
         "TaskStatus": "apps.dispatch.api.shapes.STATUSES",
         "TemplateStatus": "apps.dispatch.models.Template.Status",
     },

@@ -1,4 +1,4 @@
-"""What is cached and remembered: forgetting it, and being two processes that do."""
+"""What is cached: forgetting it, and being two processes that each have their own."""
 
 from __future__ import annotations
 
@@ -6,34 +6,29 @@ from typing import Any
 
 
 def clear_caches() -> None:
-    """Empty the shared cache, and what this process keeps near: rows that a test takes back leave
-    their numbers."""
+    """Empty the shared cache and those of this process: rows that a test takes back leave their
+    numbers."""
     from django.core.cache import cache
 
-    from apps.dispatch.cache import near
-    from apps.dispatch.services import memory
+    from apps.dispatch.services import queue
     from apps.jobs.services.type_snapshots import forget_type_snapshots
 
     cache.clear()
-    near.clear()
-    memory.forget_all()
+    queue.plans.clear()
+    queue.entries.clear()
     forget_type_snapshots()
 
 
 class TwoProcesses:
-    """This one is now one process of dispatch, now the other; each has queues and memories of its
-    own. At the end it is the first again."""
+    """This one is now one process of dispatch, now the other; each has plans and queues of its own.
+    At the end it is the first again."""
 
     def __init__(self) -> None:
-        from apps.dispatch import cache
-        from apps.dispatch.services import memory
+        from apps.dispatch.services import queue
 
-        self._cache, self._memory = cache, memory
+        self._queue = queue
         self._first = self._present
-        self._other = (
-            cache.Near(cache.MAX_NEAR, weigh=cache.near._weigh),
-            cache.Near(memory.MAX_REMEMBERED, weigh=memory._memories._weigh),
-        )
+        self._other = tuple(type(each)(each.maxsize, each.getsizeof) for each in self._first)
 
     def swap(self) -> None:
         """Be the other one."""
@@ -43,9 +38,9 @@ class TwoProcesses:
         self._present = self._first
 
     @property
-    def _present(self) -> tuple[Any, Any]:
-        return self._cache.near, self._memory._memories
+    def _present(self) -> tuple[Any, ...]:
+        return self._queue.plans, self._queue.entries
 
     @_present.setter
-    def _present(self, both: tuple[Any, Any]) -> None:
-        self._cache.near, self._memory._memories = both
+    def _present(self, both: tuple[Any, ...]) -> None:
+        self._queue.plans, self._queue.entries = both

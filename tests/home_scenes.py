@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import callback, pull
 from apps.reports.services import rollup
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
@@ -57,7 +56,7 @@ def _work_off_jobs(frozen: FrozenClock, minute: int) -> None:
 
 def _work_off_task(frozen: FrozenClock, minute: int) -> None:
     uid = ("uid_ann", "uid_bob", "uid_eve")[minute // 4 % 3]
-    taken = pull.take_next(Executor.objects.get(name=uid))
+    taken = callback.take_next(Executor.objects.get(name=uid))
     if isinstance(taken, Dispatch):
         frozen.advance(seconds=5 + minute % 13)
         outcome = "failed" if minute % 5 == 0 else "succeeded"

@@ -10,11 +10,12 @@ import pytest
 from apps.access import services as access
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
-from apps.dispatch.services import callback, ending, pull, tasks, templates
+from apps.dispatch.services import ending, tasks, templates
 from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
 from taskplatform.demo import planning
 from taskplatform.demo.company import ANN, PEOPLE, TEMPLATES
+from tests import callback
 from tests.frozen import FrozenClock
 
 OPERATOR = "admin:olga"
@@ -96,7 +97,7 @@ def _person(uid: str) -> Executor:
 
 
 def _take(uid: str) -> Dispatch:
-    taken = pull.take_next(_person(uid))
+    taken = callback.take_next(_person(uid))
     assert isinstance(taken, Dispatch), f"nothing is due for {uid}"
     return taken
 
@@ -104,7 +105,7 @@ def _take(uid: str) -> Dispatch:
 def _work(
     uid: str, clock: FrozenClock, end: Literal["succeeded", "failed", "released"] | str
 ) -> None:
-    taken = pull.take_next(_person(uid))
+    taken = callback.take_next(_person(uid))
     if isinstance(taken, Nothing):
         return
     clock.advance(seconds=35 + len(taken.title))

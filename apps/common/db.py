@@ -8,14 +8,12 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from django.db import (
-    DEFAULT_DB_ALIAS,
     DatabaseError,
     OperationalError,
     connection,
-    connections,
     models,
     transaction,
 )
@@ -31,10 +29,6 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 RowT = TypeVar("RowT", bound=models.Model)
-# SQL with its parameters.
-Statement: TypeAlias = tuple[str, Sequence[Any]]
-# The rows of a statement, and how many it changed.
-Answer: TypeAlias = tuple[Sequence[tuple[Any, ...]], int]
 
 MAX_TRIES = 5
 # SQLite takes 500 parts of one statement, and 32,766 parameters.
@@ -117,8 +111,8 @@ def force_index(index: str) -> str:
     return f" FORCE INDEX ({index})" if connection.vendor == "mysql" else ""
 
 
-def rare(condition: str) -> str:
-    """The condition, as one that SQLite expects few rows to meet.
+def unlikely(condition: str) -> str:
+    """The condition with a hint for SQLite that few rows meet it.
 
     After an ANALYZE while a column is NULL in every row, SQLite takes a value of it for one that
     all rows have, and a join by it reads the whole table.
@@ -131,8 +125,9 @@ def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 
     For the few statements of the hot paths, of which the ORM would keep half the speed.
     """
-    [(rows, _)] = send((sql, parameters))
-    return list(rows)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, _adapted(parameters))
+        return list(cursor.fetchall())
 
 
 def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any, ...]]:
@@ -157,59 +152,13 @@ def fetch_each(parts: Iterable[tuple[str, Sequence[Any]]]) -> Iterator[tuple[Any
 
 def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
     """Run a statement that changes rows; returns how many it changed."""
-    [(_, changed)] = send((sql, parameters))
-    return changed
+    with connection.cursor() as cursor:
+        cursor.execute(sql, _adapted(parameters))
+        return int(cursor.rowcount)
 
 
-class Unchanged(Exception):
-    """A change that was needed found no row; the transaction must be rolled back."""
-
-
-def conclude(
-    needed: Sequence[Statement],
-    besides: Sequence[Statement] = (),
-    *,
-    answer: Statement | None = None,
-) -> Sequence[tuple[Any, ...]]:
-    """Run the last changes of the transaction: `needed`, each of which has to change a row, then
-    those `besides`, which may find none. Unchanged when a needed one finds none. Returns the rows
-    that `answer` reads after them.
-
-    MariaDB is asked once for all of them, and for the COMMIT, if no transaction of the caller's
-    goes on: so nothing may follow.
-    """
-    database: Any = connections[DEFAULT_DB_ALIAS]
-    if database.vendor == "mysql" and database.can_conclude:
-        rows: Sequence[tuple[Any, ...]] = database.conclude(needed, besides, answer)
-        return rows
-    reads = [] if answer is None else [answer]
-    answers = send(*needed, *besides, *reads)
-    if not all(count for _, count in answers[: len(needed)]):
-        raise Unchanged
-    return answers[-1][0] if reads else ()
-
-
-def send(*statements: Statement) -> list[Answer]:
-    """Run statements in their order; the first that fails is the last that is run.
-
-    MariaDB/MySQL is sent all of them at once. Each is as if it had been run by itself, so without a
-    transaction around them each is committed before the next.
-    """
-    # Asking for the connection by name costs less than every use of the proxy `connection`.
-    database: Any = connections[DEFAULT_DB_ALIAS]
-    if database.vendor == "mysql":
-        answers: list[Answer] = database.ask(statements)
-        return answers
-    answers = []
-    for sql, parameters in statements:
-        with database.cursor() as cursor:
-            cursor.execute(sql, driven(parameters))
-            answers.append((cursor.fetchall(), cursor.rowcount))
-    return answers
-
-
-def driven(parameters: Sequence[Any]) -> list[Any]:
-    """The parameters as the driver takes them."""
+def _adapted(parameters: Sequence[Any]) -> list[Any]:
+    """The parameters with their instants as both databases take them."""
     return [written(each) if isinstance(each, datetime) else each for each in parameters]
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
-from apps.common.db import Statement, execute, placeholders, send, table
+from apps.common.db import execute, placeholders, table
 
 
 @functools.cache
@@ -85,18 +85,14 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
     `bulk_create` keeps a sixth of the speed of this statement. VALUES holds placeholders only,
     because the driver joins rows only then. Columns left out take their model default.
     """
-    if rows:
-        execute(*insertion(model, rows))
-
-
-def insertion(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> Statement:
-    """The statement of `insert_rows`, for one row or more."""
+    if not rows:
+        return
     shape = _shape(model, tuple(rows[0]))
     values: list[Any] = []
     for row in rows:
         values += [row[n] if convert is None else convert(row[n]) for n, convert in shape.given]
         values += [default() for default in shape.left_out]
-    return shape.insert + ", ".join([shape.one] * len(rows)), values
+    execute(shape.insert + ", ".join([shape.one] * len(rows)), values)
 
 
 def update_rows(
@@ -153,15 +149,8 @@ def insert_values(
     their model default, a constant, which costs nothing per row.
     """
     if rows:
-        send(values_insertion(model, names, rows))
-
-
-def values_insertion(
-    model: type[models.Model], names: tuple[str, ...], rows: Sequence[Sequence[Any]]
-) -> Statement:
-    """The statement of `insert_values`, for one row or more."""
-    insert, one = _constant_shape(model, names)
-    return insert + ", ".join([one] * len(rows)), list(chain.from_iterable(rows))
+        insert, one = _constant_shape(model, names)
+        execute(insert + ", ".join([one] * len(rows)), list(chain.from_iterable(rows)))
 
 
 @functools.cache

@@ -1,172 +1,125 @@
-"""Plans and personal queues in the cache: they save work, and nothing rests on them.
+"""Plans and queues in the shared cache, as JSON: they save work, and nothing depends on them.
 
-All name the plan versions that they were built at. Readers compare those with the database, so
-what an edit has outdated is never used, whenever it was put here. The plan of a group is shared by
-its members, and so is the work of building it.
+Each names the plan versions that it was made at. Readers compare them with the database, so what an
+edit has outdated is never used. The plan of a group is shared by its members, and so is the work of
+building it.
 """
 
 from __future__ import annotations
 
 import logging
-import pickle
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from django.core.cache import cache
 
-from apps.dispatch.rules.plan import Planned
-from apps.dispatch.rules.queue import Queue, Versions
+from apps.dispatch.rules.queue import Identity, Versions
 from apps.dispatch.rules.window import Window
 
 logger = logging.getLogger(__name__)
 
-Key = TypeVar("Key")
-Held = TypeVar("Held")
+T = TypeVar("T")
 
 # A builder that takes longer is given up by those who wait for it.
 BUILD_SECONDS = 5
-_LONGEST_WAIT = 0.25
-_GLANCE = 0.005
-# Candidates that one process holds, of about 300 bytes each.
-MAX_NEAR = 50_000
+MAX_WAIT = 0.25
+_POLL = 0.005
 
 
-class Plan(NamedTuple):
-    """The active tasks of one executor that can be due within the frame, at one plan version."""
+class SavedPlan(NamedTuple):
+    """The active tasks of one executor that can be due within the frame, at one plan version: the
+    rows of their tables, by source."""
 
     version: int
     frame: Window
-    tasks: list[Planned]
+    rows: Mapping[str, Sequence[Sequence[Any]]]
 
 
-class Entry(NamedTuple):
-    """A personal queue with the plan versions and the instant that it was built at."""
+class SavedQueue(NamedTuple):
+    """What is known of a user's queue beside its plans: when and at which plan versions it was
+    built, of how many tasks, and the occurrences that the user can never have again."""
 
     versions: Versions
     built_at: datetime
-    queue: Queue
+    frame: Window
+    size: int
+    closed: Sequence[Identity]
+
+    def covers(self, window: Window, now: datetime) -> bool:
+        """Whether the queue has all that the window lets through at `now`."""
+        return self.frame.lower <= window.lower and now < self.frame.upper
 
 
-class _Sealed(NamedTuple):
-    """A plan or a queue as the cache has it: what an edit has outdated is passed over unread."""
-
-    versions: Versions
-    content: bytes
-
-
-def _sealed(versions: Versions, content: Plan | Entry) -> _Sealed:
-    if isinstance(content, Plan):
-        # Plain tuples are written and read in half the time.
-        content = content._replace(tasks=[tuple(task) for task in content.tasks])  # type: ignore[misc]
-    return _Sealed(versions, pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
-
-
-def _opened(sealed: Any, versions: Versions | None) -> Any:
-    """What was sealed at these versions, or None; with None whatever was sealed."""
-    if not isinstance(sealed, _Sealed) or versions not in (None, sealed.versions):
-        return None
-    # As safe as what surrounds it, which Django's caches read in the same way.
-    content = pickle.loads(sealed.content)  # noqa: S301
-    if isinstance(content, Plan):
-        return content._replace(tasks=list(map(Planned._make, content.tasks)))
-    return content
-
-
-def load_plans(versions: Versions) -> dict[int, Plan]:
-    """The plans that are cached at those versions, by executor."""
+def load_plans(versions: Versions) -> dict[int, SavedPlan]:
+    """The saved plans that have those versions, by executor."""
     keys = {_plan_key(executor): (executor, version) for executor, version in versions}
-    try:
-        found = {keys[key]: sealed for key, sealed in cache.get_many(keys).items()}
-        plans = {each[0]: _opened(sealed, (each,)) for each, sealed in found.items()}
-    except Exception as error:  # noqa: BLE001
-        _tell(error)
-        return {}
-    return {executor: plan for executor, plan in plans.items() if isinstance(plan, Plan)}
+    found = read(lambda: cache.get_many(keys)) or {}
+    plans = {}
+    for key, value in found.items():
+        executor, version = keys[key]
+        plan = read(partial(_as_plan, value))
+        if plan is not None and plan.version == version:
+            plans[executor] = plan
+    return plans
 
 
-class Near(Generic[Key, Held]):
-    """What this process used last, so that it need not be asked for; up to a weight in all."""
-
-    def __init__(self, most: int, *, weigh: Callable[[Held], int]) -> None:
-        self._most = most
-        self._weigh = weigh
-        self._held = 0
-        self._entries: OrderedDict[Key, tuple[Held, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Key) -> Held | None:
-        with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
-
-    def put(self, key: Key, held: Held) -> None:
-        """Keep it; those not used for longest go until no more than `most` are held."""
-        weight = self._weigh(held)
-        with self._lock:
-            self._drop(key)
-            self._entries[key] = held, weight
-            self._held += weight
-            while self._held > self._most:
-                self._drop(next(iter(self._entries)))
-
-    def _drop(self, key: Key) -> None:
-        _, weight = self._entries.pop(key, (None, 0))
-        self._held -= weight
-
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-            self._held = 0
+def _as_plan(value: Any) -> SavedPlan:
+    version, frame, rows = value
+    return SavedPlan(version, _as_window(frame), {str(name): rows[name] for name in rows})
 
 
-# Queues are judged by their versions, wherever they are, so none has to be told of an edit.
-near: Near[int, Entry] = Near(MAX_NEAR, weigh=lambda entry: 1 + entry.queue.size)
-
-
-def load(executor: int, versions: Versions) -> Entry | None:
-    """The queue of the user at these versions, from this process or from the cache."""
-    entry = near.get(executor)
-    if entry is None or entry.versions != versions:
-        entry = look(executor, versions)
-        if entry is not None:
-            near.put(executor, entry)
-    return entry
-
-
-def look(executor: int, versions: Versions | None = None) -> Entry | None:
-    """What the cache has for the user, at these versions or whatever it was built at."""
-    try:
-        entry = _opened(cache.get(_key(executor)), versions)
-    except Exception as error:  # noqa: BLE001
-        _tell(error)
-        return None
-    return entry if isinstance(entry, Entry) else None
-
-
-def _tell(error: Exception) -> None:
-    # Written by another release, or by nobody of ours: reading a pickle can fail in any way.
-    logger.warning("dispatch: what the cache holds cannot be read and is made anew: %s", error)
-
-
-def save_plan(executor: int, plan: Plan, *, now: datetime) -> None:
+def save_plan(executor: int, plan: SavedPlan, *, now: datetime) -> None:
     """Keep the plan until the end of its frame."""
-    sealed = _sealed(((executor, plan.version),), plan)
-    cache.set(_plan_key(executor), sealed, timeout=_seconds_to(plan.frame.upper, now))
+    rows = {source: [_as_texts(row) for row in some] for source, some in plan.rows.items()}
+    value = [plan.version, _as_texts((plan.frame.lower, plan.frame.upper)), rows]
+    cache.set(_plan_key(executor), value, timeout=_seconds_to(plan.frame.upper, now))
 
 
-def save(executor: int, entry: Entry, *, now: datetime) -> None:
-    """Keep the queue until the end of the frame that it was built for."""
-    entry.queue.unsaved = 0
-    near.put(executor, entry)
-    sealed = _sealed(entry.versions, entry)
-    cache.set(_key(executor), sealed, timeout=_seconds_to(entry.queue.frame.upper, now))
+def load_queue(executor: int) -> SavedQueue | None:
+    """The queue that was saved last for the user, whatever versions it has."""
+    value = cache.get(_key(executor))
+    return None if value is None else read(lambda: _as_queue(value))
+
+
+def _as_queue(value: Any) -> SavedQueue:
+    versions, built_at, frame, size, closed = value
+    return SavedQueue(
+        tuple((int(executor), int(version)) for executor, version in versions),
+        datetime.fromisoformat(built_at),
+        _as_window(frame),
+        int(size),
+        [(source, task, occurrence) for source, task, occurrence in closed],
+    )
+
+
+def save_queue(executor: int, queue: SavedQueue, *, now: datetime) -> None:
+    """Keep it until the end of its frame."""
+    frame = _as_texts((queue.frame.lower, queue.frame.upper))
+    value = [queue.versions, str(queue.built_at), frame, queue.size, queue.closed]
+    cache.set(_key(executor), value, timeout=_seconds_to(queue.frame.upper, now))
+
+
+def _as_texts(row: Sequence[Any]) -> list[Any]:
+    """The values with their times as text: JSON of Django would cut them to milliseconds."""
+    return [str(each) if isinstance(each, datetime) else each for each in row]
+
+
+def _as_window(texts: Any) -> Window:
+    lower, upper = texts
+    return Window(datetime.fromisoformat(lower), datetime.fromisoformat(upper))
+
+
+def read(parse: Callable[[], T]) -> T | None:
+    """The value, or None where the cache holds junk or what another release has written."""
+    try:
+        return parse()
+    except Exception as error:  # noqa: BLE001
+        logger.warning("dispatch: cannot read what the cache holds, so it is built anew: %s", error)
+        return None
 
 
 def _seconds_to(end: datetime, now: datetime) -> int:
@@ -188,12 +141,12 @@ def building(executor: int) -> Iterator[bool]:
             cache.delete(name)
 
 
-def await_plan(executor: int, version: int) -> Plan | None:
+def await_plan(executor: int, version: int) -> SavedPlan | None:
     """The plan that another process is building, if it comes within a quarter of a second."""
-    until = time.monotonic() + _LONGEST_WAIT
+    until = time.monotonic() + MAX_WAIT
     building = True
     while building and time.monotonic() < until:
-        time.sleep(_GLANCE)
+        time.sleep(_POLL)
         building = cache.get(_builder(executor)) is not None
         # Looked for after the builder, who ends by putting it there.
         plan = load_plans(((executor, version),)).get(executor)

@@ -9,7 +9,7 @@ from celery import shared_task
 from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.dispatch.services import retention
-from apps.dispatch.services.expire import expire_due
+from apps.dispatch.services.ending import expire_due
 
 MAX_TIME = timedelta(seconds=30)
 MAX_PURGE = timedelta(minutes=2)

@@ -14,8 +14,8 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from apps.common import ids
-from apps.common.db import Statement, send, written
-from apps.common.rows import values_insertion
+from apps.common.db import written
+from apps.common.rows import insert_values
 from apps.journal.models import JournalEntry
 
 MAX_ERROR_CHARACTERS = 16_000
@@ -55,18 +55,13 @@ class Entry:
 
 def write(entries: Sequence[Entry]) -> None:
     """Append the entries; must be called inside the transaction that changes the state."""
-    if entries:
-        send(insertion(entries))
-
-
-def insertion(entries: Sequence[Entry]) -> Statement:
-    """What `write` does, as a statement, for one entry or more; to be run in that transaction."""
     if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("journal.write() belongs into the transaction of the change it tells of")
-    return _insertion(entries, ids.next_ids(len(entries)))
+        raise RuntimeError("journal.write() belongs in the transaction of the change it records")
+    if entries:
+        _insert(entries, ids.next_ids(len(entries)))
 
 
-def _insertion(entries: Sequence[Entry], numbers: Sequence[int]) -> Statement:
+def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
     for entry in entries:
         if entry.error and not entry.error_key:
             entry.error_key = error_key(entry.error)
@@ -78,7 +73,7 @@ def _insertion(entries: Sequence[Entry], numbers: Sequence[int]) -> Statement:
         if column.count(_DEFAULTS[name]) < len(column)
     }
     rows = list(zip(numbers, *filled.values(), strict=True))
-    return values_insertion(JournalEntry, ("id", *filled), rows)
+    insert_values(JournalEntry, ("id", *filled), rows)
 
 
 _DEFAULTS = {each.name: each.default for each in fields(Entry)}
@@ -123,7 +118,7 @@ def write_once(entry: Entry, number: int) -> bool:
     """
     try:
         with transaction.atomic():
-            send(_insertion([entry], [number]))
+            _insert([entry], [number])
     except IntegrityError:
         return False
     return True

@@ -23,7 +23,7 @@ from apps.common import clock
 from apps.common.errors import Forbidden
 from apps.common.leases import turns
 from apps.common.views import ApiView
-from apps.dispatch.services.in_flight import in_flight
+from apps.dispatch.models import Dispatch
 from apps.jobs.models import JobType, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import counts, facts, register
@@ -113,12 +113,12 @@ def _types(now: datetime) -> Iterator[Metric]:
 
 
 def _dispatches(now: datetime) -> Iterator[Metric]:
-    handed = in_flight(MAX_COUNTED)
-    yield _single("dispatches_open", f"Dispatches in hand, {_UP_TO}", handed.open)
+    count, deadline = Dispatch.objects.in_flight(MAX_COUNTED)
+    yield _single("dispatches_open", f"Dispatches in hand, {_UP_TO}", count)
     yield _single(
         "dispatches_overdue_seconds",
         "How long the earliest deadline of an open dispatch has passed",
-        _age(handed.deadline_at, now),
+        _age(deadline, now),
     )
 
 

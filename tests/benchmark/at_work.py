@@ -8,8 +8,7 @@ from django.core.management.base import CommandError
 
 from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import callback
-from apps.dispatch.services.pull import answer_pull
+from apps.dispatch.services.pull import answer_pull, call_back
 from tests.benchmark import people
 from tests.benchmark.people import User
 
@@ -49,4 +48,4 @@ def finish(user: User) -> None:
 
 def end(user: User, taken: Dispatch) -> None:
     """Call back."""
-    callback.call_back(executor=user, number=taken.pk, outcome="succeeded")
+    call_back(user.name, taken.pk, "succeeded")

@@ -12,7 +12,7 @@ from django.db import connection
 from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import queue
-from apps.dispatch.services.standing import standing_by_name
+from apps.dispatch.services.state import state_by_name
 from taskplatform.demo.terminal import percentile
 from tests.benchmark import at_work, people, purge
 from tests.benchmark.dispatch_http import over_http
@@ -29,9 +29,9 @@ def rebuild() -> Figure:
     times = []
     for _ in range(30):
         Executor.objects.filter(pk=user.pk).raise_plan_version()
-        standing = standing_by_name(user.name)
+        state = state_by_name(user.name)
         begun = time.perf_counter()
-        entry = queue.entry_of(standing, now=clock.now())
+        entry = queue.entry_of(state, now=clock.now())
         times.append((time.perf_counter() - begun) * 1000)
         if len(entry.queue) < 1000:
             raise CommandError(f"The queue has {len(entry.queue)} candidates, not 1,000.")
@@ -57,7 +57,7 @@ def embedded_pairs(*, quick: bool) -> Figure:
 def redis_away(*, quick: bool) -> Figure:
     """A pull with its callback while nothing listens where Redis was, against one with Redis."""
     # Until queues are saved, the cache is not asked at all.
-    each = queue.WORTH_SAVING * (2 if quick else 4)
+    each = queue.SAVE_EVERY * (2 if quick else 4)
     crew = at_work.users(20, tasks_each=each * 2 + 4)
     place = settings.CACHES["default"]["LOCATION"]
     with_redis = _pairs(crew, each)

@@ -12,8 +12,7 @@ from django.core.management.base import CommandError
 from apps.access import services as access
 from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask, Stock
-from apps.dispatch.services import callback
-from apps.dispatch.services.standing import standing_of_holder
+from apps.dispatch.services import pull
 from apps.journal.models import JournalEntry
 from tests.benchmark import at_work, people
 from tests.benchmark.figures import Figure, figure, median
@@ -159,9 +158,7 @@ def _recorded() -> dict[str, Any]:
 
 
 def _call_back(user: User, dispatch: Dispatch) -> None:
-    """As the view does it in the process that has handed it out."""
-    standing = standing_of_holder(user.name, dispatch.pk)
-    callback.call_back(executor=standing, number=dispatch.pk, outcome="succeeded")
+    pull.call_back(user.name, dispatch.pk, "succeeded")
 
 
 def exactness(*, web_folder: Path, key: str, quick: bool) -> Figure:

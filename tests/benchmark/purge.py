@@ -16,8 +16,10 @@ from apps.common import clock, ids
 from apps.common.rows import insert_rows
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
-from apps.dispatch.services import callback, executors, retention, tasks
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services import executors, retention, tasks
+from apps.dispatch.services.pull import Nothing
+from tests import callback
+from tests.callback import take_next
 
 ACTOR = "benchmark"
 ROWS_PER_INSERT = 1000

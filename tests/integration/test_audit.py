@@ -15,15 +15,14 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock, ids, invariants
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
-from apps.dispatch.services import callback
-from apps.dispatch.services.pull import take_next
 from apps.jobs.models import Job
 from apps.jobs.services import control
 from apps.jobs.services.hold import Holder, hold
 from apps.jobs.services.settle import Outcome, settle
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 
 pytestmark = pytest.mark.django_db
 

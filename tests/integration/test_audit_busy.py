@@ -14,8 +14,7 @@ import pytest
 from apps.common import clock, invariants
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import callback
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services.pull import Nothing
 from apps.jobs.models import Job
 from apps.jobs.services import control
 from apps.jobs.services.hold import Holder, hold
@@ -23,7 +22,8 @@ from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.settle import Outcome, settle
 from apps.jobs.services.submit import submit
 from taskplatform.audit import CHECKS, broken_lines
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 

@@ -20,13 +20,14 @@ from apps.dispatch.models import (
     Stock,
     Template,
 )
-from apps.dispatch.services import ending, executors, pull, tasks, templates
+from apps.dispatch.services import ending, executors, tasks, templates
 from apps.journal.models import JournalEntry
 from taskplatform.demo import planning
 from taskplatform.demo.company import ANN, PHOTOS, ROUND
 from taskplatform.demo.insight import insights
 from taskplatform.demo.proofs import proofs_of
 from taskplatform.demo.work import Occurrence, mishaps_of, outcomes_of, work_at_hand
+from tests import callback
 from tests.frozen import FrozenClock
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +47,7 @@ def all_rows() -> str:
 
 
 def hand_out(name: str) -> Dispatch:
-    taken = pull.take_next(Executor.objects.get(name=name))
+    taken = callback.take_next(Executor.objects.get(name=name))
     assert isinstance(taken, Dispatch)
     return taken
 
@@ -177,7 +178,7 @@ class TestWorkAtHand:
         """S0.9: what was handed out of an occurrence says nothing about the next."""
         demo()
         OnceTask.objects.update(status="paused")
-        while isinstance(taken := pull.take_next(executors.find(ANN)), Dispatch):
+        while isinstance(taken := callback.take_next(executors.find(ANN)), Dispatch):
             succeed(taken, frozen_clock)
         assert [title for title in titles_at_hand() if "Fridge" in title] == []
         frozen_clock.advance(hours=1)

@@ -63,7 +63,6 @@ FOR_PROGRAMS = (
     "apps/common/problems.py",
     "apps/common/schema.py",
     "apps/common/serializers.py",
-    "apps/dispatch/services/callback.py",
     "apps/dispatch/services/pull.py",
     "apps/jobs/handlers/*.py",
     "apps/jobs/runner/*.py",

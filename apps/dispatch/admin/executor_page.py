@@ -25,7 +25,7 @@ from apps.dispatch.admin.explain import why_not_panel
 from apps.dispatch.admin.preview import PERIOD_FORM, queue_ahead
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.queue import rebuilt
-from apps.dispatch.services.standing import Standing, standing_of
+from apps.dispatch.services.state import ExecutorState, state_of
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
@@ -78,14 +78,14 @@ class ExecutorPage(PlatformModelAdmin):
         ahead = Panel(_("The queue ahead"), queue_ahead(request, row))
         if row.is_group:
             return [ahead, links, *rest]
-        standing = standing_of(row.pk)
+        state = state_of(row.pk)
         return [
             Panel(_("In hand"), _in_hand(row)),
             ahead,
             why_not_panel(request, row),
             Panel(_("Latest dispatches"), _latest(row)),
             links,
-            Panel(_("Window and cache"), _window(standing, self._may_rebuild(request, row))),
+            Panel(_("Window and cache"), _window(state, self._may_rebuild(request, row))),
             *rest,
         ]
 
@@ -146,24 +146,22 @@ def _latest(row: Executor) -> SafeString:
     )
 
 
-def _window(standing: Standing, may_rebuild: bool) -> SafeString:
+def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
     """From when on the user is served, and whether what the cache holds is still of use."""
     now = clock.now()
-    window = standing.window(now)
-    entry = cache.look(standing.pk)
+    window = state.window(now)
+    entry = cache.load_queue(state.pk)
     is_current = (
-        entry is not None
-        and entry.versions == standing.versions
-        and entry.queue.covers(window, now)
+        entry is not None and entry.versions == state.versions and entry.covers(window, now)
     )
     context = {
         "lower": shown_time(window.lower),
         "upper": shown_time(window.upper),
-        "latest_done": None if standing.latest_done is None else shown_time(standing.latest_done),
+        "latest_done": None if state.latest_done is None else shown_time(state.latest_done),
         "entry": entry,
         "is_current": is_current,
         "built_at": None if entry is None else shown_time(entry.built_at),
-        "size": 0 if entry is None else entry.queue.size,
+        "size": 0 if entry is None else entry.size,
         "may_rebuild": may_rebuild,
         "form": REBUILD_FORM,
     }

@@ -32,7 +32,7 @@ from apps.dispatch.rules import explain as rules
 from apps.dispatch.rules import policy
 from apps.dispatch.rules.explain import Explanation
 from apps.dispatch.services.explain import explain
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services.state import state_of
 
 EXPLAIN_URL = "admin:dispatch_executor_explain"
 # The form outside of the page's own, which the boxes of a panel belong to.
@@ -161,7 +161,7 @@ def _choice(task: Task) -> str:
 
 def reaching(executor: Executor, user: Any) -> list[Any]:
     """The latest tasks addressed to the user or its groups that this person may see."""
-    owners = standing_of(executor.pk).owners
+    owners = state_of(executor.pk).owners
     found: list[Any] = []
     for model in TASK_MODELS.values():
         if user.has_perm(f"dispatch.view_{model._meta.model_name}"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
@@ -18,12 +20,11 @@ from apps.common.serializers import (
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.dispatch.api.shapes import CallbackOut, DispatchOut, EndedOut
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import callback, pull
-from apps.dispatch.services.standing import Standing, standing_of_holder
+from apps.dispatch.services import pull
 
 
 def retry_after(status: int, *, required: bool) -> OpenApiParameter:
-    """How OpenAPI tells of the header on that answer."""
+    """The header on that answer, for OpenAPI."""
     return OpenApiParameter(
         "Retry-After",
         int,
@@ -35,14 +36,14 @@ def retry_after(status: int, *, required: bool) -> OpenApiParameter:
 
 
 class PullBody(StrictSerializer):
-    uid = Text(max_length=255, help_text="The user executor that asks.")
+    uid = Text(max_length=255, help_text="The user executor that pulls.")
 
 
 class CallbackBody(PullBody):
     number = DecimalId()
-    outcome = Choice(choices=callback.OUTCOMES)
+    outcome = Choice(choices=pull.OUTCOMES)
     result = JsonObject(required=False, allow_null=True, default=None)
-    message = Text(required=False, allow_blank=True, default="", max_length=callback.MAX_MESSAGE)
+    message = Text(required=False, allow_blank=True, default="", max_length=pull.MAX_MESSAGE)
 
 
 class CallbackQuery(StrictSerializer):
@@ -51,7 +52,7 @@ class CallbackQuery(StrictSerializer):
 
 class ExtendBody(PullBody):
     number = DecimalId()
-    seconds = Integer(min_value=1, max_value=callback.MAX_EXTENSION)
+    seconds = Integer(min_value=1, max_value=pull.MAX_EXTENSION)
 
 
 class ReleaseBody(PullBody):
@@ -64,9 +65,13 @@ class UserView(ApiView):
 
     scopes = {"POST": "pull"}
 
-    def user(self, request: Request, uid: str, number: int) -> Standing:
-        logs.note(executor=uid, dispatch=str(number))
-        return standing_of_holder(uid, number, bound=executors_of(request))
+    def read_body(self) -> dict[str, Any]:
+        """Also the names that the client may act for, as `bound`."""
+        body = super().read_body()
+        logs.note(executor=body["uid"])
+        if "number" in body:
+            logs.note(dispatch=str(body["number"]))
+        return {**body, "bound": executors_of(self.request)}
 
 
 class PullView(UserView):
@@ -79,9 +84,7 @@ class PullView(UserView):
         responses={200: DispatchOut, 204: None}, parameters=[retry_after(204, required=True)]
     )
     def post(self, request: Request) -> JsonAnswer | NoContent:
-        body = self.read_body()
-        logs.note(executor=body["uid"])
-        taken = pull.answer_pull(body["uid"], bound=executors_of(request))
+        taken = pull.answer_pull(**self.read_body())
         if isinstance(taken, pull.Nothing):
             return NoContent(headers={"Retry-After": str(taken.retry_after)})
         logs.note(dispatch=str(taken.pk))
@@ -98,12 +101,11 @@ class CallbackView(UserView):
     @extend_schema(responses={200: CallbackOut}, parameters=[retry_after(200, required=False)])
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
-        user = self.user(request, body.pop("uid"), body["number"])
         following: Dispatch | pull.Nothing | None = None
         if self.query.get("next"):
-            ended, following = callback.call_back_and_pull(standing=user, **body)
+            ended, following = pull.call_back_and_pull(**body)
         else:
-            ended = callback.call_back(executor=user, **body)
+            ended = pull.call_back(**body)
         headers = {}
         if isinstance(following, pull.Nothing):
             headers, following = {"Retry-After": str(following.retry_after)}, None
@@ -124,9 +126,7 @@ class ExtendView(UserView):
 
     @extend_schema(responses={200: DispatchOut})
     def post(self, request: Request) -> JsonAnswer:
-        body = self.read_body()
-        user = self.user(request, body.pop("uid"), body["number"])
-        return JsonAnswer(DispatchOut.of(callback.extend(executor=user, **body)))
+        return JsonAnswer(DispatchOut.of(pull.extend(**self.read_body())))
 
 
 class ReleaseView(UserView):
@@ -137,7 +137,4 @@ class ReleaseView(UserView):
 
     @extend_schema(responses={200: EndedOut})
     def post(self, request: Request) -> JsonAnswer:
-        body = self.read_body()
-        user = self.user(request, body.pop("uid"), body["number"])
-        ended = callback.release(executor=user, **body)
-        return JsonAnswer(EndedOut.of(ended))
+        return JsonAnswer(EndedOut.of(pull.release(**self.read_body())))

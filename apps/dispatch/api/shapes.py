@@ -10,7 +10,7 @@ from rest_framework import serializers
 from apps.common.serializers import Answer, Choice, Instant, Integer, JsonObject, Text
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Source, Task, Template
 from apps.dispatch.rules.task import RANGES
-from apps.dispatch.services import callback
+from apps.dispatch.services import pull
 
 # The API takes and shows no deleted tasks.
 STATUSES = [choice for choice in Task.Status.choices if choice[0] != Task.Status.DELETED.value]
@@ -123,7 +123,7 @@ class EndedOut(Answer):
 
 class CallbackOut(Answer):
     number = serializers.CharField()
-    state = serializers.ChoiceField(choices=callback.OUTCOMES)
+    state = serializers.ChoiceField(choices=pull.OUTCOMES)
     finished_at = Instant()
     next = DispatchOut(allow_null=True)
 

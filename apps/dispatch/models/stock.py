@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import OuterRef, Q
+from django.db.models import F, OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import Statement, table
 from apps.common.fields import KeyField
-from apps.common.rows import ensure_row, values_insertion
+from apps.common.rows import ensure_row
 from apps.dispatch.models.task import Source
 
 
@@ -16,6 +15,19 @@ class StockQuerySet(models.QuerySet["Stock"]):
     def of(self, source: str, task: int | OuterRef, occurrence: int) -> StockQuerySet:
         """The row of one occurrence, if it has been handed out before."""
         return self.filter(source=source, task=task, occurrence=occurrence)
+
+    def take(self, *, limit: int | None) -> int:
+        """Count one more hand-out, unless `limit` are counted already; how many rows it changed."""
+        rows = self if limit is None else self.filter(handed__lt=limit)
+        return rows.update(handed=F("handed") + 1)
+
+    def give_back(self) -> None:
+        """Take one hand-out off the count, unless a person has set it to 0 meanwhile."""
+        self.filter(handed__gt=0).update(handed=F("handed") - 1)
+
+    def begin(self, source: str, task: int, occurrence: int) -> None:
+        """Make the row with its first hand-out; IntegrityError when there is one."""
+        self.create(source=source, task=task, occurrence=occurrence, handed=1)
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet."""
@@ -45,32 +57,3 @@ class Stock(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} {self.task}/{self.occurrence}: {self.handed}"
-
-    @staticmethod
-    def taking(source: str, task: int, occurrence: int, *, at_most: int | None) -> Statement:
-        """What counts one hand-out, unless `at_most` are counted already or there is no row yet."""
-        sql = (
-            f"UPDATE {table(Stock)} SET handed = handed + 1 "
-            "WHERE source = %s AND task = %s AND occurrence = %s"
-        )
-        parameters: list[object] = [source, task, occurrence]
-        if at_most is not None:
-            sql += " AND handed < %s"
-            parameters.append(at_most)
-        return sql, parameters
-
-    @staticmethod
-    def beginning(source: str, task: int, occurrence: int) -> Statement:
-        """What makes the row of an occurrence with its first hand-out; IntegrityError if it has
-        one."""
-        names = ("source", "task", "occurrence", "handed")
-        return values_insertion(Stock, names, [(source, task, occurrence, 1)])
-
-    @staticmethod
-    def giving_back(source: str, task: int, occurrence: int) -> Statement:
-        """What takes one hand-out off the count, unless a person has set it to 0 meanwhile."""
-        return (
-            f"UPDATE {table(Stock)} SET handed = handed - 1 "
-            "WHERE source = %s AND task = %s AND occurrence = %s AND handed > 0",
-            [source, task, occurrence],
-        )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from apps.dispatch.rules.plan import ONLY, Planned
 from apps.dispatch.rules.policy import Policy
@@ -50,62 +50,57 @@ def _order(candidate: Candidate) -> tuple[int, datetime, str, int]:
     return candidate.order
 
 
-# Several threads of a process may serve one user from one queue.
+# Threads of a process share the series of a plan.
 _moving = threading.Lock()
 
 
-class _Place(NamedTuple):
-    """Where a rotation has come to: what is due, and when the next will be. Nobody is to find the
-    one without the other, so they are put as one."""
+class _Position(NamedTuple):
+    """What of a rotation is due, and when its next occurrence will be: always replaced together."""
 
     due: list[Candidate]
     next_at: datetime | None
 
 
 class _Series:
-    """A rotation with its occurrences that are due, worked out again when the next one is."""
+    """A rotation with its due occurrences, worked out again when the next one is due."""
 
-    __slots__ = ("place", "planned")
+    __slots__ = ("_planned", "position")
 
     def __init__(self, planned: Planned, now: datetime) -> None:
-        self.planned = planned
-        self.place = self._place_at(now)
-
-    def is_behind(self, now: datetime) -> bool:
-        """Whether another occurrence has become due."""
-        next_at = self.place.next_at
-        return next_at is not None and next_at <= now
+        self._planned = planned
+        self.position = self._position_at(now)
 
     def move_to(self, now: datetime) -> None:
+        if not self._is_behind(now):
+            return
         with _moving:
-            # Another thread may have gone on, even further than this one would.
-            if self.is_behind(now):
-                self.place = self._place_at(now)
+            # Another thread may have moved it, even further than this one would.
+            if self._is_behind(now):
+                self.position = self._position_at(now)
 
-    def drop(self, closed: Collection[Identity]) -> None:
-        """Forget what is closed of what is due; the caller keeps others from moving it on."""
-        due, next_at = self.place
-        self.place = _Place(_without(due, closed), next_at)
+    def _is_behind(self, now: datetime) -> bool:
+        next_at = self.position.next_at
+        return next_at is not None and next_at <= now
 
-    def _place_at(self, now: datetime) -> _Place:
-        planned = self.planned
+    def _position_at(self, now: datetime) -> _Position:
+        planned = self._planned
         instants, next_at = planned.due(now)
         due = [_candidate(planned, instant, occurrence_of(instant)) for instant in instants]
-        return _Place(due, next_at)
+        return _Position(due, next_at)
 
 
 class Queue:
-    """A personal queue: the occurrences of a plan that start within a frame of time.
+    """The occurrences of a plan that start within a frame of time.
 
-    It knows neither stock nor earlier dispatches; whoever takes from it asks for those. `size` is
-    how many tasks it was made of, `unsaved` the work put into it since it was last saved.
+    It knows neither stock nor earlier dispatches. `size` is the number of its tasks, `closed` are
+    occurrences that were dropped.
     """
 
-    __slots__ = ("_once", "_series", "frame", "size", "unsaved")
+    __slots__ = ("_once", "_series", "closed", "frame", "size")
 
     def __init__(self, plan: Iterable[Planned], *, frame: Window, now: datetime) -> None:
         self.frame = frame
-        self.unsaved = 0
+        self.closed: set[Identity] = set()
         self._once: list[Candidate] = []
         self._series: list[_Series] = []
         for planned in plan:
@@ -116,36 +111,44 @@ class Queue:
         self._once.sort(key=_order)
         self.size = len(self._once) + len(self._series)
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        # Plain tuples are pickled in half the time.
-        once = [tuple(each) for each in self._once]
-        return once, self._series, self.frame, self.size, self.unsaved
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        once, self._series, self.frame, self.size, self.unsaved = state
-        self._once = list(map(Candidate._make, once))
+    @classmethod
+    def merged(cls, queues: Sequence[Queue], *, frame: Window, now: datetime) -> Queue:
+        """One queue of the tasks of several, within their frames; what it drops, they keep."""
+        made = cls((), frame=frame, now=now)
+        made._once = [
+            each for queue in queues for each in queue._once if each.occurrence_at >= frame.lower
+        ]
+        if len(queues) > 1:
+            made._once.sort(key=_order)
+        made._series = [each for queue in queues for each in queue._series]
+        made.size = len(made._once) + len(made._series)
+        return made
 
     def __len__(self) -> int:
-        return len(self._once) + sum(len(series.place.due) for series in self._series)
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[Candidate]:
-        """What is in here, due or not, in no order."""
+        """Every candidate, due or not, in no order."""
         yield from self._once
-        for series in self._series:
-            yield from series.place.due
+        yield from self._rotating()
+
+    def _rotating(self) -> list[Candidate]:
+        return [
+            each
+            for series in self._series
+            for each in series.position.due
+            if each.identity not in self.closed
+        ]
 
     def covers(self, window: Window, now: datetime) -> bool:
-        """Whether all that the window lets through at `now` is in here."""
+        """Whether the queue has all that the window lets through at `now`."""
         return self.frame.lower <= window.lower and now < self.frame.upper
 
     def due(self, now: datetime, window: Window) -> Iterator[Candidate]:
-        """What may be handed out at `now`, in hand-out order."""
+        """The candidates that may be handed out at `now`, in hand-out order."""
         for series in self._series:
-            if series.is_behind(now):
-                series.move_to(now)
-                self.unsaved += 1
-        rotating = [each for series in self._series for each in series.place.due]
-        rotating.sort(key=_order)
+            series.move_to(now)
+        rotating = sorted(self._rotating(), key=_order)
         both = heapq.merge(self._once, rotating, key=_order) if rotating else self._once
         for candidate in both:
             at, end = candidate.occurrence_at, candidate.end_at
@@ -155,28 +158,24 @@ class Queue:
     def next_at(self, now: datetime) -> datetime | None:
         """The first instant after `now` at which more will be due; None = nothing ahead."""
         # Another thread, or a process with a faster clock, may have moved a rotation beyond `now`.
-        places = [series.place for series in self._series]
+        positions = [series.position for series in self._series]
         coming = [
             each.occurrence_at
-            for each in chain(self._once, *(place.due for place in places))
+            for each in chain(self._once, *(position.due for position in positions))
             if each.occurrence_at > now and (each.end_at is None or each.end_at > now)
         ]
-        coming += [place.next_at for place in places if place.next_at and place.next_at > now]
+        coming += [each.next_at for each in positions if each.next_at and each.next_at > now]
         return min(coming, default=None)
 
     def drop(self, closed: Collection[Identity]) -> None:
         """Forget occurrences that this executor can never have again under this plan."""
-        if not closed:
-            return
-        self.unsaved += len(closed)
-        with _moving:
+        if closed:
+            self.closed.update(closed)
             self._once = _without(self._once, closed)
-            for series in self._series:
-                series.drop(closed)
 
 
 def _without(some: list[Candidate], closed: Collection[Identity]) -> list[Candidate]:
-    """Those that are not closed. Most often the first ones are, and the rest is left alone."""
+    """The candidates that are not closed; mostly the first ones are, so the rest is only copied."""
     kept: list[Candidate] = []
     left = len(closed)
     for position, each in enumerate(some):

@@ -20,7 +20,7 @@ from apps.dispatch.rules.explain import (
 from apps.dispatch.rules.explain import explain as explain_case
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services.preview import candidates_of, held_of, open_dispatch, past_of
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services.state import state_of
 from apps.dispatch.services.tasks import no_such_task
 
 
@@ -43,8 +43,8 @@ def explain(
     now = clock.now()
     planned = task.planned
     at = chosen_occurrence(planned, occurrence_at, now)
-    standing = standing_of(executor.pk)
-    dispatch = open_dispatch(standing)
+    state = state_of(executor.pk)
+    dispatch = open_dispatch(state)
     held = None if dispatch is None else held_of(dispatch)
     candidate = Candidate(
         planned.priority,
@@ -63,14 +63,14 @@ def explain(
     owner = task.executor
     case = Case(
         executor=executor.name,
-        is_enabled=standing.enabled,
+        is_enabled=state.enabled,
         owner=owner.name,
         owner_is_enabled=owner.enabled,
         reaches=_reaches(owner, executor),
         status=task.status,
         planned=planned,
         occurrence_at=at,
-        window=standing.window(now),
+        window=state.window(now),
         past=past,
         held=held,
         given_back_at=_given_back_at(candidate, now) if is_used_up else None,

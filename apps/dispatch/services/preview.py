@@ -24,9 +24,9 @@ from apps.dispatch.rules.preview import (
 )
 from apps.dispatch.rules.queue import Candidate, Queue
 from apps.dispatch.rules.window import Window, window
-from apps.dispatch.services.plan import plan_of
-from apps.dispatch.services.queue import facts_of, handed_of
-from apps.dispatch.services.standing import Standing, standing_of
+from apps.dispatch.services.candidates import facts_of, handed_of
+from apps.dispatch.services.queue import plan_of
+from apps.dispatch.services.state import ExecutorState, state_of
 
 USUAL = timedelta(days=7)
 LONGEST = timedelta(days=400)
@@ -138,10 +138,10 @@ class Outlook:
         latest_done, dispatch = None, None
         owners = [executor.pk] if executor.enabled else []
         if not executor.is_group:
-            standing = standing_of(executor.pk)
-            owners = standing.owners if standing.enabled else []
-            latest_done = standing.latest_done
-            dispatch = open_dispatch(standing)
+            state = state_of(executor.pk)
+            owners = state.owners if state.enabled else []
+            latest_done = state.latest_done
+            dispatch = open_dispatch(state)
         lower = windows(now, latest_done).lower
         if dispatch is not None:
             # Once it is done, the window may begin earlier than before.
@@ -261,12 +261,12 @@ def past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
     return past
 
 
-def open_dispatch(standing: Standing) -> Dispatch | None:
+def open_dispatch(state: ExecutorState) -> Dispatch | None:
     """What the user has in hand."""
-    if standing.in_hand is None:
+    if state.open_dispatch is None:
         return None
     dispatches = Dispatch.objects.defer("params", "result", "message")
-    return dispatches.filter(pk=standing.in_hand.pk, state=Dispatch.State.OPEN).first()
+    return dispatches.filter(pk=state.open_dispatch.pk, state=Dispatch.State.OPEN).first()
 
 
 def held_of(dispatch: Dispatch) -> Held:

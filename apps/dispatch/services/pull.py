@@ -1,4 +1,4 @@
-"""Pull: a user asks for work and gets one task, the same one until it is over."""
+"""What an executor does: pull, call back, extend, release."""
 
 from __future__ import annotations
 
@@ -6,133 +6,285 @@ import math
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError
+from django.db.models import F
 
 from apps.common import clock
-from apps.common.db import execute, table
-from apps.common.errors import Unavailable
-from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services.ending import State
-from apps.dispatch.services.expire import expire_if_due
-from apps.dispatch.services.handout import hand_out
-from apps.dispatch.services.queue import Ahead
-from apps.dispatch.services.standing import (
-    Standing,
-    User,
-    note_seen,
-    quiet_until,
-    standing_by_name,
-    standing_of,
-)
+from apps.common.db import transactional
+from apps.common.errors import Invalid, NotFound, ReplayConflict, Unavailable
+from apps.common.json_rules import canonical, check_json, check_text
+from apps.dispatch.errors import Closed
+from apps.dispatch.models import Dispatch, Stock
+from apps.dispatch.rules import policy
+from apps.dispatch.services import ending
+from apps.dispatch.services.candidates import Candidates
+from apps.dispatch.services.claim import Lost, claim
+from apps.dispatch.services.ending import State, end, expire_if_due
+from apps.dispatch.services.state import ExecutorState, mark_seen, state_by_name, state_of
+from apps.journal import services as journal
+from apps.journal.models import Source
 
+OUTCOMES = (policy.SUCCEEDED, policy.FAILED)
+MAX_MESSAGE = 4000
+MAX_EXTENSION = 86_400
 MAX_RACES = 10
-LONGEST_WAIT = 60
+MAX_WAIT = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Nothing is due; ask again after so many whole seconds (1 to 60, jittered)."""
+    """Nothing is due; pull again after this many seconds (1 to 60, jittered)."""
 
     retry_after: int
 
 
+# --- pull --------------------------------------------------------------------------------------
 def answer_pull(uid: str, *, bound: Iterable[str] | None = None) -> Dispatch | Nothing:
-    """What the user of that name gets: as `take_next`.
-
-    Invalid for a group, NotFound when unknown or outside the names in `bound`.
-    """
-    now = clock.now()
-    until = quiet_until(uid, now) if bound is None else None
-    if until is not None:
-        return Nothing(_retry_after(until, now))
-    return _serve(standing_by_name(uid, bound=bound))
-
-
-def take_next(executor: User) -> Dispatch | Nothing:
-    """The executor's open dispatch again (redo + 1), or the next due task as a new dispatch.
+    """The user's open dispatch again (redo + 1), or the next due task as a new dispatch.
 
     A dispatch past its deadline is closed by its policy first. Losing a race is normal: the
-    winner's dispatch is answered. Unavailable after ten lost races in a row.
+    winner's dispatch is answered. Unavailable after ten lost races in a row, Invalid for a group,
+    NotFound when unknown or outside the names in `bound`.
     """
-    return answer_pull(executor.name)
+    return _answer(state_by_name(uid, bound=bound))
 
 
-def take_anew(executor: User) -> Dispatch | Nothing:
-    """The same, whatever is remembered of the executor."""
-    return _serve(standing_of(executor.pk))
-
-
-def _serve(standing: Standing) -> Dispatch | Nothing:
-    now = clock.now()
-    standing = note_seen(standing, now)
+def _answer(state: ExecutorState) -> Dispatch | Nothing:
+    state = mark_seen(state, clock.now())
     for _ in range(MAX_RACES):
-        if standing.in_hand is None:
-            answer = _take_first(standing, now)
-        else:
-            answer = _open_again(standing, now)
+        answer = _claim_first(state) if state.open_dispatch is None else _open_again(state)
         if answer is not None:
             return answer
-        standing, now = standing_of(standing.pk), clock.now()
-    raise Unavailable(f"{standing.name} pulls from too many places at once.", retry_after=1)
+        state = state_of(state.pk)
+    raise Unavailable(f"{state.name} pulls from too many places at once.", retry_after=1)
 
 
-def _take_first(standing: Standing, now: datetime) -> Dispatch | Nothing | None:
-    """The first opening that can still be had; None when another pull of the same user came
-    first."""
-    ahead = Ahead(standing, now=now)
-    taken = None
-    try:
-        for opening in ahead.openings():
-            try:
-                taken = hand_out(standing, opening, now)
-            except IntegrityError:
-                # The user has another dispatch, open or of this round; where a person has removed
-                # the stock, a new row leads to it again.
-                Stock.objects.ensure(*opening.candidate.identity)
-                return None
-            if taken is not None:
-                return taken
-    finally:
-        ahead.save_lessons(taken)
-    # What cannot be had, another pull of the same user may have taken, or an edit changed just now.
-    if ahead.has_looked:
-        present = standing_of(standing.pk)
-        if present.in_hand is not None or present.versions != standing.versions:
+def _claim_first(state: ExecutorState) -> Dispatch | Nothing | None:
+    """The first candidate that can still be had; None when the state has changed meanwhile."""
+    now = clock.now()
+    candidates = Candidates(state, now)
+    for eligible in candidates.eligible():
+        try:
+            dispatch = claim(state, eligible, now)
+        except Lost:
+            continue
+        except IntegrityError:
+            # The user has another dispatch, open or of this round; where a person has removed the
+            # stock, a new row leads to it again.
+            Stock.objects.ensure(*eligible.candidate.identity)
             return None
-    return nothing(ahead, now)
+        candidates.close()
+        return dispatch
+    candidates.close()
+    # What cannot be had, another pull of the same user may have taken, or an edit changed just now.
+    if candidates.any_due:
+        present = state_of(state.pk)
+        if present.open_dispatch is not None or present.versions != state.versions:
+            return None
+    return Nothing(_retry_after(candidates.next_at, now))
 
 
-def nothing(ahead: Ahead, now: datetime) -> Nothing:
-    """The answer when all openings have been looked at."""
-    return Nothing(_retry_after(ahead.next_at, now))
-
-
-def _open_again(standing: Standing, now: datetime) -> Dispatch | None:
+def _open_again(state: ExecutorState) -> Dispatch | None:
     """The open dispatch, counted; None when it is over, by its deadline or meanwhile."""
-    current = Dispatch.objects.read("d.open_for = %s", [standing.pk])
+    now = clock.now()
+    current = Dispatch.objects.open_of(state.pk)
     if current is None:
         return None
     if current.deadline_at <= now:
-        current.executor = Executor(pk=standing.pk, name=standing.name)
-        expire_if_due(current, now=now)
+        expire_if_due(current, now=now, executor=state.name)
         return None
-    return current if _count_redo(current) else None
-
-
-def _count_redo(dispatch: Dispatch) -> bool:
-    dispatch.redo += 1
-    return bool(
-        execute(
-            f"UPDATE {table(Dispatch)} SET redo = redo + 1 WHERE id = %s AND state = %s",
-            [dispatch.pk, State.OPEN.value],
-        )
-    )
+    current.redo += 1
+    row = Dispatch.objects.filter(pk=current.pk, state=State.OPEN)
+    return current if row.update(redo=F("redo") + 1) else None
 
 
 def _retry_after(next_at: datetime | None, now: datetime) -> int:
     """Whole seconds until the next due instant, 1 to 60, spread so that clients do not herd."""
-    wait = LONGEST_WAIT if next_at is None else (next_at - now).total_seconds()
+    wait = MAX_WAIT if next_at is None else (next_at - now).total_seconds()
     spread = wait + random.uniform(0, min(5.0, wait * 0.1))  # noqa: S311
-    return min(LONGEST_WAIT, max(1, math.ceil(spread)))
+    return min(MAX_WAIT, max(1, math.ceil(spread)))
+
+
+# --- callback ----------------------------------------------------------------------------------
+class Report(NamedTuple):
+    """What an executor reports of its dispatch."""
+
+    outcome: str
+    result: dict[str, Any] | None = None
+    message: str = ""
+
+    def check(self) -> None:
+        """Invalid names what is wrong."""
+        if self.outcome not in OUTCOMES:
+            raise Invalid.field(
+                "outcome", f"{self.outcome!r} is no outcome; say succeeded or failed."
+            )
+        if len(self.message) > MAX_MESSAGE:
+            raise Invalid.field("message", f"A message has at most {MAX_MESSAGE} characters.")
+        check_text(self.message, field="message")
+        if self.result is not None:
+            check_json(self.result, field="result")
+
+
+def call_back(
+    uid: str,
+    number: int,
+    outcome: str,
+    *,
+    result: dict[str, Any] | None = None,
+    message: str = "",
+    bound: Iterable[str] | None = None,
+) -> Dispatch:
+    """End the user's open dispatch as `succeeded` or `failed`; late is fine while it is open.
+
+    An exact repeat gets the first answer. NotFound: unknown or another's number. ReplayConflict: a
+    repeat with another outcome or result. Closed: it ended in another way (kept in the journal).
+    """
+    report = Report(outcome, result, message)
+    report.check()
+    state = state_by_name(uid, bound=bound)
+    dispatch = _open_with(state, number) or _own(state, number)
+    if dispatch.is_open and _end(state, dispatch, report, clock.now()):
+        return dispatch
+    return _first_answer(state, number, report)
+
+
+def call_back_and_pull(
+    uid: str,
+    number: int,
+    outcome: str,
+    *,
+    result: dict[str, Any] | None = None,
+    message: str = "",
+    bound: Iterable[str] | None = None,
+) -> tuple[Dispatch, Dispatch | Nothing]:
+    """`call_back`, and what a pull answers next, in one transaction.
+
+    When the claim is lost, the end is stored alone, and the next task is pulled after it.
+    """
+    report = Report(outcome, result, message)
+    report.check()
+    state = state_by_name(uid, bound=bound)
+    dispatch = _open_with(state, number)
+    if dispatch is None:
+        return _first_answer(state, number, report), _answer(state)
+    now = clock.now()
+    state = mark_seen(state, now)
+    candidates = Candidates(state.after(dispatch), now)
+    has_ended, following = _end_and_claim(state, dispatch, report, candidates, now)
+    if not has_ended:
+        return _first_answer(state, number, report), _answer(state_of(state.pk))
+    candidates.close()
+    return dispatch, following or _answer(state_of(state.pk))
+
+
+@transactional
+def _end_and_claim(
+    state: ExecutorState, dispatch: Dispatch, report: Report, candidates: Candidates, now: datetime
+) -> tuple[bool, Dispatch | Nothing | None]:
+    """Whether the dispatch has ended, and what is next; None when the claim of it was lost."""
+    if not _end(state, dispatch, report, now):
+        return False, None
+    eligible = next(candidates.eligible(), None)
+    if eligible is None:
+        return True, Nothing(_retry_after(candidates.next_at, now))
+    try:
+        return True, claim(state, eligible, now)
+    except (Lost, IntegrityError):
+        # The savepoint of the claim is rolled back.
+        return True, None
+
+
+def _open_with(state: ExecutorState, number: int) -> Dispatch | None:
+    """The user's open dispatch, if it has that number."""
+    dispatch = state.open_dispatch
+    return dispatch if dispatch is not None and dispatch.pk == number else None
+
+
+def _end(state: ExecutorState, dispatch: Dispatch, report: Report, now: datetime) -> bool:
+    return end(
+        dispatch,
+        report.outcome,
+        now=now,
+        executor=state.name,
+        actor=state.name,
+        result=report.result,
+        message=report.message,
+    )
+
+
+def _first_answer(state: ExecutorState, number: int, report: Report) -> Dispatch:
+    """The answer to a repeat."""
+    dispatch = _own(state, number)
+    if dispatch.state not in OUTCOMES:
+        _keep_late_result(state, dispatch, report)
+        raise Closed(
+            f"Dispatch {number} is {dispatch.state} since {dispatch.finished_at}; its result is no "
+            "longer taken. Pull again."
+        )
+    is_repeat = dispatch.state == report.outcome
+    if not is_repeat or canonical(dispatch.result) != canonical(report.result):
+        raise ReplayConflict(
+            f"Dispatch {number} was called back as {dispatch.state} with another result; the first "
+            "answer stands."
+        )
+    return dispatch
+
+
+def _own(state: ExecutorState, number: int) -> Dispatch:
+    dispatch = Dispatch.objects.filter(pk=number, executor=state.pk).first()
+    if dispatch is None:
+        raise NotFound(f"{state.name} has no dispatch {number}.")
+    return dispatch
+
+
+@transactional
+def _keep_late_result(state: ExecutorState, dispatch: Dispatch, report: Report) -> None:
+    """A refused result changes nothing, but a person may want to read it."""
+    journal.write(
+        [
+            journal.Entry(
+                at=clock.now(),
+                source=Source.DISPATCH,
+                subject_id=dispatch.pk,
+                event="late_result",
+                from_state=dispatch.state,
+                to_state=dispatch.state,
+                attempt=dispatch.round + 1,
+                type_or_task=dispatch.task_label,
+                executor=state.name,
+                actor=state.name,
+                data={"outcome": report.outcome, "result": report.result},
+            )
+        ]
+    )
+
+
+# --- extend and release ------------------------------------------------------------------------
+def extend(uid: str, number: int, seconds: int, *, bound: Iterable[str] | None = None) -> Dispatch:
+    """Move the deadline to at least `seconds` (1 to 86,400) from now; it never moves back.
+
+    Closed when the dispatch is no longer open.
+    """
+    if not 1 <= seconds <= MAX_EXTENSION:
+        raise Invalid.field("seconds", f"{seconds} is out of range: 1 to {MAX_EXTENSION}.")
+    state = state_by_name(uid, bound=bound)
+    deadline = clock.now() + timedelta(seconds=seconds)
+    row = Dispatch.objects.filter(pk=number, executor=state.pk, state=State.OPEN)
+    row.filter(deadline_at__lt=deadline).update(deadline_at=deadline)
+    dispatch = _own(state, number)
+    if not dispatch.is_open:
+        raise Closed(f"Dispatch {number} is {dispatch.state}; it cannot be extended. Pull again.")
+    return dispatch
+
+
+def release(
+    uid: str, number: int, *, reason: str = "", bound: Iterable[str] | None = None
+) -> Dispatch:
+    """Give the user's own open dispatch back; a repeat answers the same, Closed otherwise."""
+    check_text(reason, field="reason")
+    state = state_by_name(uid, bound=bound)
+    return ending.release(dispatch=_own(state, number), actor=state.name, reason=reason)

@@ -1,304 +1,234 @@
-"""The personal queue of a user: from the cache while its plan stands, else built anew."""
+"""The queue of a user: from this process or the cache while its plan versions match, else built."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from itertools import chain, islice, repeat
+from functools import lru_cache
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
-from apps.common.db import fetch, force_index, instant, placeholders, table, transactional
+from cachetools import LRUCache
+
+from apps.common.db import fetch, instant, placeholders, table, transactional
 from apps.dispatch import cache
-from apps.dispatch.cache import Entry, Plan
+from apps.dispatch.cache import SavedPlan, SavedQueue
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.rules.policy import ALREADY_TAKEN, OPEN, PastDispatch, verdict
-from apps.dispatch.rules.queue import Candidate, Identity, Queue
+from apps.dispatch.models import TASK_MODELS, Executor, Task
+from apps.dispatch.rules.plan import ONCE, ROTATE, Planned
+from apps.dispatch.rules.policy import Policy
+from apps.dispatch.rules.queue import Identity, Queue, Versions
+from apps.dispatch.rules.recurrence import Recurrence, read_rule
 from apps.dispatch.rules.window import Window
-from apps.dispatch.services import memory
-from apps.dispatch.services.memory import Looked, Quiet, note_past
-from apps.dispatch.services.plan import plan_of
-from apps.dispatch.services.standing import Standing, standing_of
+from apps.dispatch.services.state import ExecutorState, state_of
 
-# So much work put into a queue since it was saved is worth saving it again. A process that loads it
-# may find that what the user has done fills the first chunk, but then not the second.
-WORTH_SAVING = 32
+# Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.
+MAX_TASKS = 50_000
+# A queue is saved again when it has closed so many more occurrences.
+SAVE_EVERY = 32
 _A_MINUTE = timedelta(minutes=1)
-_CHUNKS = (16, 64, 512)
-# What is remembered of one user, beside what decides about its next task.
-_MAX_LOOKED = 100
 
 
-class Opening(NamedTuple):
-    """A candidate that seems to be free, with the user's latest dispatch of it; `has_stock`: its
-    stock row exists already."""
+class Plan(NamedTuple):
+    """The active tasks of one executor at one plan version."""
 
-    candidate: Candidate
-    last: PastDispatch | None
-    has_stock: bool
+    version: int
+    queue: Queue
 
 
-class Ahead:
-    """What a user could have at one moment, as far as stock and earlier dispatches tell.
+@dataclass(slots=True)
+class Entry:
+    """The queue of a user with the plan versions and the instant that it was built at; `saved` is
+    how many of its closed occurrences the cache knows."""
 
-    It may be behind by the time it is used: a hand-out checks everything again. `next_at` is when
-    more could be had, known once all openings have been looked at; None = nothing is ahead.
-    `has_looked`: something was due, whether or not it could be had. `ending` is the user's open
-    dispatch as it will be when it has ended, for those who end it in the same transaction.
-    """
-
-    def __init__(
-        self,
-        standing: Standing,
-        *,
-        now: datetime,
-        ending: tuple[Identity, PastDispatch] | None = None,
-    ) -> None:
-        self.next_at: datetime | None = None
-        self.has_looked = False
-        self._ending = ending
-        self._standing = standing
-        self._now = now
-        self._closed: set[Identity] = set()
-        self._looked = dict(standing.memory.looked)
-        if ending is not None:
-            note_past(self._looked, *ending)
-        self._entry = entry_of(standing, now=now) if standing.enabled else None
-
-    def openings(self) -> Iterator[Opening]:
-        """In hand-out order, most often the first can be had; who asks for another has lost it.
-
-        Those remembered come first, as long as they will do, then others, looked up in growing
-        chunks.
-        """
-        if self._entry is None:
-            return
-        queue = self._entry.queue
-        due = queue.due(self._now, self._standing.window(self._now))
-        for candidate in due:
-            if self._will_do(candidate):
-                opening = self._judged(candidate)
-                if opening is None:
-                    continue
-                yield opening
-            due = chain([candidate], due)
-            break
-        sizes = chain(_CHUNKS, repeat(_CHUNKS[-1]))
-        while chunk := list(islice(due, next(sizes))):
-            self._look_up(chunk)
-            for candidate in chunk:
-                if opening := self._judged(candidate):
-                    yield opening
-                    del self._looked[candidate.identity]
-        self._note(queue.next_at(self._now))
-        # What starts after the frame is not known yet.
-        self._note(queue.frame.upper)
-
-    def _will_do(self, candidate: Candidate) -> bool:
-        """Whether what is remembered of it is worth a try.
-
-        What the user has had is known for certain. Of the stock others take and give back: what was
-        used up may be so no more, and where there was none, each of them may have begun it.
-        """
-        looked = self._looked.get(candidate.identity)
-        if looked is None:
-            return False
-        if looked.handed is None:
-            return candidate.owner == self._standing.pk
-        return not _is_used_up(candidate, looked)
-
-    def _look_up(self, chunk: list[Candidate]) -> None:
-        handed, latest = facts_of(self._standing.pk, chunk)
-        for candidate in chunk:
-            identity = candidate.identity
-            self._looked[identity] = Looked(handed.get(identity), latest.get(identity))
-
-    def _judged(self, candidate: Candidate) -> Opening | None:
-        """The candidate as an opening, if it seems to be free."""
-        self.has_looked = True
-        identity = candidate.identity
-        looked = self._looked[identity]
-        last = looked.last
-        if self._ending is not None and self._ending[0] == identity and last is not None:
-            last = replace(self._ending[1], earlier_counts=last.earlier_counts)
-        answer = verdict(candidate.policy, last, self._now)
-        self._note(answer.until)
-        if answer.code == ALREADY_TAKEN:
-            self._closed.add(identity)
-        if not answer.allows or (answer.carried is None and _is_used_up(candidate, looked)):
-            return None
-        return Opening(candidate, last, looked.handed is not None)
-
-    def _note(self, at: datetime | None) -> None:
-        if at is not None and (self.next_at is None or at < self.next_at):
-            self.next_at = at
-
-    def save_lessons(self, taken: Dispatch | None = None) -> None:
-        """Keep what was learned about the cached queue, once it is worth a write, and in this
-        process what was looked at and what was taken."""
-        if self._entry is None:
-            return
-        standing = self._standing
-        self._entry.queue.drop(self._closed)
-        if self._entry.queue.unsaved >= WORTH_SAVING:
-            cache.save(standing.pk, self._entry, now=self._now)
-        # How one ends that is open now may never be told: its id may be older than `since`.
-        looked = {
-            identity: each
-            for identity, each in self._looked.items()
-            if identity not in self._closed and (each.last is None or each.last.state != OPEN)
-        }
-        if len(looked) > _MAX_LOOKED:
-            looked = dict(list(looked.items())[-_MAX_LOOKED:])
-        quiet = None
-        if self.next_at is not None and not self.has_looked:
-            quiet = Quiet(standing.versions, self.next_at)
-        held = None if taken is None else standing.holding(taken)
-        seen = standing.memory.seen(standing.latest_done, looked, quiet, held)
-        memory.keep(standing.name, seen)
+    versions: Versions
+    built_at: datetime
+    queue: Queue
+    saved: int = 0
 
 
-def _is_used_up(candidate: Candidate, looked: Looked) -> bool:
-    limit = candidate.policy.dispatch_times
-    return limit is not None and (looked.handed or 0) >= limit
+def _weight(of: Plan | Entry) -> int:
+    return min(1 + of.queue.size, MAX_TASKS)
 
 
-def entry_of(standing: Standing, *, now: datetime) -> Entry:
-    """The cached queue if it was built for this plan and this window, else a new one."""
-    entry = cache.load(standing.pk, standing.versions)
-    if entry is not None and entry.queue.covers(standing.window(now), now):
+plans: LRUCache[int, Plan] = LRUCache(MAX_TASKS, getsizeof=_weight)
+entries: LRUCache[int, Entry] = LRUCache(MAX_TASKS, getsizeof=_weight)
+# Threads of a process share both.
+_lock = threading.Lock()
+
+
+# --- queues of users ---------------------------------------------------------------------------
+def entry_of(state: ExecutorState, *, now: datetime) -> Entry:
+    """The queue of the user at its present plan versions."""
+    with _lock:
+        entry = entries.get(state.pk)
+    if (
+        entry is not None
+        and entry.versions == state.versions
+        and entry.queue.covers(state.window(now), now)
+    ):
         return entry
-    entry = build(standing, now=now)
-    # Begun before an edit, it is of no use to anybody after it.
-    if standing_of(standing.pk).versions == entry.versions:
-        cache.save(standing.pk, entry, now=now)
+    saved = cache.load_queue(state.pk)
+    entry = build(state, now=now)
+    if saved is not None and saved.versions == state.versions and now < saved.frame.upper:
+        entry.built_at, entry.saved = saved.built_at, len(saved.closed)
+        entry.queue.drop(saved.closed)
+    elif state_of(state.pk).versions == state.versions:
+        _save(state.pk, entry, now)
+    with _lock:
+        entries[state.pk] = entry
     return entry
 
 
+def close(executor: int, entry: Entry, closed: set[Identity], *, now: datetime) -> None:
+    """Drop occurrences that the user can never have again under this plan."""
+    entry.queue.drop(closed)
+    if len(entry.queue.closed) - entry.saved >= SAVE_EVERY:
+        _save(executor, entry, now)
+
+
+def _save(executor: int, entry: Entry, now: datetime) -> None:
+    queue, closed = entry.queue, sorted(entry.queue.closed)
+    entry.saved = len(closed)
+    saved = SavedQueue(entry.versions, entry.built_at, queue.frame, queue.size, closed)
+    cache.save_queue(executor, saved, now=now)
+
+
 def rebuilt(executor: int, *, now: datetime) -> Entry:
-    """The queue of the user made anew from the tables, here and, at its next pull, in every other
-    process, which holds one of its own; so are those of the other members of its groups."""
-    transactional(Executor.objects.filter(pk__in=standing_of(executor).owners).raise_plan_version)()
-    return entry_of(standing_of(executor), now=now)
+    """The queue of the user built anew from the tables. Raises the plan versions of the user and
+    its groups, so that every process builds it anew, for the other members of the groups as well.
+    """
+    transactional(Executor.objects.filter(pk__in=state_of(executor).owners).raise_plan_version)()
+    return entry_of(state_of(executor), now=now)
 
 
-def build(standing: Standing, *, now: datetime) -> Entry:
+def build(state: ExecutorState, *, now: datetime) -> Entry:
     """The queue made of the plans of the user and its groups."""
-    frame = standing.window(now)
-    known = cache.load_plans(standing.versions)
-    plans = []
-    for owner, version in standing.versions:
-        plan = known.get(owner)
-        if plan is None or not _fits(plan, frame, now):
-            plan = _shared_plan(owner, version, frame, now)
-        plans.append(plan)
+    frame = state.window(now)
+    parts = [plan.queue for plan in _plans_of(state.versions, frame, now)]
     # It ends with the first of its plans.
-    frame = Window(frame.lower, min(plan.frame.upper for plan in plans))
-    queue = Queue(chain.from_iterable(plan.tasks for plan in plans), frame=frame, now=now)
-    return Entry(standing.versions, now, queue)
+    frame = Window(frame.lower, min(part.frame.upper for part in parts))
+    return Entry(state.versions, now, Queue.merged(parts, frame=frame, now=now))
 
 
-def _fits(plan: Plan, frame: Window, now: datetime) -> bool:
-    return plan.frame.lower <= frame.lower and now < plan.frame.upper
+# --- plans of executors ------------------------------------------------------------------------
+def _plans_of(versions: Versions, frame: Window, now: datetime) -> list[Plan]:
+    with _lock:
+        kept = {owner: plans.get(owner) for owner, _version in versions}
+    found = {
+        owner: plan
+        for owner, version in versions
+        if (plan := kept[owner]) is not None and _serves(plan, version, frame, now)
+    }
+    missing = tuple(each for each in versions if each[0] not in found)
+    saved = cache.load_plans(missing) if missing else {}
+    for owner, version in missing:
+        plan = _usable(saved.get(owner), frame, now) or _shared_plan(owner, version, frame, now)
+        found[owner] = plan
+        with _lock:
+            plans[owner] = plan
+    return [*found.values()]
+
+
+def _serves(plan: Plan, version: int, frame: Window, now: datetime) -> bool:
+    return plan.version == version and plan.queue.covers(frame, now)
+
+
+def _usable(saved: SavedPlan | None, frame: Window, now: datetime) -> Plan | None:
+    """The saved plan, if it can be read and covers the frame."""
+    if saved is None:
+        return None
+    plan = cache.read(lambda: _plan(saved, now))
+    return plan if plan is not None and plan.queue.covers(frame, now) else None
+
+
+def _plan(saved: SavedPlan, now: datetime) -> Plan:
+    return Plan(saved.version, Queue(_planned_of(saved.rows), frame=saved.frame, now=now))
 
 
 def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
     """The plan at that version; of many that miss it one builds, the others wait a little."""
     with cache.building(owner) as mine:
-        # Another may have finished it since it was looked for.
+        # Another may have finished it since the first look.
         if mine:
-            plan = cache.load_plans(((owner, version),)).get(owner)
+            saved = cache.load_plans(((owner, version),)).get(owner)
         else:
-            plan = cache.await_plan(owner, version)
-        if plan is not None and _fits(plan, frame, now):
+            saved = cache.await_plan(owner, version)
+        plan = _usable(saved, frame, now)
+        if plan is not None:
             return plan
         frame = Window(_depth(frame, now), frame.upper)
-        plan = Plan(version, frame, plan_of([owner], frame, now=now))
+        saved = SavedPlan(version, frame, plan_rows([owner], frame, now=now))
+        # What an edit has overtaken is not published.
         if Executor.objects.filter(pk=owner, plan_version=version).exists():
-            cache.save_plan(owner, plan, now=now)
-        return plan
+            cache.save_plan(owner, saved, now=now)
+        return _plan(saved, now)
 
 
 def _depth(frame: Window, now: datetime) -> datetime:
     """How far back a plan is read: the members at work share one, all others a deeper one.
 
-    A little deeper than its reader needs, for those who looked at the clock a moment before.
+    A little deeper than its reader needs, for those who read the clock a moment before.
     """
     recent = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
     return (recent if frame.lower >= recent else now - conf.DISPATCH_LOOKBACK) - _A_MINUTE
 
 
-class Facts(NamedTuple):
-    """What the tables say of occurrences: how often each is handed out, where it has a stock row,
-    and a user's latest dispatch of each that it has had."""
-
-    handed: dict[Identity, int]
-    latest: dict[Identity, PastDispatch]
-
-
-def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
-    """Both in one read of as many rows as there are candidates, however often each was handed out.
-
-    Whatever has been handed out has a stock row, so that those lead to the dispatches.
-    """
-    where, parameters = _among(candidates)
-    facts = Facts({}, {})
-    for source, task, occurrence, handed, number, *past in fetch(
-        _facts_statement() + where, [executor, executor, executor, *parameters]
-    ):
-        identity = (source, task, occurrence)
-        facts.handed[identity] = handed
-        if number is not None:
-            earlier, state, holds, finished, earlier_counts = past
-            facts.latest[identity] = PastDispatch(
-                number=number,
-                rounds=earlier + 1,
-                state=state,
-                holds_stock=bool(holds),
-                finished_at=instant(finished),
-                earlier_counts=bool(earlier_counts),
-            )
-    return facts
+_OF_TASK = ("executor_id", "version", "id", "priority", "start_at", "end_at")
+_OF_POLICY = tuple(each.name for each in fields(Policy))
+_OF_RULE = ("rule", "time_zone", "effective_from", "misfire", "misfire_limit")
+# Where they end in a row.
+_TASK = len(_OF_TASK)
+_POLICY = _TASK + len(_OF_POLICY)
+_COLUMNS = {ONCE: _OF_TASK + _OF_POLICY, ROTATE: _OF_TASK + _OF_POLICY + _OF_RULE}
 
 
-@functools.cache
-def _facts_statement() -> str:
-    dispatches, rounds = table(Dispatch), force_index("dispatch_once_per_round")
-    return (
-        "SELECT s.source, s.task, s.occurrence, s.handed, "
-        "d.id, d.round, d.state, d.holds_stock, d.finished_at, "
-        f"d.round > 0 AND EXISTS (SELECT 1 FROM {dispatches} w{rounds} WHERE w.executor_id = %s "
-        "AND w.source = d.source AND w.task = d.task AND w.occurrence = d.occurrence "
-        "AND w.round < d.round AND w.holds_stock) "
-        f"FROM {table(Stock)} s LEFT JOIN {dispatches} d{rounds} ON d.executor_id = %s "
-        "AND d.source = s.source AND d.task = s.task AND d.occurrence = s.occurrence "
-        f"AND d.round = (SELECT MAX(x.round) FROM {dispatches} x{rounds} WHERE x.executor_id = %s "
-        "AND x.source = s.source AND x.task = s.task AND x.occurrence = s.occurrence) "
-        "WHERE "
-    )
+def plan_of(owners: Sequence[int], frame: Window, *, now: datetime) -> list[Planned]:
+    """The active tasks of the executors that can be due within the frame, in no order."""
+    return _planned_of(plan_rows(owners, frame, now=now))
 
 
-def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
-    """How often those occurrences are handed out; one without a stock row is left out."""
-    where, parameters = _among(candidates)
-    rows = fetch(
-        f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",
-        parameters,
-    )
-    return {(source, task, occurrence): handed for source, task, occurrence, handed in rows}
-
-
-def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
-    """The condition on the stock `s`, in a shape that its unique key serves."""
-    tasks: dict[tuple[str, int], list[int]] = {}
-    for candidate in candidates:
-        tasks.setdefault((candidate.source, candidate.occurrence), []).append(candidate.task)
-    parts, parameters = [], []
-    for (source, occurrence), numbers in tasks.items():
-        parts.append(
-            f"(s.source = %s AND s.task IN ({placeholders(len(numbers))}) AND s.occurrence = %s)"
+def plan_rows(owners: Sequence[int], frame: Window, *, now: datetime) -> dict[str, list[Any]]:
+    """The same as rows of their tables, by source."""
+    found = {}
+    for source, model in TASK_MODELS.items():
+        condition, bound = ("start_at >= %s", frame.lower)
+        if source == ROTATE:
+            condition, bound = ("(end_at IS NULL OR end_at > %s)", now)
+        found[source] = fetch(
+            f"SELECT {', '.join(_COLUMNS[source])} FROM {table(model)} "
+            f"WHERE executor_id IN ({placeholders(len(owners))}) AND status = %s AND start_at < %s "
+            f"AND {condition}",
+            [*owners, Task.Status.ACTIVE.value, frame.upper, bound],
         )
-        parameters += [source, *numbers, occurrence]
-    return " OR ".join(parts), parameters
+    return found
+
+
+def _planned_of(rows: Mapping[str, Sequence[Sequence[Any]]]) -> list[Planned]:
+    return [_planned(source, row) for source in TASK_MODELS for row in rows[source]]
+
+
+def _planned(source: str, row: Sequence[Any]) -> Planned:
+    owner, version, pk, priority, start_at, end_at = row[:_TASK]
+    starts, ends = instant(start_at), instant(end_at)
+    policy, rule = _policy(*row[_TASK:_POLICY]), row[_POLICY:]
+    planned = Planned(source, pk, priority, starts, ends, policy, owner, version)
+    if not rule:
+        return planned
+    written, zone, effective_from, misfire, misfire_limit = rule
+    recurrence = Recurrence(
+        rule=read_rule(written),
+        zone=ZoneInfo(zone),
+        start_at=starts,
+        end_at=ends,
+        effective_from=instant(effective_from),
+    )
+    return planned._replace(recurrence=recurrence, misfire=misfire, misfire_limit=misfire_limit)
+
+
+@lru_cache(maxsize=1000)
+def _policy(*values: Any) -> Policy:
+    """The policy of those columns; tasks with equal columns share one."""
+    return Policy(**dict(zip(_OF_POLICY, values, strict=True)))

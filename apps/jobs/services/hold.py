@@ -15,10 +15,10 @@ from django.db import DatabaseError
 from apps.common import clock
 from apps.common.db import (
     Instants,
+    execute,
     fetch,
     is_retryable,
     placeholders,
-    send,
     table,
     transactional,
 )
@@ -276,8 +276,9 @@ class _Claim:
         for candidate in candidates:
             ids.setdefault(candidate.type, []).append(candidate.id)
         changes = [self._update(self.policies[name], ids[name], guard) for name in sorted(ids)]
-        *_, (rows, _) = send(*changes, self._select())
-        return self._read(rows)
+        for change in changes:
+            execute(*change)
+        return self._read(fetch(*self._select()))
 
     def held(self) -> list[HeldJob]:
         """Those of the candidates that are held under the token, in their order."""

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.dispatch.services import pull
-from tests import factories
+from tests import callback, factories
 from tests.integration.api.contract import ContractClient
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +18,7 @@ def test_reasons_are_told_with_sentence_and_instant(api: ContractClient, frozen_
     """S0.31: in English, whatever the caller's language."""
     alice = factories.user()
     task = factories.once_task(alice, lease_seconds=60)
-    taken = pull.take_next(alice)
+    taken = callback.take_next(alice)
 
     answer = api.request(
         "GET",

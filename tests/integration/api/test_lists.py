@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.dispatch.models import Dispatch, Executor
-from tests import factories
+from tests import callback, factories
 from tests.integration.api.contract import ContractClient
 
 pytestmark = pytest.mark.django_db
@@ -48,13 +48,12 @@ def add_rotations(count: int) -> None:
 
 def add_dispatches(count: int) -> None:
     """Pulled by the API, ended at once, each of another user."""
-    from apps.dispatch.services import callback, pull
 
     first = Dispatch.objects.count()
     for number in range(first, first + count):
         user = factories.user(f"uid_{number:03}")
         factories.once_task(user)
-        taken = pull.take_next(user)
+        taken = callback.take_next(user)
         assert isinstance(taken, Dispatch)
         callback.call_back(executor=user, number=taken.pk, outcome="succeeded")
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.dispatch.services import pull
-from tests import factories
+from tests import callback, factories
 from tests.integration.api.contract import ContractClient
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +20,7 @@ def test_items_are_told_in_hand_out_order(api: ContractClient, frozen_clock: Any
     group = factories.group("gid_sales", ["uid_alice"])
     alice = factories.member("uid_alice")
     first = factories.once_task(alice, "In hand")
-    taken = pull.take_next(alice)
+    taken = callback.take_next(alice)
     daily = factories.rotation(
         group,
         "Each morning",
@@ -74,7 +73,7 @@ def test_of_a_group_it_tells_the_occurrences(api: ContractClient, frozen_clock: 
     """S0.31: whoever of its members gets them."""
     group = factories.group("gid_sales", ["uid_alice"])
     factories.once_task(group, "Three of you", mode="multi", dispatch_times=3)
-    pull.take_next(factories.member("uid_alice"))
+    callback.take_next(factories.member("uid_alice"))
 
     told = api.get("/api/v1/executors/gid_sales/preview/").json()
 

@@ -13,8 +13,7 @@ from django.apps import apps
 from django.db import connection, models
 
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
-from apps.dispatch.services import pull
-from tests import factories
+from tests import callback, factories
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
@@ -68,7 +67,7 @@ def build_world() -> World:
 def _handed_out(uid: str) -> tuple[int, str]:
     user = factories.member(uid)
     task = factories.once_task(user, f"For {uid}")
-    taken = pull.take_next(user)
+    taken = callback.take_next(user)
     assert isinstance(taken, Dispatch)
     return task.pk, str(taken.pk)
 

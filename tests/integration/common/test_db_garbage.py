@@ -32,7 +32,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseWr
     connection = handler["default"]
     assert isinstance(connection, DatabaseWrapper)
     connection.inc_thread_sharing()
-    monkeypatch.setattr(db, "connections", {"default": connection})
+    monkeypatch.setattr(db, "connection", connection)
     monkeypatch.setattr(transaction, "get_connection", lambda using=None: connection)
     yield connection
     connection.close()

@@ -11,12 +11,12 @@ import pytest
 
 from apps.common.logs import JsonFormatter
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import callback, ending
+from apps.dispatch.services import ending
 from apps.jobs.handlers import registry
 from apps.jobs.runner import attempt
 from apps.jobs.runner.holding import Holding
 from apps.jobs.services import control
-from tests import factories
+from tests import callback, factories
 from tests.clients import JsonClient
 from tests.jobs import job_type, jobs, take
 

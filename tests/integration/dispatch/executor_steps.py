@@ -11,10 +11,10 @@ from hypothesis.stateful import precondition, rule
 
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import callback, ending
-from apps.dispatch.services.pull import Nothing, take_next
-from apps.dispatch.services.standing import standing_of_holder
-from tests import factories
+from apps.dispatch.services import ending
+from apps.dispatch.services.pull import Nothing
+from tests import callback, factories
+from tests.callback import take_next
 from tests.integration.dispatch.drawn import (
     BY_HAND,
     USERS,
@@ -164,7 +164,7 @@ class ExecutorSteps(Pair):
         def real() -> str:
             number = 12345 if handed is None else handed.number
             return callback.call_back(
-                executor=standing_of_holder(user, number),
+                executor=self.people[user],
                 number=number,
                 outcome=state,
                 result=result,
@@ -188,7 +188,7 @@ class ExecutorSteps(Pair):
         def real() -> tuple[str, Dispatch | Nothing | None]:
             try:
                 ended, following = callback.call_back_and_pull(
-                    standing=standing_of_holder(user, handed.number),
+                    executor=self.people[user],
                     number=handed.number,
                     outcome=state,
                 )

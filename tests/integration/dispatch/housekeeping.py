@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import callback, retention
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services import retention
+from apps.dispatch.services.pull import Nothing
+from tests import callback
+from tests.callback import take_next
 
 
 def purge() -> Counter[str]:

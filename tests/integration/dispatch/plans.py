@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from apps.common import ids
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import callback, ending
-from apps.dispatch.services.pull import take_next
-from tests import factories
+from apps.dispatch.services import ending
+from tests import callback, factories
 from tests.caches import clear_caches
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 
 # When the first thing happens in each world.

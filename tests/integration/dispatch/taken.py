@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import callback
 from apps.dispatch.services.pull import Nothing
+from tests import callback
 
 
 def title_of(taken: Dispatch | Nothing) -> str:

@@ -16,8 +16,8 @@ from apps.common.errors import Conflict
 from apps.dispatch.admin import executor_obstacles
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
 from apps.dispatch.services import executors, tasks
-from apps.dispatch.services.pull import take_next
 from tests import factories
+from tests.callback import take_next
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db

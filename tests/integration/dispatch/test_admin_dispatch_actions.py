@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from apps.dispatch.models import Stock
-from apps.dispatch.services import callback
 from apps.journal.models import JournalEntry
+from tests import callback
 from tests.integration.dispatch.test_admin_dispatches import LIST, act, hand_out, page_of, states
 from tests.pages import form_of, text_of
 

@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from apps.dispatch.admin.dispatches import DispatchAdmin
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
-from apps.dispatch.services import callback, ending, pull
-from tests import factories
+from apps.dispatch.services import ending
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.pages import inline_code_of, text_of
 
@@ -25,7 +25,7 @@ def hand_out(count: int, **fields: Any) -> list[Dispatch]:
     names = [f"uid_{n:03}" for n in range(count)]
     group = factories.group("gid_shops", members=names)
     factories.once_task(group, mode="multi", dispatch_times=count, **fields)
-    made = [pull.take_next(factories.member(name)) for name in names]
+    made = [callback.take_next(factories.member(name)) for name in names]
     assert all(isinstance(dispatch, Dispatch) for dispatch in made)
     return made  # type: ignore[return-value]
 
@@ -290,7 +290,7 @@ def test_empty_list_says_where_rows_come_from_and_a_narrowed_one_how_to_get_back
 
 def test_list_leads_from_titles_to_tasks(admin_client: Client) -> None:
     task = factories.once_task(factories.user(), title="Count <b>")
-    pull.take_next(Executor.objects.get())
+    callback.take_next(Executor.objects.get())
     page = admin_client.get(LIST).content.decode()
     url = reverse("admin:dispatch_oncetask_change", args=[task.pk])
     assert f'href="{url}" title="once:{task.pk}">Count &lt;b&gt;</a>' in page
@@ -300,7 +300,7 @@ def test_what_a_dispatch_has_not_is_a_dash_on_its_page_and_in_the_list(
     admin_client: Client,
 ) -> None:
     factories.once_task(factories.user())
-    taken = pull.take_next(Executor.objects.get())
+    taken = callback.take_next(Executor.objects.get())
     assert isinstance(taken, Dispatch)
     page = text_of(admin_client.get(f"{LIST}{taken.pk}/change/"))
     assert "Result – Message –" in page

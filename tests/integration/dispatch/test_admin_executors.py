@@ -11,7 +11,7 @@ from django.urls import reverse
 from apps.dispatch.models import Executor, Membership, OperatorScope
 from apps.dispatch.services import executors, pull
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.pages import form_of, text_of
 
 LIST = "/admin/dispatch/executor/"
@@ -201,8 +201,8 @@ def test_members_are_added_and_removed_without_touching_the_others(admin_client:
     assert admin_client.post(f"{LIST}{group.pk}/change/", form).status_code == 302
     assert members_of(group) == ["uid_b", "uid_c", "uid_d"]
     factories.once_task(group)
-    assert isinstance(pull.take_next(factories.member("uid_a")), pull.Nothing)
-    assert not isinstance(pull.take_next(factories.member("uid_d")), pull.Nothing)
+    assert isinstance(callback.take_next(factories.member("uid_a")), pull.Nothing)
+    assert not isinstance(callback.take_next(factories.member("uid_d")), pull.Nothing)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from django.urls import reverse
 from apps.dispatch.admin.explain import WORDS
 from apps.dispatch.models import Executor, OperatorScope
 from apps.dispatch.rules.explain import CODES
-from apps.dispatch.services import pull
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 
@@ -41,7 +40,7 @@ def test_answer_tells_reasons_and_instants(
 ) -> None:
     """S0.31: every reason that holds, and when it could change."""
     task = factories.once_task(alice, "Check the till", lease_seconds=600)
-    taken: Any = pull.take_next(alice)
+    taken: Any = callback.take_next(alice)
 
     text = asked(admin_client, executor="uid_alice", task=f"once:{task.pk}")
 

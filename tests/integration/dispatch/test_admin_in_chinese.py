@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 
 from apps.dispatch.models import Executor, OnceTask, Template
-from apps.dispatch.services import pull, tasks
-from tests import factories
+from apps.dispatch.services import tasks
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.test_admin_task_exchange import as_csv, refusals
 from tests.integration.dispatch.test_admin_task_import_refused import WRONG
@@ -208,7 +208,7 @@ def test_shifts_and_copies_that_are_refused(
 
 def test_dispatch_that_has_ended_meanwhile(client: Client, alice: Executor) -> None:
     factories.once_task(alice, "查货")
-    dispatch: Any = pull.take_next(alice)
+    dispatch: Any = callback.take_next(alice)
     url = f"/admin/dispatch/dispatch/act/cancel/?ids={dispatch.pk}"
     form = {**form_of(client.get(url), "ids"), "reason": "暴雨"}
     act(client, "/admin/dispatch/dispatch/", "release", dispatch)

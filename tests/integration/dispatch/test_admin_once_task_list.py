@@ -11,7 +11,7 @@ from django.test import Client
 from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
 from apps.dispatch.services import pull, tasks, templates
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.test_admin_once_tasks import ADD, LIST, page_of, plan, save
 from tests.pages import form_of, inline_code_of, text_of
@@ -24,7 +24,7 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
     groups = [factories.group(f"gid_{n}", members=[f"uid_{n}"]) for n in range(5)]
     for n in range(50):
         factories.once_task(groups[n % 5], title=f"Task {n}", mode="multi", dispatch_times=3)
-    pull.take_next(factories.member("uid_4"))
+    callback.take_next(factories.member("uid_4"))
     admin_client.get(LIST)
     with django_assert_max_num_queries(7) as few:
         admin_client.get(LIST, {"q": "Task 4"})
@@ -150,7 +150,7 @@ def test_task_deleted_or_paused_here_is_no_longer_handed_out(admin_client: Clien
     first, second = factories.once_task(group), factories.once_task(group)
     admin_client.post(f"{LIST}act/pause/", {"ids": first.pk, "reason": "x"})
     admin_client.post(f"{LIST}act/delete_task/", {"ids": second.pk, "reason": "x"})
-    assert isinstance(pull.take_next(factories.member("uid_a")), pull.Nothing)
+    assert isinstance(callback.take_next(factories.member("uid_a")), pull.Nothing)
 
 
 def test_deleted_task_is_neither_paused_nor_resumed(admin_client: Client) -> None:
@@ -162,7 +162,7 @@ def test_deleted_task_is_neither_paused_nor_resumed(admin_client: Client) -> Non
 
 def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
     task = factories.once_task(factories.group(members=["uid_a"]), mode="multi", dispatch_times=3)
-    dispatch = pull.take_next(factories.member("uid_a"))
+    dispatch = callback.take_next(factories.member("uid_a"))
     assert isinstance(dispatch, Dispatch)
     text = text_of(page_of(admin_client, task))
     assert f"1 / 3 Number Executor State Handed out {dispatch.pk} uid_a Open" in text

@@ -13,7 +13,7 @@ from django.utils import timezone
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Template
 from apps.dispatch.services import pull, tasks, templates
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.pages import form_of, text_of
 
@@ -262,8 +262,8 @@ def test_moving_a_task_to_another_executor_is_seen_at_the_next_pull_of_both(
     task = factories.once_task(factories.group("gid_a", members=["uid_a"]))
     factories.group("gid_b", members=["uid_b"])
     save(admin_client, task, executor="gid_b")
-    assert isinstance(pull.take_next(factories.member("uid_a")), pull.Nothing)
-    assert isinstance(pull.take_next(factories.member("uid_b")), Dispatch)
+    assert isinstance(callback.take_next(factories.member("uid_a")), pull.Nothing)
+    assert isinstance(callback.take_next(factories.member("uid_b")), Dispatch)
     assert list(Executor.objects.groups().values_list("plan_version", flat=True)) == [2, 1]
 
 

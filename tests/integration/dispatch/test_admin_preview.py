@@ -14,9 +14,9 @@ from django.urls import reverse
 
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
-from apps.dispatch.services import callback, pull, tasks
-from apps.dispatch.services.standing import standing_of
-from tests import factories
+from apps.dispatch.services import pull, tasks
+from apps.dispatch.services.state import state_of
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.pages import text_of
@@ -132,9 +132,9 @@ class TestPast:
     ) -> None:
         factories.once_task(alice, "First", priority=1)
         factories.once_task(alice, "Second")
-        taken: Any = pull.take_next(alice)
+        taken: Any = callback.take_next(alice)
         callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
-        held: Any = pull.take_next(alice)
+        held: Any = callback.take_next(alice)
 
         text = page_of(admin_client, alice)
 
@@ -153,7 +153,7 @@ class TestCache:
         assert "No queue is cached" in page_of(admin_client, alice)
         assert "No queue is cached" in page_of(admin_client, alice)
         task = factories.once_task(alice)
-        pull.take_next(alice)
+        callback.take_next(alice)
         assert "from 1 task and is current" in page_of(admin_client, alice)
         tasks.update_task(task=task, changes={"title": "Other"}, actor="test")
         assert "from 1 task and is outdated" in page_of(admin_client, alice)
@@ -163,14 +163,14 @@ class TestCache:
     ) -> None:
         """A task that nobody was told of is found, wherever the next pull is served."""
         task = factories.once_task(alice, status="paused")
-        assert isinstance(pull.take_next(alice), pull.Nothing)
+        assert isinstance(callback.take_next(alice), pull.Nothing)
         kept = cache.near.get(alice.pk)
         assert kept is not None
         OnceTask.objects.update(status="active")
         rebuild(admin_client, alice)
         # What another process holds of its own.
         cache.near.put(alice.pk, kept)
-        taken = pull.take_next(alice)
+        taken = callback.take_next(alice)
         assert isinstance(taken, Dispatch)
         assert taken.task == task.pk
 
@@ -178,7 +178,7 @@ class TestCache:
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
         factories.once_task(alice)
-        pull.take_next(alice)
+        callback.take_next(alice)
         frozen_clock.advance(minutes=5)
         before = checksum()
 
@@ -190,7 +190,7 @@ class TestCache:
         entry = cache.look(alice.pk)
         assert entry is not None
         assert entry.built_at == frozen_clock.instant
-        assert entry.versions == standing_of(alice.pk).versions
+        assert entry.versions == state_of(alice.pk).versions
         Executor.objects.update(plan_version=F("plan_version") - 1)
         assert checksum() == before
 

@@ -10,8 +10,8 @@ import pytest
 from django.urls import reverse
 
 from apps.dispatch.models import RotateTask
-from apps.dispatch.services import pull, tasks
-from tests import factories
+from apps.dispatch.services import tasks
+from tests import callback, factories
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -195,7 +195,7 @@ def test_list_tells_stock_and_room_in_as_few_queries_for_fifty_rows_as_for_two(
     for n in range(50):
         factories.rotation(groups[n % 5], f"Task {n}", mode="multi", dispatch_times=3)
     factories.rotation(groups[0], "Resting", status="paused")
-    pull.take_next(factories.member("uid_4"))
+    callback.take_next(factories.member("uid_4"))
     admin_client.get(reverse(LIST))
 
     with django_assert_max_num_queries(8) as few:

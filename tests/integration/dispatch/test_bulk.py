@@ -14,7 +14,7 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.services import bulk, pull, tasks
 from apps.dispatch.services.bulk import Refusal
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 
 pytestmark = pytest.mark.django_db
@@ -153,7 +153,7 @@ def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
         start_at=now,
         end_at=now + timedelta(hours=3),
     )
-    dispatch = pull.take_next(factories.member("uid_alice"))
+    dispatch = callback.take_next(factories.member("uid_alice"))
     assert isinstance(dispatch, Dispatch)
 
     outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=2), **TOLD)
@@ -162,9 +162,9 @@ def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     task.refresh_from_db()
     assert (task.start_at, task.end_at) == (now + timedelta(hours=2), now + timedelta(hours=5))
     assert Stock.objects.get().handed == 1
-    assert isinstance(pull.take_next(factories.member("uid_bob")), pull.Nothing)
+    assert isinstance(callback.take_next(factories.member("uid_bob")), pull.Nothing)
     frozen_clock.advance(hours=2)
-    assert isinstance(pull.take_next(factories.member("uid_bob")), Dispatch)
+    assert isinstance(callback.take_next(factories.member("uid_bob")), Dispatch)
     assert Stock.objects.get().handed == 2
 
 
@@ -241,7 +241,7 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
     template = factories.template()
     fields = {"mode": "blocking", "dispatch_times": 3, "priority": 5, "params": {"shop": "S9"}}
     original = factories.once_task(alice, template=template, **fields)
-    pull.take_next(alice)
+    callback.take_next(alice)
     versions = plan_versions()
 
     outcome = bulk.copy(OnceTask.objects.all(), [carl, bob], **TOLD)
@@ -262,7 +262,7 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
     assert told.data["after"]["copies"] == "uid_bob, uid_carl"
     made = JournalEntry.objects.filter(event="task_created", reason="Storm")
     assert {entry.data["after"]["copied_from"] for entry in made} == {f"once:{original.pk}"}
-    assert isinstance(pull.take_next(bob), Dispatch)
+    assert isinstance(callback.take_next(bob), Dispatch)
 
 
 def test_copy_of_a_rotation_has_the_occurrences_of_the_original(frozen_clock: FrozenClock) -> None:
@@ -348,7 +348,7 @@ def test_after_a_bulk_delete_has_been_answered_nobody_gets_any(racers: Any) -> N
     def take(name: str) -> None:
         executor = factories.member(name)
         already = deleted.is_set()
-        if not isinstance(pull.take_next(executor), pull.Nothing) and already:
+        if not isinstance(callback.take_next(executor), pull.Nothing) and already:
             late.append(name)
 
     def delete() -> bulk.Outcome:
@@ -360,6 +360,6 @@ def test_after_a_bulk_delete_has_been_answered_nobody_gets_any(racers: Any) -> N
 
     assert race.results[-1].done == 20
     assert late == []
-    assert isinstance(pull.take_next(factories.user("uid_late")), pull.Nothing)
+    assert isinstance(callback.take_next(factories.user("uid_late")), pull.Nothing)
     held = Dispatch.objects.filter(holds_stock=True).count()
     assert sum(Stock.objects.values_list("handed", flat=True)) == held

@@ -15,10 +15,11 @@ from apps.common.errors import BadText, Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import callback, ending, expire
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services import ending
+from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 
 pytestmark = pytest.mark.django_db
 
@@ -99,7 +100,7 @@ class TestCallback:
     ) -> None:
         """S0.29, I14: nothing changes but the journal, which keeps the late result."""
         frozen_clock.advance(seconds=60)
-        expire.expire_due(until=clock.now() + timedelta(seconds=1))
+        ending.expire_due(until=clock.now() + timedelta(seconds=1))
         dispatches, stocks, entries = rows()
         with pytest.raises(Closed, match="expired"):
             callback.call_back(executor=alice, number=number, outcome="succeeded", result={"a": 1})
@@ -223,25 +224,25 @@ class TestExpiry:
     def test_boundary_of_the_deadline(self, number: int, frozen_clock: Any) -> None:
         """S0.28, I11: not before the deadline; at it, once."""
         frozen_clock.advance(seconds=59.999)
-        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
+        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
         frozen_clock.advance(seconds=0.001)
-        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
-        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
+        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
+        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
         assert Dispatch.objects.get(pk=number).state == "expired"
 
     def test_one_that_is_given_more_time_just_then_goes_on(
         self, alice: Executor, number: int, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S0.28: an answered extension is not undone by a sweep that had read before it."""
-        end = expire.end
+        end = ending.end
 
         def overtaken(*args: Any, **words: Any) -> bool:
             callback.extend(executor=alice, number=number, seconds=60)
             return end(*args, **words)
 
-        monkeypatch.setattr(expire, "end", overtaken)
+        monkeypatch.setattr(ending, "end", overtaken)
         frozen_clock.advance(seconds=61)
-        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
+        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
         assert Dispatch.objects.get(pk=number).state == "open"
 
     @pytest.mark.parametrize(("on_expiry", "handed"), [("give_back", 0), ("keep", 1)])
@@ -250,7 +251,7 @@ class TestExpiry:
         task = factories.once_task(bob, lease_seconds=60, on_expiry=on_expiry)
         take_next(bob)
         frozen_clock.advance(seconds=61)
-        expire.expire_due(until=clock.now() + timedelta(seconds=1))
+        ending.expire_due(until=clock.now() + timedelta(seconds=1))
         assert Stock.objects.get(task=task.pk).handed == handed
 
     def test_many_are_closed_block_by_block(self, frozen_clock: Any, settings: Any) -> None:
@@ -262,5 +263,5 @@ class TestExpiry:
         for name in names:
             take_next(factories.member(name))
         frozen_clock.advance(seconds=61)
-        assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 5
+        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 5
         assert not Dispatch.objects.filter(state="open").exists()

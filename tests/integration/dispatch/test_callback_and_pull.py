@@ -11,25 +11,25 @@ from django.db import IntegrityError, transaction
 
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Stock
-from apps.dispatch.services import callback, ending
-from apps.dispatch.services.handout import Lost
-from apps.dispatch.services.pull import Nothing, take_next
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services import ending, pull
+from apps.dispatch.services.claim import Lost, claim
+from apps.dispatch.services.pull import Nothing
+from apps.dispatch.services.state import state_of
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.caches import clear_caches
+from tests.callback import take_next
 
 pytestmark = pytest.mark.django_db
 
 MODES = {"single": 1, "multi": 2, "blocking": 3}
 POLICIES = ("finish", "give_back", "retry_same")
-CASES = [*product(MODES, POLICIES, callback.OUTCOMES)]
+CASES = [*product(MODES, POLICIES, pull.OUTCOMES)]
 
 
 def both(number: int, outcome: str = "succeeded") -> tuple[Dispatch, Dispatch | Nothing]:
     dispatch = Dispatch.objects.get(pk=number)
-    standing = standing_of(dispatch.executor_id)
-    return callback.call_back_and_pull(standing=standing, number=number, outcome=outcome)
+    return callback.call_back_and_pull(executor=dispatch.executor, number=number, outcome=outcome)
 
 
 def one_after_the_other(number: int, outcome: str) -> tuple[Dispatch, Dispatch | Nothing]:
@@ -74,23 +74,29 @@ def test_it_does_what_two_calls_do(mode: str, on_failure: str, outcome: str) -> 
 def test_what_is_lost_meanwhile_leaves_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
     """I15: the ending does not hang on the hand-out that goes with it."""
     alice = factories.user()
-    for _ in range(2):
+    for _ in range(4):
         factories.once_task(alice)
     for error in (Lost, IntegrityError):
         taken = take_next(alice)
         assert isinstance(taken, Dispatch)
         with monkeypatch.context() as patched:
-            patched.setattr(callback, "give", _raising(error))
+            patched.setattr(pull, "claim", _raising_once(error))
             ended, following = both(taken.pk)
         assert ended.state == "succeeded"
-        assert following == take_next(alice) or isinstance(following, Nothing)
+        assert isinstance(following, Dispatch)
+        assert following == take_next(alice)
+        callback.release(executor=alice, number=following.pk)
 
 
-def _raising(error: type[Exception]) -> Any:
-    def give(*args: Any, **words: Any) -> Any:
-        raise error
+def _raising_once(error: type[Exception]) -> Any:
+    errors = [error]
 
-    return give
+    def lost(*args: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return claim(*args)
+
+    return lost
 
 
 def test_nothing_due_is_told_with_the_callback() -> None:
@@ -116,7 +122,9 @@ def test_a_cancelled_dispatch_refuses_both() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["nothing next", "another next"])
-def test_what_is_refused_teaches_the_queue_nothing(others: int, frozen_clock: Any) -> None:
+def test_what_is_refused_teaches_the_queue_nothing(
+    others: int, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I8, S0.28: a task given back while its end is on its way can be had again in time."""
     alice = factories.user()
     factories.once_task(alice, "first", lease_seconds=60, priority=1)
@@ -124,10 +132,11 @@ def test_what_is_refused_teaches_the_queue_nothing(others: int, frozen_clock: An
         factories.once_task(alice, "second")
     taken = take_next(alice)
     assert isinstance(taken, Dispatch)
-    standing = standing_of(alice.pk)
+    state = state_of(alice.pk)
     ending.release(dispatch=taken, actor=factories.OPERATOR)
-    with pytest.raises(Closed):
-        callback.call_back_and_pull(standing=standing, number=taken.pk, outcome="succeeded")
+    with monkeypatch.context() as patched, pytest.raises(Closed):
+        patched.setattr(pull, "state_by_name", lambda *args, **words: state)
+        callback.call_back_and_pull(executor=alice, number=taken.pk, outcome="succeeded")
     frozen_clock.advance(seconds=61)
     again = take_next(alice)
     assert isinstance(again, Dispatch)

@@ -11,8 +11,8 @@ from django.db import connection
 from apps.common import clock, ids
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask
 from apps.dispatch.rules.window import Window
-from apps.dispatch.services.plan import plan_of
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services.queue import plan_of
+from apps.dispatch.services.state import state_of
 from tests.benchmark import people
 from tests.statements import analyze, asked, explained, index_reads, sent_by, steps_of
 
@@ -101,7 +101,7 @@ def test_latest_work_of_a_user_is_found_whatever_others_did_since() -> None:
 
     found: list[Any] = []
     # Asking for the time of the database may come before.
-    *_, sql = sent_by(lambda: found.append(standing_of(long_idle)))
+    *_, sql = sent_by(lambda: found.append(state_of(long_idle)))
 
     assert found[0].latest_done == made[29]["occurrence_at"]
     if connection.vendor == "mysql":

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from apps.dispatch.models import Dispatch, Stock
-from apps.dispatch.services import callback
-from apps.dispatch.services.pull import take_next
-from apps.dispatch.services.standing import standing_of
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 from tests.kills import killed_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,7 +74,7 @@ def test_callback_with_the_next_task_killed_at_any_statement() -> None:
         killed = killed_at(
             statement,
             lambda number=taken.pk: callback.call_back_and_pull(  # type: ignore[misc]
-                standing=standing_of(alice.pk), number=number, outcome="succeeded"
+                executor=alice, number=number, outcome="succeeded"
             ),
         )
         audit()

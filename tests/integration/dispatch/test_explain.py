@@ -10,9 +10,9 @@ import pytest
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask
 from apps.dispatch.rules.explain import Explanation
-from apps.dispatch.services import callback, ending, executors, explain, tasks
-from apps.dispatch.services.pull import take_next
-from tests import factories
+from apps.dispatch.services import ending, executors, explain, tasks
+from tests import callback, factories
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans

@@ -11,9 +11,9 @@ from apps.common.errors import Conflict, Invalid, NotFound, PlatformError, TooDe
 from apps.common.json_rules import canonical
 from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope, Template
 from apps.dispatch.services import executors, tasks, templates
-from apps.dispatch.services.pull import take_next
 from apps.journal.models import JournalEntry
 from tests import factories
+from tests.callback import take_next
 
 pytestmark = pytest.mark.django_db
 

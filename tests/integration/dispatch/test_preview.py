@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock
-from apps.dispatch.services import callback, preview
+from apps.dispatch.services import preview
 from apps.dispatch.services.preview import Item, Period, period_of
-from apps.dispatch.services.pull import take_next
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.api.world import checksum
 from tests.integration.dispatch import plans

@@ -9,12 +9,13 @@ import pytest
 
 from apps.common.errors import Invalid, NotFound
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import callback, ending, executors, pull, tasks
-from apps.dispatch.services.handout import hand_out
-from apps.dispatch.services.pull import Nothing, answer_pull, take_next
-from apps.dispatch.services.standing import standing_by_name
+from apps.dispatch.services import ending, executors, pull, tasks
+from apps.dispatch.services.claim import claim
+from apps.dispatch.services.pull import Nothing, answer_pull
+from apps.dispatch.services.state import state_by_name
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 
 pytestmark = pytest.mark.django_db
 
@@ -84,19 +85,19 @@ class TestWhoGetsWhat:
         """S0.5: no twin of a name by case, accent or blank is that name."""
         factories.user("uid_bob")
         with pytest.raises(NotFound):
-            standing_by_name(name)
+            state_by_name(name)
 
     def test_group_cannot_pull(self) -> None:
         factories.group("gid_sales")
         with pytest.raises(Invalid, match="gid_sales is a group"):
-            standing_by_name("gid_sales")
+            state_by_name("gid_sales")
 
     def test_name_outside_the_binding_is_unknown(self) -> None:
         factories.group("gid_sales", ["uid_bob"])
         factories.user("uid_eve")
-        assert standing_by_name("uid_bob", bound=["gid_sales"]).name == "uid_bob"
+        assert state_by_name("uid_bob", bound=["gid_sales"]).name == "uid_bob"
         with pytest.raises(NotFound):
-            standing_by_name("uid_eve", bound=["gid_sales"])
+            state_by_name("uid_eve", bound=["gid_sales"])
 
 
 class TestWhen:
@@ -250,9 +251,9 @@ class TestQuota:
         def overtaken(*args: Any) -> Dispatch | None:
             for rival in meanwhile:
                 taken(rival)
-            return hand_out(*args)
+            return claim(*args)
 
-        monkeypatch.setattr(pull, "hand_out", overtaken)
+        monkeypatch.setattr(pull, "claim", overtaken)
         answer = take_next(factories.member("uid_b"))
         assert isinstance(answer, Dispatch) == (times == 2)
         assert handed(task) == times

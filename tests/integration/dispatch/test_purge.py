@@ -15,13 +15,14 @@ from apps.common import clock, ids
 from apps.common.models import SweepLease
 from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import callback, retention, tasks
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services import retention, tasks
+from apps.dispatch.services.pull import Nothing
 from apps.dispatch.sweeps import purge as sweep
 from apps.journal.admin import words
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.housekeeping import audit, coming, finish, purge
 from tests.kills import killed_at

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,11 +15,11 @@ from django.test.utils import CaptureQueriesContext
 from apps.common.db import fetch
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import callback, executors, pull, queue, tasks
-from apps.dispatch.services.handout import hand_out
-from apps.dispatch.services.pull import take_next
-from apps.dispatch.services.standing import standing_of
-from tests import factories
+from apps.dispatch.services import candidates, executors, pull, queue, tasks
+from apps.dispatch.services.claim import claim
+from apps.dispatch.services.state import state_of
+from tests import callback, factories
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.taken import finish, title_of
 
@@ -105,7 +104,7 @@ EXPECTED = {
 def test_an_edit_is_seen_by_the_next_pull(edit: str) -> None:
     """S0.5, S0.32, S0.33: a cached queue is outdated by the transaction of the edit itself."""
     scene = Scene()
-    queue.entry_of(standing_of(scene.alice.pk), now=scene.task.start_at)
+    queue.entry_of(state_of(scene.alice.pk), now=scene.task.start_at)
     edits()[edit](scene)
     assert title_of(take_next(scene.alice)) == EXPECTED[edit]
 
@@ -114,17 +113,17 @@ def test_an_edit_is_seen_by_the_next_pull(edit: str) -> None:
 def test_an_edit_rebuilds_nothing(edit: str) -> None:
     """S0.34: it reads no plan and leaves the kept queue as it is; the next pull rebuilds it."""
     scene = Scene()
-    queue.entry_of(standing_of(scene.alice.pk), now=scene.task.start_at)
-    kept = cache.look(scene.alice.pk)
+    queue.entry_of(state_of(scene.alice.pk), now=scene.task.start_at)
+    kept = cache.load_queue(scene.alice.pk)
     assert kept is not None
     assert plans_read(lambda: edits()[edit](scene)) == 0
-    after = cache.look(scene.alice.pk)
+    after = cache.load_queue(scene.alice.pk)
     assert after is not None
     assert (after.versions, after.built_at) == (kept.versions, kept.built_at)
-    current = standing_of(scene.alice.pk).versions
+    current = state_of(scene.alice.pk).versions
     assert current != kept.versions
     take_next(scene.alice)
-    rebuilt = cache.look(scene.alice.pk)
+    rebuilt = cache.load_queue(scene.alice.pk)
     assert rebuilt is not None
     assert rebuilt.versions == current
 
@@ -135,17 +134,17 @@ def test_a_build_begun_before_an_edit_is_not_published_after_it(
 ) -> None:
     """S0.18, I12: neither the plan nor the queue that an edit overtook is used by a later pull."""
     scene = Scene()
-    plan_of, standing = queue.plan_of, standing_of(scene.alice.pk)
+    plan_rows, standing = queue.plan_rows, state_of(scene.alice.pk)
 
     def overtaken(*args: Any, **kwargs: Any) -> Any:
-        read = plan_of(*args, **kwargs)
-        monkeypatch.setattr(queue, "plan_of", plan_of)
+        read = plan_rows(*args, **kwargs)
+        monkeypatch.setattr(queue, "plan_rows", plan_rows)
         edits()[edit](scene)
         return read
 
-    monkeypatch.setattr(queue, "plan_of", overtaken)
+    monkeypatch.setattr(queue, "plan_rows", overtaken)
     queue.entry_of(standing, now=scene.task.start_at)
-    assert cache.look(scene.alice.pk) is None
+    assert cache.load_queue(scene.alice.pk) is None
     current = {e.pk: e.plan_version for e in Executor.objects.all()}
     for owner, plan in cache.load_plans(tuple(current.items())).items():
         assert plan.version == current[owner]
@@ -171,14 +170,14 @@ def test_a_pull_that_another_overtakes_answers_the_same_task(
     """I4, I15: two pulls of one user, the second done while the first looks what is free."""
     alice = factories.user()
     factories.once_task(alice)
-    facts_of, overtaking = queue.facts_of, []
+    facts_of, overtaking = candidates.facts_of, []
 
     def overtaken(*args: Any) -> Any:
-        monkeypatch.setattr(queue, "facts_of", facts_of)
+        monkeypatch.setattr(candidates, "facts_of", facts_of)
         overtaking.append(take_next(alice))
         return facts_of(*args)
 
-    monkeypatch.setattr(queue, "facts_of", overtaken)
+    monkeypatch.setattr(candidates, "facts_of", overtaken)
     assert take_next(alice) == overtaking[0]
 
 
@@ -201,9 +200,9 @@ def test_an_edit_that_is_answered_before_the_hand_out_counts(
     def overtaken(*args: Any) -> Dispatch | None:
         for each in edits:
             tasks.update_task(task=task, changes=each, actor=factories.OPERATOR)
-        return hand_out(*args)
+        return claim(*args)
 
-    monkeypatch.setattr(pull, "hand_out", overtaken)
+    monkeypatch.setattr(pull, "claim", overtaken)
     assert title_of(take_next(alice)) == title
     task.refresh_from_db()
     leases = [each.deadline_at - each.dispatched_at for each in Dispatch.objects.all()]
@@ -230,15 +229,15 @@ def test_what_is_looked_up_does_not_grow_with_the_rounds(monkeypatch: pytest.Mon
     alice = factories.member("uid_a")
     for _ in range(30):
         finish(take_next(alice))
-    [candidate] = queue.entry_of(standing_of(alice.pk), now=task.start_at).queue
+    [candidate] = queue.entry_of(state_of(alice.pk), now=task.start_at).queue
     rows: list[Any] = []
 
     def counted(*args: Any) -> Any:
         rows.extend(found := fetch(*args))
         return found
 
-    monkeypatch.setattr(queue, "fetch", counted)
-    facts = queue.facts_of(alice.pk, [candidate])
+    monkeypatch.setattr(candidates, "fetch", counted)
+    facts = candidates.facts_of(alice.pk, [candidate])
     past = facts.latest[candidate.identity]
     assert (past.rounds, past.earlier_counts) == (30, True)
     assert facts.handed == {candidate.identity: 30}
@@ -248,13 +247,13 @@ def test_what_is_looked_up_does_not_grow_with_the_rounds(monkeypatch: pytest.Mon
 def test_a_kept_queue_forgets_what_its_user_has_done() -> None:
     """S0.10, I10: the work of the past does not pile up in the queue."""
     alice = factories.user()
-    for _ in range(queue.WORTH_SAVING + 10):
+    for _ in range(queue.SAVE_EVERY + 10):
         factories.once_task(alice)
-    for _ in range(queue.WORTH_SAVING + 1):
+    for _ in range(queue.SAVE_EVERY + 1):
         finish(take_next(alice))
-    entry = cache.look(alice.pk)
+    entry = cache.load_queue(alice.pk)
     assert entry is not None
-    assert len(entry.queue) == 10
+    assert entry.size - len(entry.closed) == 10
 
 
 def test_a_kept_queue_moves_through_the_occurrences(frozen_clock: FrozenClock) -> None:
@@ -272,19 +271,21 @@ def test_a_kept_queue_moves_through_the_occurrences(frozen_clock: FrozenClock) -
     assert instants == [instants[0] + timedelta(hours=n) for n in range(30)]
 
 
-def _sealed(content: bytes) -> Callable[[Executor], object]:
-    return lambda user: cache._Sealed(standing_of(user.pk).versions, content)
+def _versions(user: Executor) -> Any:
+    return state_of(user.pk).versions
 
 
+TIMES = ["2026-03-02 03:00:00+00:00", "2026-03-02 15:00:00+00:00"]
 JUNK: list[Callable[[Executor], object]] = [
-    lambda _: b"",
+    lambda _: "",
     lambda _: 7,
     lambda _: "text",
     lambda _: {"versions": ()},
-    lambda _: cache.Plan(0, None, []),  # type: ignore[arg-type]
-    _sealed(b"no pickle"),
-    _sealed(pickle.dumps("no queue")),
-    _sealed(pickle.dumps(cache.Plan(0, None, [1]))),  # type: ignore[arg-type, list-item]
+    lambda user: [user.plan_version, TIMES, {}],
+    lambda user: [user.plan_version, TIMES, {"once": [[1]], "rotate": []}],
+    lambda user: [user.plan_version, ["now", "later"], {"once": [], "rotate": []}],
+    lambda user: [_versions(user), TIMES[0], TIMES, 1, [7]],
+    lambda user: [_versions(user), "now", TIMES, 1, []],
 ]
 
 
@@ -312,19 +313,19 @@ def test_a_stampede_builds_the_plan_of_a_group_once(
 ) -> None:
     """S0.18, I12: of 20 members that come at once, one reads the tasks of the group."""
     # However long that takes among twenty threads, the others wait for it.
-    monkeypatch.setattr(cache, "_LONGEST_WAIT", 60.0)
+    monkeypatch.setattr(cache, "MAX_WAIT", 60.0)
     monkeypatch.setattr(cache, "BUILD_SECONDS", 60)
     members = [f"uid_{n}" for n in range(20)]
     group = factories.group("gid_all", members)
     factories.once_task(group, mode="multi", dispatch_times=20)
-    plan_of, lock, read = queue.plan_of, threading.Lock(), []
+    plan_rows, lock, read = queue.plan_rows, threading.Lock(), []
 
     def counted(owners: Any, *args: Any, **kwargs: Any) -> Any:
         with lock:
             read.extend(owners)
-        return plan_of(owners, *args, **kwargs)
+        return plan_rows(owners, *args, **kwargs)
 
-    monkeypatch.setattr(queue, "plan_of", counted)
+    monkeypatch.setattr(queue, "plan_rows", counted)
     people = [factories.member(name) for name in members]
     race = racers([lambda each=each: take_next(each) for each in people])
     assert [title_of(taken) for taken in race.results] == ["Check the shelf"] * 20

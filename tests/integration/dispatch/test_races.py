@@ -14,11 +14,12 @@ from django.db import connection, connections, transaction
 from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.services import callback, executors, tasks
-from apps.dispatch.services.expire import expire_due
-from apps.dispatch.services.pull import Nothing, take_next
+from apps.dispatch.services import executors, tasks
+from apps.dispatch.services.ending import expire_due
+from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 from tests.processes import eventually
 from tests.statements import waits_for_a_lock
 

@@ -12,11 +12,11 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
-from apps.dispatch.services import callback, retention, tasks
 from apps.dispatch.services import ending as endings
-from apps.dispatch.services.standing import standing_of
+from apps.dispatch.services import retention, tasks
+from apps.dispatch.services.state import state_of
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.housekeeping import audit, coming, finish, is_idle, purge, taken
 
@@ -147,9 +147,9 @@ class TestDispatches:
         factories.rotation(alice, rule={"every_days": 300, "at": "09:00"})
         finish(alice)
         frozen_clock.advance(days=8, seconds=1)
-        before = standing_of(alice.pk).window(clock.now())
+        before = state_of(alice.pk).window(clock.now())
         assert purge()["dispatches"] == 1
-        assert standing_of(alice.pk).window(clock.now()) == before
+        assert state_of(alice.pk).window(clock.now()) == before
 
     def test_retention_of_0_keeps_all(
         self, alice: Executor, frozen_clock: FrozenClock, settings: Any

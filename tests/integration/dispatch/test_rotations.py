@@ -9,9 +9,10 @@ import pytest
 
 from apps.common.errors import Invalid, LimitReached
 from apps.dispatch.models import Dispatch, Executor, RotateTask, Stock
-from apps.dispatch.services import callback, tasks
-from apps.dispatch.services.pull import Nothing, take_next
-from tests import factories
+from apps.dispatch.services import tasks
+from apps.dispatch.services.pull import Nothing
+from tests import callback, factories
+from tests.callback import take_next
 
 pytestmark = pytest.mark.django_db
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from apps.common.errors import Conflict, Invalid, LimitReached, PlatformError
 from apps.dispatch.models import TASK_MODELS, OnceTask, RotateTask, Template
-from apps.dispatch.services import callback, preview, pull, tasks, what_if
+from apps.dispatch.services import preview, tasks, what_if
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import NO_ID, WhatIf
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch import plans
 
@@ -76,7 +76,7 @@ class TestWhoseQueues:
         """Bob has had it already."""
         group = factories.group("gid_a", ["uid_alice", "uid_bob"])
         task = factories.once_task(group, "A", mode="multi", dispatch_times=5, status="active")
-        taken = pull.take_next(factories.member("uid_bob"))
+        taken = callback.take_next(factories.member("uid_bob"))
         assert taken
         factories.once_task(factories.member("uid_bob"), "His own")
         answer = what_if_changed(task, dispatch_times=1)
@@ -109,7 +109,7 @@ class TestWhoseQueues:
         """Stock and earlier dispatches of a task that is not in the plan today."""
         alice = factories.user()
         task = factories.once_task(alice, "A")
-        pull.take_next(alice)
+        callback.take_next(alice)
         tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
         answer = told(what_if_changed(task, status="active", lease_seconds=60))
         assert answer == {"uid_alice": (["A"], ["A"])}

@@ -14,7 +14,7 @@ from apps.dispatch.services import executors, pull
 from apps.journal import services as journal
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry
-from tests import factories
+from tests import callback, factories
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, end, job_type, jobs, take
 from tests.pages import text_of
@@ -77,13 +77,13 @@ def test_filters_and_search_compare_whole_values(
     group = factories.group(members=["uid_a"])
     frozen_clock.advance(days=1)
     factories.once_task(group)
-    pull.take_next(factories.member("uid_a"))
+    callback.take_next(factories.member("uid_a"))
     assert events(admin_client, **query) == found
 
 
 def test_search_by_number_finds_all_about_that_subject(admin_client: Client) -> None:
     factories.once_task(factories.group(members=["uid_a"]))
-    dispatch = pull.take_next(factories.member("uid_a"))
+    dispatch = callback.take_next(factories.member("uid_a"))
     assert not isinstance(dispatch, pull.Nothing)
     assert events(admin_client, q=str(dispatch.pk)) == ["handed_out"]
 
@@ -212,7 +212,7 @@ def test_list_of_an_operator_with_limits_looks_through_a_stretch_of_everything(
 def test_subject_leads_to_what_the_entry_is_about(admin_client: Client) -> None:
     task = factories.once_task(factories.user("uid_a"))
     rotation = factories.rotation(factories.group("gid_b"))
-    taken: Any = pull.take_next(factories.member("uid_a"))
+    taken: Any = callback.take_next(factories.member("uid_a"))
     job_type()
     (number,) = jobs()
     end(take()[0])

@@ -13,14 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import callback, pull
+from apps.dispatch.services import pull
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import counts, register
 from apps.journal.models import JournalEntry
 from apps.reports import metrics
 from apps.reports.services.rollup import rebuild, roll_up
-from tests import factories
+from tests import callback, factories
 from tests.caches import clear_caches
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, write

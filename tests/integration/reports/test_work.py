@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.common import clock
-from apps.dispatch.services import callback, ending, expire
-from apps.dispatch.services.pull import take_next
+from apps.dispatch.services import ending
 from apps.jobs.models import Job
 from apps.jobs.services import control
 from apps.jobs.services.giving_up import give_up_worn
@@ -19,7 +18,8 @@ from apps.journal.models import JournalEntry
 from apps.reports.services.figures import Figures, Percentiles, Period
 from apps.reports.services.rollup import roll_up
 from apps.reports.services.summary import summarise
-from tests import factories
+from tests import callback, factories
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
@@ -159,7 +159,7 @@ def test_dispatches(frozen_clock: FrozenClock) -> None:
     factories.once_task(people["late"], lease_seconds=60, on_expiry="give_back")
     take("late")
     frozen_clock.advance(seconds=61)
-    assert expire.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
+    assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
     frozen_clock.advance(seconds=61)
     report("late", "succeeded")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import threading
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
@@ -127,26 +125,25 @@ def test_dropped_occurrences_are_gone_and_the_next_ones_are_not() -> None:
     assert due(made, after(30)) == [2]
 
 
-def test_a_queue_is_the_same_after_a_stay_in_the_cache() -> None:
-    made = queue(once(1), rotation(2, every=30))
-    kept = pickle.loads(pickle.dumps(made))  # noqa: S301
-    assert list(kept.due(after(40), FRAME)) == list(made.due(after(40), FRAME))
-    assert len(kept) == 2
+def test_a_merged_queue_hands_out_what_its_parts_have() -> None:
+    parts = [queue(once(1, minutes=-3), rotation(2, every=30)), queue(once(3, minutes=-5))]
+    merged = Queue.merged(parts, frame=FRAME, now=NOW)
+    assert due(merged) == [3, 1, 2]
+    assert due(merged, after(30)) == [3, 1, 2]
+    assert merged.size == 3
 
 
-class Closed(set[Any]):
-    """Identities; while they are looked through for the first time, another thread pulls."""
+def test_what_one_user_drops_is_kept_for_the_others() -> None:
+    """S0.18: the members of a group share its plan."""
+    part = queue(once(1), rotation(2, every=30))
+    mine, others = (Queue.merged([part], frame=FRAME, now=NOW) for _ in range(2))
+    mine.drop({("once", 1, 0), ("rotate", 2, int(NOW.timestamp()))})
+    assert (due(mine), due(others)) == ([], [1, 2])
 
-    def __init__(self, identities: set[Any], pull: Any) -> None:
-        super().__init__(identities)
-        self.other = threading.Thread(target=pull)
 
-    def __contains__(self, identity: object) -> bool:
-        if self.other.ident is None:
-            self.other.start()
-            # It is either through by then, or waits for what is going on here.
-            self.other.join(timeout=0.3)
-        return super().__contains__(identity)
+def test_a_merged_queue_leaves_out_what_begins_before_its_frame() -> None:
+    frame = Window(after(-60), FRAME.upper)
+    assert due(Queue.merged([queue(once(1, minutes=-61), once(2))], frame=frame, now=NOW)) == [2]
 
 
 def test_what_another_thread_has_found_due_is_ahead_of_a_slower_one() -> None:
@@ -154,12 +151,3 @@ def test_what_another_thread_has_found_due_is_ahead_of_a_slower_one() -> None:
     made = queue(rotation(2, every=30))
     assert due(made, after(30)) == [2]
     assert made.next_at(after(30) - timedelta(milliseconds=1)) == after(30)
-
-
-def test_what_becomes_due_while_another_thread_drops_is_kept() -> None:
-    """S0.19: the threads of a process serve one user from one queue."""
-    made = queue(rotation(2, every=30))
-    closed = Closed({("rotate", 2, int(NOW.timestamp()))}, lambda: due(made, after(30)))
-    made.drop(closed)
-    closed.other.join()
-    assert due(made, after(30)) == [2]

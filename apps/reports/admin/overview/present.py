@@ -19,7 +19,6 @@ from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services.in_flight import InFlight, in_flight
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType, TypeState, Worker
@@ -92,15 +91,15 @@ def _longest_due(due: counts.Due | None, types: Mapping[str, TypeSnapshot], now:
 
 
 def dispatches(sight: Sight, now: datetime) -> Panel:
-    found = _limited(sight) if sight.is_limited(DISPATCH) else in_flight(MAX_COUNTED)
+    everywhere = Dispatch.objects.in_flight
+    count, deadline = _limited(sight) if sight.is_limited(DISPATCH) else everywhere(MAX_COUNTED)
     url = listed(Dispatch, state=Dispatch.State.OPEN)
-    deadline = found.deadline_at
     is_over = deadline is not None and now - deadline > _CLOSED_WITHIN
     tiles = [
         Tile(
             key="dispatches-open",
             title=_("in hand"),
-            value=capped(found.open, MAX_COUNTED),
+            value=capped(count, MAX_COUNTED),
             url=url,
         ),
         Tile(
@@ -114,10 +113,10 @@ def dispatches(sight: Sight, now: datetime) -> Panel:
     return Panel(key="dispatches", title=_("Dispatches now"), tiles=tiles)
 
 
-def _limited(sight: Sight) -> InFlight:
+def _limited(sight: Sight) -> tuple[int, datetime | None]:
     is_open = sight.dispatches.filter(state=Dispatch.State.OPEN)
     first = is_open.aggregate(at=Min("deadline_at"))["at"]
-    return InFlight(is_open.order_by()[:MAX_COUNTED].count(), first)
+    return is_open.order_by()[:MAX_COUNTED].count(), first
 
 
 # --- processes ------------------------------------------------------------------------------------

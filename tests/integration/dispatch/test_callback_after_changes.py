@@ -1,10 +1,8 @@
-"""A callback in the process that has handed the task out reads nobody, and is as true as others."""
+"""What has changed since the hand-out, here or in another process, counts at the callback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -12,15 +10,14 @@ from apps.common import clock
 from apps.common.errors import NotFound, ReplayConflict
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.services import callback, executors, tasks
+from apps.dispatch.services import executors, pull, tasks
 from apps.dispatch.services.ending import cancel
-from apps.dispatch.services.pull import Nothing, take_next
-from apps.dispatch.services.standing import standing_of_holder
-from tests import factories
+from apps.dispatch.services.pull import Nothing
+from tests import callback, factories
 from tests.caches import TwoProcesses
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.taken import title_of
-from tests.statements import sent_by
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_clock")]
 
@@ -49,15 +46,12 @@ def taken(executor: Executor) -> Dispatch:
 
 
 def ended(executor: Executor, dispatch: Dispatch, outcome: str = "succeeded") -> Dispatch:
-    """As the view does it."""
-    standing = standing_of_holder(executor.name, dispatch.pk)
-    return callback.call_back(executor=standing, number=dispatch.pk, outcome=outcome)
+    return callback.call_back(executor=executor, number=dispatch.pk, outcome=outcome)
 
 
 def following(executor: Executor, dispatch: Dispatch) -> Dispatch | Nothing:
-    standing = standing_of_holder(executor.name, dispatch.pk)
     _, answer = callback.call_back_and_pull(
-        standing=standing, number=dispatch.pk, outcome="succeeded"
+        executor=executor, number=dispatch.pk, outcome="succeeded"
     )
     return answer
 
@@ -68,37 +62,7 @@ def _seen(executor: Executor) -> datetime:
     return executor.last_seen_at
 
 
-def reads(work: Callable[[], object]) -> list[str]:
-    """The tables of dispatch that the work asks, beside what it changes."""
-    sent = [sql.replace("`", "").replace('"', "") for sql in sent_by(work)]
-    asked = [sql.partition(" FROM ")[2].split()[0] for sql in sent if sql.startswith("SELECT")]
-    return [table for table in asked if table.startswith("dispatch_")]
-
-
-class TestWhatItSaves:
-    def test_a_callback_reads_nothing(self) -> None:
-        """S0.29: the number tells all that is needed, from the first one on."""
-        bob = factories.user()
-        factories.once_task(bob)
-        first = taken(bob)
-        assert reads(lambda: ended(bob, first)) == []
-        assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
-
-    def test_so_does_one_after_the_other_with_its_next_task(self, alice: Executor) -> None:
-        """S0.29: only what the new dispatch took over from its task is read back."""
-        answers: list[Any] = [taken(alice)]
-        asked = reads(lambda: answers.append(following(alice, answers[-1])))
-        assert asked == ["dispatch_dispatch"]
-        assert title_of(answers[-1]) == "3"
-
-    def test_what_another_process_has_handed_out_is_read(
-        self, alice: Executor, processes: TwoProcesses
-    ) -> None:
-        first = taken(alice)
-        processes.swap()
-        assert reads(lambda: ended(alice, first))
-        assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
-
+class TestLastSeen:
     @pytest.mark.parametrize("elsewhere", [False, True], ids=["in one process", "in two"])
     def test_when_the_user_was_seen_is_still_written(
         self, alice: Executor, frozen_clock: FrozenClock, processes: TwoProcesses, elsewhere: bool
@@ -119,7 +83,7 @@ class TestWhatItSaves:
             assert clock.now() - _seen(alice) < timedelta(minutes=1)
 
 
-class TestWhenItIsBehind:
+class TestAfterChanges:
     """I12: nothing is handed out of a plan that is no longer the plan."""
 
     def test_a_task_that_has_come_first_meanwhile_is_next(self, alice: Executor) -> None:
@@ -216,4 +180,4 @@ class TestWhenItIsBehind:
         """The number of a stranger's dispatch opens nothing."""
         first = taken(alice)
         with pytest.raises(NotFound, match="no executor"):
-            standing_of_holder(alice.name, first.pk, bound=["uid_bob"])
+            pull.call_back(alice.name, first.pk, "succeeded", bound=["uid_bob"])

@@ -1,8 +1,7 @@
-"""What a process remembers of a user: it saves reads, and never decides."""
+"""What has changed since a user's last pull, here or in another process, counts at the next one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,17 +10,16 @@ import pytest
 from apps.common import clock, ids
 from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
-from apps.dispatch.services import callback, executors, memory, queue
-from apps.dispatch.services.callback import call_back_and_pull
+from apps.dispatch.services import candidates, executors
 from apps.dispatch.services.ending import cancel
-from apps.dispatch.services.pull import Nothing, take_next
-from apps.dispatch.services.standing import standing_by_name
-from tests import factories
+from apps.dispatch.services.state import state_by_name
+from tests import callback, factories
 from tests.caches import TwoProcesses
+from tests.callback import take_next
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.pair import id_maker
 from tests.integration.dispatch.taken import finish, title_of
-from tests.statements import is_read, sent_by
+from tests.statements import sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -35,61 +33,7 @@ def row_by_row(executor: Executor, count: int, **fields: Any) -> list[OnceTask]:
     ]
 
 
-def looks(work: Callable[[], object]) -> int:
-    """How often the work has looked up what was handed out of occurrences."""
-    return sum(is_read(Stock, sql) for sql in sent_by(work))
-
-
-def pulled(executor: Executor) -> tuple[str, int]:
-    """What the executor gets and finishes, and how often the pull has looked."""
-    taken: list[Dispatch | Nothing] = []
-    looked = looks(lambda: taken.append(take_next(executor)))
-    finish(taken[0])
-    return title_of(taken[0]), looked
-
-
-class TestWhatItSaves:
-    def test_one_look_is_enough_for_many_pulls(self) -> None:
-        """S0.19: what was seen beside the first task is not looked up again."""
-        alice = factories.user()
-        row_by_row(alice, 6)
-        assert pulled(alice) == ("1", 1)
-        for n in range(2, 7):
-            assert pulled(alice) == (str(n), 0)
-
-    def test_a_callback_with_its_next_task_looks_nothing_up(self) -> None:
-        alice = factories.user()
-        row_by_row(alice, 3)
-        first = take_next(alice)
-        assert isinstance(first, Dispatch)
-
-        def call_back() -> None:
-            standing = standing_by_name(alice.name)
-            _, following = call_back_and_pull(
-                standing=standing, number=first.pk, outcome="succeeded"
-            )
-            assert title_of(following) == "2"
-
-        assert looks(call_back) == 0
-
-    def test_who_has_nothing_to_do_costs_one_statement(self) -> None:
-        """S0.19: an empty answer reads who asks, and no more."""
-        factories.group("gid_all", ["uid_a"])
-        alice = factories.member("uid_a")
-        assert title_of(take_next(alice)) == "nothing"
-        [statement] = sent_by(lambda: take_next(alice))
-        assert is_read(Executor, statement)
-
-    def test_what_another_process_gave_is_told_by_who_asks(self, processes: TwoProcesses) -> None:
-        """I6: neither handed out twice nor looked for."""
-        alice = factories.user()
-        row_by_row(alice, 9)
-        for n in range(1, 10):
-            assert pulled(alice) == (str(n), 1 if n < 3 else 0)
-            processes.swap()
-
-
-class TestWhenItIsBehind:
+class TestAfterChanges:
     def test_a_new_task_is_had_at_once(self) -> None:
         """S0.19, I12: quiet lasts until the plan changes."""
         alice = factories.user()
@@ -163,7 +107,7 @@ class TestWhenItIsBehind:
         frozen_clock.move_to(later.start_at)
         finish(take_next(alice))
         processes.swap()
-        assert standing_by_name(alice.name).latest_done == later.start_at
+        assert state_by_name(alice.name).latest_done == later.start_at
 
     def test_a_task_that_took_long_is_known_to_be_over(self, frozen_clock: FrozenClock) -> None:
         """S0.19: its end is told, however long ago it was handed out."""
@@ -172,7 +116,6 @@ class TestWhenItIsBehind:
         taken = take_next(alice)
         frozen_clock.move_to(clock.now() + timedelta(minutes=10))
         assert isinstance(taken, Dispatch)
-        assert standing_by_name(alice.name).memory.since <= taken.pk
         finish(taken)
         frozen_clock.move_to(clock.now() + timedelta(minutes=10))
         sent = sent_by(lambda: title_of(take_next(alice)) == "2")
@@ -264,12 +207,12 @@ class TestWhenItIsBehind:
     ) -> None:
         """S0.28: another pull, which looked at its clock long ago, was done between two reads."""
         alice = factories.user()
-        facts_of, now = queue.facts_of, clock.now()
+        facts_of, now = candidates.facts_of, clock.now()
         start = now - timedelta(hours=1)
         factories.once_task(alice, mode="multi", dispatch_times=3, lease_seconds=60, start_at=start)
 
         def overtaken(*args: Any) -> Any:
-            monkeypatch.setattr(queue, "facts_of", facts_of)
+            monkeypatch.setattr(candidates, "facts_of", facts_of)
             with monkeypatch.context() as elsewhere:
                 elsewhere.setattr(ids, "_maker", id_maker(node=3))
                 frozen_clock.move_to(now - timedelta(seconds=5))
@@ -279,42 +222,13 @@ class TestWhenItIsBehind:
             frozen_clock.move_to(now)
             return facts_of(*args)
 
-        monkeypatch.setattr(queue, "facts_of", overtaken)
+        monkeypatch.setattr(candidates, "facts_of", overtaken)
         taken = take_next(alice)
         assert isinstance(taken, Dispatch)
         assert taken.redo == 1
         callback.release(executor=alice, number=taken.pk)
         frozen_clock.move_to(now + timedelta(seconds=60))
         assert title_of(take_next(alice)) == "Check the shelf"
-
-    def test_more_than_is_read_at_once_is_read_anew(
-        self, processes: TwoProcesses, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """S0.19: the other process has given the user more than one statement tells."""
-        monkeypatch.setattr("apps.dispatch.services.standing._MAX_ROWS", 3)
-        alice = factories.user()
-        sixth = row_by_row(alice, 8)[5]
-        finish(take_next(alice))
-        processes.swap()
-        for _ in range(5):
-            finish(take_next(alice))
-        processes.swap()
-        assert standing_by_name(alice.name).latest_done == sixth.start_at
-        assert title_of(take_next(alice)) == "7"
-
-
-def test_no_more_is_remembered_of_one_user_than_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """I10: a process does not grow with what its users have done."""
-    monkeypatch.setattr(queue, "_MAX_LOOKED", 5)
-    alice = factories.user()
-    row_by_row(alice, 20)
-    for n in range(1, 20):
-        taken = take_next(alice)
-        assert title_of(taken) == str(n)
-        finish(taken)
-        remembered = memory.recall(alice.name)
-        assert remembered is not None
-        assert len(remembered.looked) <= 5
 
 
 def _is_hand_out(sql: str) -> bool:

@@ -1,0 +1,161 @@
+"""The candidates of a user, and what the tables say about them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice, repeat
+from typing import Any, NamedTuple
+
+from apps.common.db import fetch, force_index, instant, placeholders, table
+from apps.dispatch.models import Dispatch, Stock
+from apps.dispatch.rules.policy import ALREADY_TAKEN, PastDispatch, verdict
+from apps.dispatch.rules.queue import Candidate, Identity
+from apps.dispatch.services import queue
+from apps.dispatch.services.state import ExecutorState
+
+# Candidates whose facts are read at once; mostly one of the first can be had.
+_CHUNKS = (16, 64, 512)
+
+
+class Eligible(NamedTuple):
+    """A candidate that seems to be free: the user's latest dispatch of it, that dispatch's number
+    if its stock is carried over, and whether the occurrence has a stock row."""
+
+    candidate: Candidate
+    last: PastDispatch | None
+    carried: int | None
+    has_stock: bool
+
+
+class Candidates:
+    """What a user could have at one moment, as far as stock and earlier dispatches show.
+
+    It may be outdated when it is used: a claim checks everything again. `next_at` is when more
+    could be had, known when `eligible` is exhausted; None = nothing is ahead. `any_due`: something
+    was due, whether or not it could be had.
+    """
+
+    def __init__(self, state: ExecutorState, now: datetime) -> None:
+        self.next_at: datetime | None = None
+        self.any_due = False
+        self._state = state
+        self._now = now
+        self._closed: set[Identity] = set()
+        self._entry = queue.entry_of(state, now=now) if state.enabled else None
+
+    def eligible(self) -> Iterator[Eligible]:
+        """Yields candidates in hand-out order. The caller asks for the next one only after losing
+        the previous one."""
+        self._closed.clear()
+        if self._entry is None:
+            return
+        due = self._entry.queue.due(self._now, self._state.window(self._now))
+        sizes = chain(_CHUNKS, repeat(_CHUNKS[-1]))
+        while chunk := list(islice(due, next(sizes))):
+            self.any_due = True
+            facts = facts_of(self._state.pk, chunk)
+            for candidate in chunk:
+                if eligible := self._checked(candidate, facts):
+                    yield eligible
+        self._note(self._entry.queue.next_at(self._now))
+        # What starts after the frame is not known yet.
+        self._note(self._entry.queue.frame.upper)
+
+    def _checked(self, candidate: Candidate, facts: Facts) -> Eligible | None:
+        identity, policy = candidate.identity, candidate.policy
+        handed, last = facts.handed.get(identity), facts.latest.get(identity)
+        answer = verdict(policy, last, self._now)
+        self._note(answer.until)
+        if answer.code == ALREADY_TAKEN:
+            self._closed.add(identity)
+        if not answer.allows:
+            return None
+        limit = policy.dispatch_times
+        if answer.carried is None and limit is not None and (handed or 0) >= limit:
+            return None
+        return Eligible(candidate, last, answer.carried, handed is not None)
+
+    def _note(self, at: datetime | None) -> None:
+        if at is not None and (self.next_at is None or at < self.next_at):
+            self.next_at = at
+
+    def close(self) -> None:
+        """Drop from the kept queue what the user can never have again."""
+        if self._entry is not None and self._closed:
+            queue.close(self._state.pk, self._entry, self._closed, now=self._now)
+
+
+class Facts(NamedTuple):
+    """What the tables say of occurrences: how often each is handed out, where it has a stock row,
+    and a user's latest dispatch of each that it has had."""
+
+    handed: dict[Identity, int]
+    latest: dict[Identity, PastDispatch]
+
+
+def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
+    """Both in one read of as many rows as there are candidates, however often each was handed out.
+
+    Whatever has been handed out has a stock row, so that those lead to the dispatches.
+    """
+    where, parameters = _among(candidates)
+    facts = Facts({}, {})
+    for source, task, occurrence, handed, number, *past in fetch(
+        _facts_statement() + where, [executor, executor, executor, *parameters]
+    ):
+        identity = (source, task, occurrence)
+        facts.handed[identity] = handed
+        if number is not None:
+            earlier, state, holds, finished, earlier_counts = past
+            facts.latest[identity] = PastDispatch(
+                number=number,
+                rounds=earlier + 1,
+                state=state,
+                holds_stock=bool(holds),
+                finished_at=instant(finished),
+                earlier_counts=bool(earlier_counts),
+            )
+    return facts
+
+
+@functools.cache
+def _facts_statement() -> str:
+    dispatches, rounds = table(Dispatch), force_index("dispatch_once_per_round")
+    return (
+        "SELECT s.source, s.task, s.occurrence, s.handed, "
+        "d.id, d.round, d.state, d.holds_stock, d.finished_at, "
+        f"d.round > 0 AND EXISTS (SELECT 1 FROM {dispatches} w{rounds} WHERE w.executor_id = %s "
+        "AND w.source = d.source AND w.task = d.task AND w.occurrence = d.occurrence "
+        "AND w.round < d.round AND w.holds_stock) "
+        f"FROM {table(Stock)} s LEFT JOIN {dispatches} d{rounds} ON d.executor_id = %s "
+        "AND d.source = s.source AND d.task = s.task AND d.occurrence = s.occurrence "
+        f"AND d.round = (SELECT MAX(x.round) FROM {dispatches} x{rounds} WHERE x.executor_id = %s "
+        "AND x.source = s.source AND x.task = s.task AND x.occurrence = s.occurrence) "
+        "WHERE "
+    )
+
+
+def handed_of(candidates: Iterable[Candidate]) -> dict[Identity, int]:
+    """How often those occurrences are handed out; one without a stock row is left out."""
+    where, parameters = _among(candidates)
+    rows = fetch(
+        f"SELECT source, task, occurrence, handed FROM {table(Stock)} s WHERE {where}",
+        parameters,
+    )
+    return {(source, task, occurrence): handed for source, task, occurrence, handed in rows}
+
+
+def _among(candidates: Iterable[Candidate]) -> tuple[str, list[Any]]:
+    """The condition on the stock `s`, in a shape that its unique key serves."""
+    tasks: dict[tuple[str, int], list[int]] = {}
+    for candidate in candidates:
+        tasks.setdefault((candidate.source, candidate.occurrence), []).append(candidate.task)
+    parts, parameters = [], []
+    for (source, occurrence), numbers in tasks.items():
+        parts.append(
+            f"(s.source = %s AND s.task IN ({placeholders(len(numbers))}) AND s.occurrence = %s)"
+        )
+        parameters += [source, *numbers, occurrence]
+    return " OR ".join(parts), parameters

@@ -1,0 +1,162 @@
+"""The state of a user executor: all that decides about its queue, read in one statement."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.common import clock, ids
+from apps.common.db import fetch, force_index, instant, table, transactional, unlikely
+from apps.common.errors import Invalid, NotFound
+from apps.common.messages import Message as _
+from apps.dispatch.conf import conf
+from apps.dispatch.models import Dispatch, Executor, Membership
+from apps.dispatch.rules import names
+from apps.dispatch.rules.queue import Versions
+from apps.dispatch.rules.window import Window, window
+
+_A_DAY = timedelta(days=1)
+_SEEN_EVERY = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorState:
+    """One user executor as the database had it at one moment.
+
+    `open_dispatch` has the columns that ending it needs; Django reads the others on access.
+    `latest_done` is the occurrence_at of the latest dispatch that succeeded or failed. `versions`
+    are the plan versions of the user and of its enabled groups, by executor id.
+    """
+
+    pk: int
+    name: str
+    enabled: bool
+    last_seen_at: datetime | None
+    open_dispatch: Dispatch | None
+    latest_done: datetime | None
+    versions: Versions
+
+    @property
+    def owners(self) -> list[int]:
+        """The executors whose tasks are the user's: itself and its enabled groups."""
+        return [pk for pk, _version in self.versions]
+
+    def window(self, now: datetime) -> Window:
+        """The window that the user is served from at `now`."""
+        return window(
+            now=now,
+            latest_done=self.latest_done,
+            hours=conf.DISPATCH_WINDOW_HOURS,
+            lookback=conf.DISPATCH_LOOKBACK,
+        )
+
+    def after(self, done: Dispatch) -> ExecutorState:
+        """The state after the open dispatch has succeeded or failed."""
+        return replace(self, open_dispatch=None, latest_done=done.occurrence_at)
+
+
+def state_of(pk: int) -> ExecutorState:
+    """The state of an executor by id; NotFound when there is none."""
+    found = _read("e.id = %s", pk)
+    if found is None:
+        raise NotFound(_("There is no executor {number}.", number=pk))
+    return found
+
+
+def state_by_name(uid: str, *, bound: Iterable[str] | None = None) -> ExecutorState:
+    """The state of a user; NotFound when unknown or outside the names in `bound`, Invalid for a
+    group."""
+    check_user(uid)
+    found = _read("e.name = %s", uid) if names.is_name(uid) else None
+    if found is not None and bound is not None:
+        if not Executor.objects.within(bound).filter(pk=found.pk).exists():
+            found = None
+    if found is None:
+        raise NotFound(_("There is no executor {name!r}.", name=uid[:80]))
+    return found
+
+
+def check_user(uid: str) -> None:
+    """Invalid for a group: those do not work themselves."""
+    if names.is_group(uid):
+        raise Invalid.field(
+            "uid",
+            _(
+                "{name} is a group; a task is pulled by one of its users, so name a uid_….",
+                name=uid[:80],
+            ),
+        )
+
+
+def mark_seen(state: ExecutorState, now: datetime) -> ExecutorState:
+    """Store when the user last called, at most once a minute; returns the new state."""
+    before = state.last_seen_at
+    if before is not None and now - before < _SEEN_EVERY:
+        return state
+    _store_seen(state.pk, before, now)
+    return replace(state, last_seen_at=now)
+
+
+@transactional
+def _store_seen(pk: int, before: datetime | None, now: datetime) -> None:
+    Executor.objects.filter(pk=pk, last_seen_at=before).update(last_seen_at=now)
+
+
+_OF_USER = ("id", "name", "enabled", "plan_version", "last_seen_at")
+_OF_DISPATCH = (
+    *("id", "executor_id", "open_for", "source", "task", "occurrence", "occurrence_at"),
+    *("state", "round", "holds_stock", "dispatched_at"),
+)
+_INSTANTS = ("occurrence_at", "dispatched_at")
+# Where they end in a row.
+_USER = len(_OF_USER)
+_DISPATCH = _USER + len(_OF_DISPATCH)
+
+
+def _read(condition: str, value: Any) -> ExecutorState | None:
+    """One row per enabled group, or one row without a group."""
+    # A dispatch older than the look-back has its occurrence before it, too, and moves no window.
+    oldest = ids.lowest_id_at(clock.now() - conf.DISPATCH_LOOKBACK - _A_DAY)
+    rows = fetch(_statement(condition), [oldest, value])
+    if not rows:
+        return None
+    pk, name, enabled, version, seen = rows[0][:_USER]
+    groups = {(group, plan) for *_rest, group, plan, _latest in rows if group is not None}
+    return ExecutorState(
+        pk=pk,
+        name=name,
+        enabled=bool(enabled),
+        last_seen_at=instant(seen),
+        open_dispatch=_open_dispatch(rows[0][_USER:_DISPATCH]),
+        latest_done=instant(rows[0][-1]),
+        versions=((pk, version), *sorted(groups)),
+    )
+
+
+@functools.cache
+def _statement(condition: str) -> str:
+    people, dispatches = table(Executor), table(Dispatch)
+    columns = [f"e.{name}" for name in _OF_USER] + [f"d.{name}" for name in _OF_DISPATCH]
+    return (
+        f"SELECT {', '.join(columns)}, g.id, g.plan_version, "
+        f"(SELECT x.occurrence_at FROM {dispatches} x{force_index('dispatch_of_executor')} "
+        "WHERE x.executor_id = e.id AND x.id >= %s AND x.state IN ('succeeded', 'failed') "
+        "ORDER BY x.id DESC LIMIT 1) "
+        f"FROM {people} e LEFT JOIN {dispatches} d ON {unlikely('d.open_for = e.id')} "
+        f"LEFT JOIN {table(Membership)} m ON m.user_id = e.id "
+        f"LEFT JOIN {people} g ON g.id = m.group_id AND g.enabled "
+        f"WHERE {condition}"
+    )
+
+
+def _open_dispatch(values: Sequence[Any]) -> Dispatch | None:
+    row = dict(zip(_OF_DISPATCH, values, strict=True))
+    if row["id"] is None:
+        return None
+    for name in _INSTANTS:
+        row[name] = instant(row[name])
+    row["holds_stock"] = bool(row["holds_stock"])
+    return Dispatch.from_db(None, list(row), list(row.values()))

@@ -1,0 +1,31 @@
+"""What an executor does, by its row: pull, call back, extend, release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.services import pull
+from apps.dispatch.services.pull import Nothing
+
+
+def take_next(executor: Executor) -> Dispatch | Nothing:
+    return pull.answer_pull(executor.name)
+
+
+def call_back(*, executor: Executor, number: int, outcome: str, **words: Any) -> Dispatch:
+    return pull.call_back(executor.name, number, outcome, **words)
+
+
+def call_back_and_pull(
+    *, executor: Executor, number: int, outcome: str, **words: Any
+) -> tuple[Dispatch, Dispatch | Nothing]:
+    return pull.call_back_and_pull(executor.name, number, outcome, **words)
+
+
+def extend(*, executor: Executor, number: int, seconds: int) -> Dispatch:
+    return pull.extend(executor.name, number, seconds)
+
+
+def release(*, executor: Executor, number: int, reason: str = "") -> Dispatch:
+    return pull.release(executor.name, number, reason=reason)
