@@ -7,45 +7,27 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import redacted, translate, unredacted
 from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
-from apps.common.messages import Message
 
 MAX_CHARACTERS = 300_000
-# What Python says of text that is no JSON, marked so that catalogues have it.
-_PYTHONS_WORDS = (
-    gettext_noop("Expecting value"),
-    gettext_noop("Expecting ',' delimiter"),
-    gettext_noop("Expecting ':' delimiter"),
-    gettext_noop("Expecting property name enclosed in double quotes"),
-    gettext_noop("Extra data"),
-    gettext_noop("Invalid \\escape"),
-    gettext_noop("Invalid \\uXXXX escape"),
-    gettext_noop("Invalid control character at"),
-    gettext_noop("Unterminated string starting at"),
-    gettext_noop("Unexpected UTF-8 BOM (decode using utf-8-sig)"),
-    gettext_noop("Illegal trailing comma before end of array"),
-    gettext_noop("Illegal trailing comma before end of object"),
-)
 
 
 def read_json(text: str) -> Any:
-    """The JSON value in the text; ValidationError tells what is wrong with it, and where."""
+    """The JSON value in the text; ValidationError says what is wrong with it, and where."""
     try:
-        value = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_refuse_constant)
+        value = json.loads(
+            text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant
+        )
     except json.JSONDecodeError as error:
         raise ValidationError(
-            gettext("This is not JSON: %(what)s in line %(line)d, column %(column)d.")
-            % {
-                "what": translate(Message(error.msg)),
-                "line": error.lineno,
-                "column": error.colno,
-            }
+            gettext("This is not JSON from line %(line)d, column %(column)d on.")
+            % {"line": error.lineno, "column": error.colno}
         ) from error
     except RecursionError as error:
         raise ValidationError(gettext("The JSON is nested too deeply.")) from error
@@ -59,12 +41,12 @@ def read_json(text: str) -> Any:
     return value
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _value in pairs]
-        twin = next(name for name in names if names.count(name) > 1)
-        raise ValidationError(gettext("The JSON names %(key)s twice.") % {"key": repr(twin[:80])})
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValidationError(gettext("The JSON names %(key)s twice.") % {"key": repr(twice[:80])})
     return found
 
 
@@ -73,14 +55,14 @@ def _refuse_constant(name: str) -> Any:
 
 
 class Typed(str):
-    """Text as a person typed it, to tell it from a stored JSON value that is text."""
+    """Text as a person typed it, unlike a stored JSON value that is text."""
 
 
 class JsonTextField(forms.CharField):
     """A JSON value as indented text; empty text is None.
 
-    With `redacts` secrets are shown redacted, and where the mask is left standing the secret of
-    `stored` stays. Without `is_object` any JSON value will do.
+    With `redacts` secrets are shown as MASK; where the mask is left, the secret of `stored` stays.
+    Without `is_object` any JSON value is allowed.
     """
 
     def __init__(

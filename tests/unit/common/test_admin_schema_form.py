@@ -313,7 +313,7 @@ def test_params_beyond_the_fields_are_edited_as_raw_json() -> None:
         ("kind", '"nope"', "valid choice"),
         ("kind", "{", "valid choice"),
         ("odd", "{", "not JSON"),
-        ("odd", '"text"', "not valid under any"),
+        ("odd", '"text"', "fits none of"),
         ("place__floor", "1.5", "whole number"),
         ("note", "a\0b", "Null characters"),
     ],
