@@ -107,6 +107,6 @@ def test_unknown_part_is_refused_with_those_there_are(manage: Manage) -> None:
     refused = manage("benchmark", "jobs", "drian")
     assert refused.returncode == 1
     assert refused.stderr == (
-        "CommandError: jobs has no part drian; its parts: runner, submit, bulk, settle, flatness, "
-        "crowd, drain, pick-up.\n"
+        "CommandError: jobs has no part drian; its parts: runner, settings, submit, bulk, settle, "
+        "flatness, crowd, drain, pick-up.\n"
     )

@@ -32,7 +32,7 @@ from rest_framework.response import Response  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 
 from apps.common import ids  # noqa: E402
-from tests.benchmark.replay import Statement, replay  # noqa: E402
+from tests.benchmark.statements import Statement, replay  # noqa: E402
 
 STATEMENTS: dict[str, list[Statement]] = {
     name: [

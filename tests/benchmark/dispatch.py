@@ -18,8 +18,8 @@ from tests.benchmark import at_work, people, purge
 from tests.benchmark.dispatch_http import over_http
 from tests.benchmark.figures import Figure, Part, figure, median
 from tests.benchmark.people import User, settle
-from tests.benchmark.scratch import renew_cache
-from tests.benchmark.tables import Copy, in_place
+from tests.benchmark.processes import renew_cache
+from tests.benchmark.statements import Copy, in_place
 
 
 def rebuild() -> Figure:

@@ -18,8 +18,8 @@ from tests.benchmark import at_work, people
 from tests.benchmark.figures import Figure, figure, median
 from tests.benchmark.load import Clients, Volley, fire, post
 from tests.benchmark.people import User, settle
-from tests.benchmark.replay import record
-from tests.benchmark.scratch import server
+from tests.benchmark.processes import server
+from tests.benchmark.statements import record
 
 DISPATCH, CALLBACK = "/api/v1/dispatch/", "/api/v1/callback/"
 

@@ -16,7 +16,7 @@ from django.db import connection
 
 from tests.benchmark import backlog, dispatch, jobs, reports
 from tests.benchmark.figures import Figure, Part, Run, lines
-from tests.benchmark.scratch import scratch_database
+from tests.benchmark.processes import scratch_database
 
 PARTS = {"dispatch": dispatch.PARTS, "jobs": jobs.PARTS, "reports": reports.PARTS}
 Write = Callable[[str], None]

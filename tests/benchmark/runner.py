@@ -4,67 +4,77 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
 from django.db import transaction
 
+from apps.access import services as access
 from apps.common.db import execute, fetch, placeholders, table
 from apps.jobs.handlers import registry
-from apps.jobs.models import Job, Worker
+from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import Submission, submit, submit_many
 from taskplatform.demo.terminal import percentile
 from tests.benchmark import backlog, handlers, plain_celery
-from tests.benchmark.figures import Figure, figure, median
-from tests.benchmark.fleet import OURS, PLAIN, READY_SECONDS, await_true, prefork, worker
+from tests.benchmark.figures import Figure, Run, figure, median
+from tests.benchmark.load import Clients, post
+from tests.benchmark.processes import (
+    PLAIN_CELERY,
+    PLATFORM,
+    START_SECONDS,
+    await_true,
+    prefork,
+    server,
+    worker,
+)
 
 SWEEPS = ["--pool", "threads", "-c", "2", "--queues", "sweeps", "--beat"]
 LANES = ("fast", "slow")
+BLOCK = 1000
 
 
-# --- Beside plain Celery ---------------------------------------------------------------------
-def beside_celery(folder: Path, *, quick: bool) -> Iterator[Figure]:
+# --- Beside plain Celery --------------------------------------------------------------------------
+def beside_celery(run: Run) -> Iterator[Figure]:
     """Two forked processes of ours and two of plain Celery, on the same Redis, in turn."""
-    count, rounds = (20_000, 3) if quick else (40_000, 5)
-    with worker(PLAIN, folder, *prefork([plain_celery.QUEUE], 2)):
+    count, rounds = (20_000, 3) if run.quick else (40_000, 5)
+    with worker(PLAIN_CELERY, run.folder, *prefork(plain_celery.QUEUE)):
         _await_plain()
-        plain = [_plain_rate(count // 10) for _ in range(rounds)]
+        plain = median([_plain_rate(count // 10) for _ in range(rounds)])
         plain_waits = _plain_waits(200)
+    jobs = [Submission(type="noop")] * count
     with (
-        worker(OURS, folder, *SWEEPS),
-        worker(OURS, folder, *prefork(LANES, 2)),
+        worker(PLATFORM, run.folder, *SWEEPS),
+        worker(PLATFORM, run.folder, *prefork(*LANES)),
     ):
         _await_drains()
-        # The first one is how they learn how many jobs make half a second.
-        _rate(count // 2)
-        ours = [_rate(count) for _ in range(rounds)]
+        # In the first round the workers adapt the number of jobs that they hold at once.
+        _rate(jobs[: count // 2])
+        ours = median([_rate(jobs) for _ in range(rounds)])
         waits = _waits(200)
-    yield figure(
-        "submit_many to done, 2 processes",
-        median(ours),
-        "jobs/s",
-        baseline=median(plain),
-        at_least=7,
-    )
-    yield figure(
-        "pick-up p50", median(waits) * 1000, "ms", baseline=median(plain_waits) * 1000, at_most=1
-    )
-    yield figure(
-        "pick-up p95",
-        percentile(waits, 95) * 1000,
-        "ms",
-        baseline=percentile(plain_waits, 95) * 1000,
-        at_most=1.5,
-    )
+        with server("taskplatform.wsgi:application", run.folder) as port:
+            over_http = median([_rate_over_http(port, count) for _ in range(rounds)])
+    name = "submit_many to done, 2 processes"
+    yield figure(name, ours, "jobs/s", baseline=plain, at_least=10)
+    name = "submitted over the REST API to done"
+    yield figure(name, over_http, "jobs/s", baseline=plain, at_least=10)
+    for percent, most in ((50, 1.0), (95, 1.2)):
+        yield figure(
+            f"pick-up p{percent}",
+            percentile(waits, percent) * 1000,
+            "ms",
+            baseline=percentile(plain_waits, percent) * 1000,
+            at_most=most,
+        )
 
 
 def _await_plain() -> None:
     redis = plain_celery.server()
     plain_celery.noop.delay()
-    await_true(lambda: plain_celery.is_drained(redis), READY_SECONDS, "plain Celery")
+    await_true(lambda: plain_celery.is_drained(redis), START_SECONDS, "plain Celery")
 
 
 def _plain_rate(count: int) -> float:
@@ -79,22 +89,22 @@ def _plain_rate(count: int) -> float:
 def _plain_waits(count: int) -> list[float]:
     redis = plain_celery.server()
     redis.delete(plain_celery.STAMPS)
+
+    def has_ended(number: int) -> bool:
+        return int(redis.llen(plain_celery.STAMPS)) > number
+
     for number in range(count):
         _pause()
         plain_celery.stamp.delay(time.monotonic())
-        await_true(
-            lambda n=number: redis.llen(plain_celery.STAMPS) > n,  # type: ignore[misc]
-            10,
-            "a task of plain Celery",
-        )
+        await_true(partial(has_ended, number), 10, "a task of plain Celery")
     return [float(each) for each in redis.lrange(plain_celery.STAMPS, 0, -1)]
 
 
 def _await_drains() -> None:
-    """Until drains wait for work: the first job has been done."""
-    await_true(Worker.objects.filter(state="active").exists, READY_SECONDS, "a worker")
+    """Return when workers wait for jobs: the first job has been done."""
+    await_true(Worker.objects.filter(state="active").exists, START_SECONDS, "a worker")
     submit("noop")
-    await_true(_nothing_open, READY_SECONDS, "the first job")
+    await_true(_nothing_open, START_SECONDS, "the first job")
 
 
 def _nothing_open() -> bool:
@@ -104,11 +114,23 @@ def _nothing_open() -> bool:
     )
 
 
-def _rate(count: int) -> float:
+def _rate(jobs: list[Submission]) -> float:
     begun = time.perf_counter()
-    for _ in range(count // 1000):
-        submit_many([Submission(type="noop")] * 1000)
-    await_true(_nothing_open, 120, "the jobs to be done")
+    for start in range(0, len(jobs), BLOCK):
+        submit_many(jobs[start : start + BLOCK])
+    await_true(_nothing_open, 300, "the jobs to be done")
+    return len(jobs) / (time.perf_counter() - begun)
+
+
+def _rate_over_http(port: int, count: int) -> float:
+    _, key = access.create_client(name="Benchmark", scopes=["submit"], actor="benchmark")
+    request = post("/api/v1/jobs/", {"jobs": [{"type": "noop"}] * BLOCK}, key=key)
+    with Clients(port, 2) as clients:
+        begun = time.perf_counter()
+        answers = clients.fire([request] * (count // BLOCK)).answers
+    if any(answer.status != 201 for answer in answers):
+        raise CommandError(f"Jobs were refused: {answers[0].status} {answers[0].body[:300]!r}")
+    await_true(_nothing_open, 300, "the jobs to be done")
     return count / (time.perf_counter() - begun)
 
 
@@ -119,8 +141,7 @@ def _waits(count: int) -> list[float]:
         numbers.append(submit("stamp", {"at": time.monotonic()}).id)
         await_true(_nothing_open, 10, "a job")
     rows = fetch(
-        f"SELECT result FROM {table(Job)} WHERE id IN ({placeholders(len(numbers))})",
-        numbers,
+        f"SELECT result FROM {table(Job)} WHERE id IN ({placeholders(len(numbers))})", numbers
     )
     if any(row[0] is None for row in rows):
         raise CommandError("A job of the benchmark failed.")
@@ -131,31 +152,92 @@ def _pause() -> None:
     time.sleep(random.uniform(0.05, 0.25))
 
 
-# --- The embedded default -----------------------------------------------------------------------
-def embedded_pick_up(folder: Path, *, quick: bool) -> Figure:
-    """Idle workers of `make run`: files as broker, SQLite as wake-up."""
+# --- The same jobs under one setting --------------------------------------------------------------
+class Setting(NamedTuple):
+    """One setting of the type, or of the jobs by their number, and the least ratio to plain Celery
+    or to plain jobs."""
+
+    name: str
+    of_type: dict[str, Any] = {}
+    of_job: Callable[[int], dict[str, Any]] = lambda number: {}
+    types: int = 1
+    of_celery: float = 1.0
+    of_plain: float = 0.0
+
+
+SETTINGS = (
+    Setting("max_attempts 1", {"max_attempts": 1}, of_plain=0.6),
+    Setting("batch_limit 1", {"batch_limit": 1}, of_celery=0.5),
+    Setting("max_running 2", {"max_running": 2}, of_celery=0.5),
+    Setting("settle each", {"settle": JobType.Settle.EACH}),
+    Setting("200 types", types=200),
+    Setting("unique", of_job=lambda n: {"key": f"unique-{n}", "unique": True}),
+    Setting("10 priorities", of_job=lambda n: {"priority": n % 10}),
+    Setting("2 stages", {"stages": ["first", "second"]}),
+    Setting("rate_per_minute 1,000,000", {"rate_per_minute": 1_000_000}),
+    Setting("breaker", {"breaker_enabled": True}),
+    Setting("expiry", {"expires_after_seconds": 3600}),
+    Setting("origin", {"origin": JobType.Origin.PREFER}),
+)
+
+
+def under_one_setting(run: Run) -> Iterator[Figure]:
+    """Jobs under one setting, beside the same jobs without it and beside plain Celery."""
+    count = 4_000 if run.quick else 20_000
+    with worker(PLAIN_CELERY, run.folder, *prefork(plain_celery.QUEUE)):
+        _await_plain()
+        celery = median([_plain_rate(count // 2) for _ in range(3)])
+    for at, setting in enumerate(SETTINGS):
+        for number in range(setting.types):
+            backlog.job_type(f"setting-{at}-{number}", **{"batch_limit": BLOCK, **setting.of_type})
     with (
-        worker(OURS, folder, *SWEEPS),
-        worker(OURS, folder, "--pool", "threads", "-c", "4", "--queues", ",".join(LANES)),
+        worker(PLATFORM, run.folder, *SWEEPS),
+        worker(PLATFORM, run.folder, *prefork(*LANES)),
     ):
         _await_drains()
-        waits = _waits(30 if quick else 100)
-    return figure("pick-up p50, embedded", median(waits) * 1000, "ms", at_most=60)
+        plain = [Submission(type="noop")] * count
+        _rate(plain)
+        plain_rate = median([_rate(plain) for _ in range(3)])
+        for at, setting in enumerate(SETTINGS):
+            run.log(setting.name)
+            jobs = [
+                Submission(type=f"setting-{at}-{n % setting.types}", **setting.of_job(n))
+                for n in range(count)
+            ]
+            rate = _rate(jobs)
+            name = f"jobs under one setting: {setting.name}"
+            baseline, least = celery, setting.of_celery
+            if setting.of_plain:
+                name, baseline, least = f"{name} (of plain jobs)", plain_rate, setting.of_plain
+            yield figure(name, rate, "jobs/s", baseline=baseline, at_least=least)
 
 
-def embedded_drain(*, quick: bool) -> Figure:
+# --- The embedded default -------------------------------------------------------------------------
+def embedded_pick_up(run: Run) -> Iterator[Figure]:
+    """Idle workers of `make run`: files as broker, SQLite as wake-up."""
+    with (
+        worker(PLATFORM, run.folder, *SWEEPS),
+        worker(PLATFORM, run.folder, "--pool", "threads", "-c", "4", "--queues", ",".join(LANES)),
+    ):
+        _await_drains()
+        waits = _waits(30 if run.quick else 100)
+    yield figure("pick-up p50, embedded", median(waits) * 1000, "ms", at_most=20)
+
+
+def embedded_drain(run: Run) -> Iterator[Figure]:
     """One drain in this process, beside batches claimed and completed by plain SQL."""
-    count, rounds = (10_000, 3) if quick else (30_000, 5)
+    count, rounds = (10_000, 3) if run.quick else (30_000, 5)
     if registry.find("noop") is None:
         registry.handler("noop")(handlers.noop)
+    jobs = [Submission(type="noop")] * count
     ours, bare = [], []
     for _ in range(rounds):
-        submit_many([Submission(type="noop")] * count)
+        submit_many(jobs)
         ours.append(count / backlog.seconds_of(_drain_all))
-        submit_many([Submission(type="noop")] * count)
+        submit_many(jobs)
         bare.append(count / backlog.seconds_of(_bare_cycle))
-    return figure(
-        "drain in process, SQLite", median(ours), "jobs/s", baseline=median(bare), at_least=0.06
+    yield figure(
+        "drain in process, SQLite", median(ours), "jobs/s", baseline=median(bare), at_least=0.1
     )
 
 
