@@ -50,7 +50,7 @@ def test_failure_is_found_and_its_group_retried_with_a_reason(
     look.at(page, "retry of a group")
     page.get_by_label("Reason").fill("The mail server is back")
     page.get_by_role("button", name="Retry", exact=True).click()
-    expect(page.get_by_text("Retry: 2 rows done.")).to_be_visible()
+    expect(page.get_by_text("2 jobs retried.")).to_be_visible()
     assert reverse("failures") in page.url
     retried = set(Job.objects.filter(status=t.READY).values_list("pk", flat=True))
     assert retried == set(refused[:2])

@@ -102,7 +102,7 @@ def test_operator_plans_watches_mends_pauses_and_exports(
     ).click()
     expect(page.get_by_text("This concerns 4 jobs")).to_be_visible()
     give_reason(page, "Retry", "The CRM is back")
-    expect(page.get_by_text("Retry: 4 rows done.")).to_be_visible()
+    expect(page.get_by_text("4 jobs retried.")).to_be_visible()
     work_off_jobs(frozen_clock)
     watched.goto("/admin/")
     expect(tile(watched, "jobs-failed")).to_have_text("1")

@@ -85,6 +85,13 @@ class ReasonAction:
     offered: Callable[[Any], bool]
     form: type[ReasonForm]
     at_once: bool
+    done: Any
+
+    def report(self, count: int) -> str:
+        """How many rows the action was applied to, as a sentence."""
+        if self.done is not None:
+            return str(self.done % count)
+        return f"{self.description}: {ngettext('%d row done.', '%d rows done.', count) % count}"
 
 
 def reason_action(
@@ -97,13 +104,15 @@ def reason_action(
     offered: Callable[[Any], bool] = lambda row: True,
     form: type[ReasonForm] = ReasonForm,
     at_once: bool = False,
+    done: Any = None,
 ) -> Callable[[Act], Callable[..., Any]]:
     """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
 
     The method returns False when there was nothing left to do, and raises PlatformError when the
     row's state does not allow it; both count as skipped. With `at_once` it is given the queryset of
     all rows that this person may see and returns an Outcome; PlatformError then refuses them all.
-    `permission` is that of `has_<permission>_permission`. Name the method in `actions`.
+    `permission` is that of `has_<permission>_permission`. `done` reports the number of rows, such
+    as ngettext_lazy("%d job cancelled.", "%d jobs cancelled."). Name the method in `actions`.
     """
 
     def decorate(act: Act) -> Callable[..., Any]:
@@ -124,6 +133,7 @@ def reason_action(
             offered=offered,
             form=form,
             at_once=at_once,
+            done=done,
         )
         return action
 
@@ -338,9 +348,8 @@ def _report(
     """A message where one line tells all; a page that lists the skipped rows otherwise."""
     done, skipped = outcome.done, len(outcome.skipped)
     nothing = gettext("Nothing was left to do.")
-    counted = ngettext("%d row done.", "%d rows done.", done) % done
     if not skipped:
-        admin.message_user(request, f"{spec.description}: {counted}", messages.SUCCESS)
+        admin.message_user(request, spec.report(done), messages.SUCCESS)
         return HttpResponseRedirect(back)
     if done == 0 and skipped == 1:
         admin.message_user(
@@ -353,7 +362,7 @@ def _report(
         "title": spec.description,
         "subtitle": None,
         "opts": admin.opts,
-        "counted": counted,
+        "counted": spec.report(done),
         "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
         "done": done,
         "skipped": [

@@ -1,10 +1,10 @@
-"""The forms of a job: a new one by its type's schema, and the edit of one that waits."""
+"""The forms of jobs: a new one by the schema of its type, an edit, a retry on a host."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.utils.functional import cached_property
@@ -12,7 +12,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import ServiceForm, VersionedForm
+from apps.common.admin import ReasonForm, ServiceForm, VersionedForm
 from apps.common.admin.actions import MAX_REASON
 from apps.common.admin.display import shown_text
 from apps.common.admin.json_text import JsonTextField
@@ -41,7 +41,7 @@ class NewJobForm(ServiceForm):
         label=_("Unique"),
         required=False,
         widget=SwitchWidget(),
-        help_text=_("While a job of this type with this key is open, no other is made."),
+        help_text=_("No second job with this type and key is submitted while one is open."),
     )
 
     class Meta:
@@ -61,8 +61,8 @@ class NewJobForm(ServiceForm):
             self.fields[name].required = False
             self.initial.setdefault(name, None)
             self.initial[name] = self.initial[name] or None
-        self.fields["key"].help_text = _("What it is known by in your business, such as order-17.")
-        self.fields["run_at"].help_text = _("Empty = now.")
+        self.fields["key"].help_text = _("Your own reference, such as order-17.")
+        self.fields["run_at"].help_text = _("Empty: now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first. Empty: the type's.")
         self.fields["max_attempts"].help_text = _("Empty: the type's.")
         self.params_form = self._made_params_form()
@@ -87,7 +87,7 @@ class NewJobForm(ServiceForm):
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         if not self.params_form.is_valid():
-            self.add_error(None, gettext("The context is not right yet; see below."))
+            self.add_error(None, gettext("The context has errors; see below."))
         return cleaned
 
     def judged(self) -> Sequence[FieldError]:
@@ -117,13 +117,12 @@ class NewJobForm(ServiceForm):
 
 
 class JobEditForm(VersionedForm):
-    """What may be changed of a job that waits. `shows_context` is off for who may not see it."""
+    """What can be changed while a job waits. `context` is there for people who may see it."""
 
-    shows_context: ClassVar[bool] = True
     affinity_host = forms.ChoiceField(
         label=_("Only on host"),
         required=False,
-        help_text=_("Only workers there take it. Empty: any host that its type allows."),
+        help_text=_("Only workers on this host run it. Empty: any host that the type allows."),
     )
     reason = forms.CharField(
         label=_("Reason"),
@@ -134,29 +133,26 @@ class JobEditForm(VersionedForm):
 
     class Meta:
         model = Job
-        fields = ("run_at", "priority", "max_attempts", "affinity_host")
+        fields = ("run_at", "priority", "max_attempts", "affinity_host", "context")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "run_at" not in self.fields:
-            return
         known = {*hosts(), self.instance.affinity_host} - {""}
         choices = [("", _("any")), *((host, host) for host in sorted(known))]
         chosen: Any = self.fields["affinity_host"]
         chosen.widget = SelectWidget(choices=choices)
         chosen.choices = choices
-        self.fields["run_at"].help_text = _("A time that is past means now.")
+        self.fields["run_at"].help_text = _("A time in the past means now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first.")
         self.fields["max_attempts"].help_text = ngettext(
-            "%d attempt is used; with no more than this it fails at once.",
-            "%d attempts are used; with no more than these it fails at once.",
+            "%d attempt is used. The job fails at once if the maximum is not higher.",
+            "%d attempts are used. The job fails at once if the maximum is not higher.",
             self.instance.attempts,
         ) % (self.instance.attempts)
-        if self.shows_context:
+        if "context" in self.fields:
             self.fields["context"] = JsonTextField(
                 label=_("Context"), redacts=True, stored=self.instance.context
             )
-            self.initial["context"] = self.instance.context
 
     def judged(self) -> Sequence[FieldError]:
         return list(edit_faults(self.changes, clock.now()))
@@ -164,3 +160,19 @@ class JobEditForm(VersionedForm):
     @property
     def changes(self) -> dict[str, Any]:
         return {name: value for name, value in super().changes.items() if name != "reason"}
+
+
+class HostForm(ReasonForm):
+    """Asks for the host of a retry."""
+
+    host = forms.ChoiceField(
+        label=_("Host"),
+        help_text=_("Hosts with registered workers. Only a worker on this host runs the job."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(host, host) for host in hosts()]
+        chosen: Any = self.fields["host"]
+        chosen.widget = SelectWidget(choices=choices)
+        chosen.choices = choices

@@ -1,28 +1,29 @@
-"""Jobs in the admin: the list of them all, and the ways to step in."""
+"""Jobs in the admin: the list, the page of a job, and what operators do to jobs."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db import connection
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest
-from django.utils.formats import localize
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
-from django.utils.translation import gettext
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
+from apps.common.admin import ServiceModelAdmin, reason_action
+from apps.common.admin.actions import Button
+from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import column, progress_bar, shown_text
 from apps.common.admin.filters import InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
-from apps.jobs.admin import labels
+from apps.common.admin.timeline import Moment
+from apps.jobs.admin import job_fields, job_panels, labels
 from apps.jobs.admin.filters import (
     CreatedFilter,
     ErrorFilter,
@@ -35,40 +36,40 @@ from apps.jobs.admin.filters import (
     WorkerFilter,
     type_names,
 )
-from apps.jobs.admin.job_groups import JobGroups
-from apps.jobs.admin.job_page import JobPage
-from apps.jobs.admin.job_writing import JobWriting
+from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, JobEditAdmin
+from apps.jobs.admin.job_forms import HostForm, NewJobForm
+from apps.jobs.admin.job_groups import group_view
 from apps.jobs.conf import conf
-from apps.jobs.models import Job
-from apps.jobs.rules import transitions
-from apps.journal.admin.words import reason_of
+from apps.jobs.models import Job, JobType
+from apps.jobs.rules import order, transitions
+from apps.jobs.services import control
+from apps.jobs.services.submit import submit
 
-# What the list leaves in the database; contexts and results may be large.
-HEAVY = ("context", "checkpoint", "result", "memo")
-MAX_ERROR = 100
+# Actions for many jobs at once; the others are on the page of a job only.
+IN_BULK = {"retry", "cancel", "run_now"}
 
 
-class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
-    """Reads per page: so many rows as it shows, or `most_looked_through` of the primary key.
+def _may(arrow: str) -> Any:
+    return lambda job: transitions.is_legal(arrow, job.status)
 
-    As long as few rows fit, a type or key is looked up by (type, key, id), a status by (status, …)
-    or its partial index, an error by (error_key, type, id); days are bounds of the id. Every other
-    filter and the search in texts looks through a stretch of the newest rows at a time.
+
+def _is_cancellable(job: Job) -> bool:
+    if transitions.is_legal("request_cancel", job.status):
+        return not job.cancel_requested
+    return transitions.is_legal("cancel", job.status)
+
+
+class JobAdmin(ServiceModelAdmin, KeysetAdmin):
+    """A page of the list reads as many rows as it shows, or up to `most_looked_through` of the
+    primary key.
+
+    While few rows match, indexes find types and keys (type, key, id), statuses (status, …) and
+    errors (error_key, type, id); days are bounds of the id. Every other filter and the search for
+    texts goes through the newest rows in steps.
     """
 
-    when_empty = _("Programs submit jobs, and so can you.")
-    list_display = (
-        "number",
-        "type_link",
-        "shown_key",
-        "status_and_error",
-        "shown_progress",
-        "shown_attempts",
-        "shown_run_at",
-        "shown_order",
-        "shown_host",
-        "shown_age",
-    )
+    when_empty = _("Programs submit jobs over the API. You can add one here, too.")
+    list_display = job_fields.COLUMNS
     list_filter = (
         TypeFilter,
         StatusFilter,
@@ -81,16 +82,40 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
         CreatedFilter,
         InstantFilter,
     )
-    list_defer = HEAVY
+    # Contexts and results may be large.
+    list_defer = ("context", "checkpoint", "result", "memo")
     list_before_template = "admin/includes/jobs_before.html"
-    # Django draws the search box when there are any.
+    # Django shows the search box when there are any.
     search_fields = ("pk",)
-    search_help_text = _("Number or key in full, a user in full, or part of the memo")
+    search_help_text = _("Number, key or user in full, or part of the last error")
     most_indexed = 1_000
+    actions = ("retry", "retry_on_host", "run_now", "cancel", "force_cancel", "mark_done")
 
-    shown_status = labels.shown_status
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Never on this page; waiting jobs have a page for edits."""
+        return False
 
-    # --- what is found ----------------------------------------------------------------------------
+    def has_override_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """May this person decide the end of a job against its worker?"""
+        return self._has_own_permission(request, "override_job")
+
+    def get_urls(self) -> list[URLPattern]:
+        edit = JobEditAdmin(Job, self.admin_site).edit_view
+        group = functools.partial(group_view, self)
+        return [
+            path("<int:pk>/edit/", self.admin_site.admin_view(edit), name="jobs_job_edit"),
+            path("group/<slug:name>/", self.admin_site.admin_view(group), name="jobs_job_group"),
+            *super().get_urls(),
+        ]
+
+    def row_label(self, row: Job) -> str:
+        return " · ".join(filter(None, [str(row.pk), row.type, row.key]))
+
+    # --- the list ---------------------------------------------------------------------------------
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        notices = {"too_long": labels.waiting_too_long()}
+        return super().changelist_view(request, notices | (extra_context or {}))
+
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
@@ -134,91 +159,184 @@ class JobAdmin(JobWriting, JobPage, JobGroups, KeysetAdmin):
             wanted |= Q(pk=number)
         return queryset.filter(wanted), False
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        notices = {"too_long": labels.waiting_too_long()}
-        return super().changelist_view(request, notices | (extra_context or {}))
-
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        now, weight = clock.now(), conf.JOB_PRIORITY_WEIGHT_MS
+        now = clock.now()
         failed = [row.pk for row in rows if row.status == transitions.FAILED]
-        cut = Job.objects.filter(pk__in=failed).values_list("pk", Left("memo", 2 * MAX_ERROR))
-        memos = dict(cut) if failed else {}
+        cut = Left("memo", 2 * job_fields.MAX_ERROR)
+        errors = dict(Job.objects.filter(pk__in=failed).values_list("pk", cut)) if failed else {}
         for row in rows:
-            row.now, row.weight_ms = now, weight
-            row.error = memos.get(row.pk, "")
+            row.now, row.error = now, errors.get(row.pk, "")
 
-    # --- columns ----------------------------------------------------------------------------------
-    @column(_("number"))
-    def number(self, job: Job) -> int:
-        return job.pk
+    # --- the page ---------------------------------------------------------------------------------
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is not None:
+            shows_payload = self.has_payload_permission(request, obj)
+            return job_fields.fieldsets(obj, shows_payload=shows_payload)
+        return [
+            (None, {"fields": ["type", "key", "is_unique", "user_id"]}),
+            (_("When and how often"), {"fields": ["run_at", "priority", "max_attempts"]}),
+        ]
 
-    @column(_("type"))
-    def type_link(self, job: Job) -> SafeString:
-        url = labels.jobs_url(type=job.type)
-        return format_html('<a class="text-link" href="{}">{}</a>', url, job.type)
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        page: Any = super().render_change_form(request, context, *args, **kwargs)
+        row: Any = kwargs.get("obj")
+        is_editable = row is not None and transitions.is_legal("edit", row.status)
+        if is_editable and self.has_operate_permission(request):
+            url = reverse(EDIT_URL, args=[row.pk])
+            edit = Button(url=url, text=_("Edit"), icon="edit", is_dangerous=False)
+            page.context_data["object_buttons"].insert(0, edit)
+        return page  # type: ignore[no-any-return]
 
-    @column(_("key"))
-    def shown_key(self, job: Job) -> SafeString | None:
-        if not job.key and not job.user_id:
-            return None
-        user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
-        return format_html("{}{}", shown_text(job.key), user if job.user_id else "")
+    def top_panels(self, request: HttpRequest, row: Job) -> list[Panel]:
+        return job_panels.above(row)
 
-    @column(_("status"))
-    def status_and_error(self, job: Any) -> SafeString:
-        status = labels.shown_status(self, job)
-        if not job.error:
-            return status
-        error = shown_text(reason_of(job.error), limit=MAX_ERROR)
-        return format_html('{}<bdi class="cell-error faint">{}</bdi>', status, error)
+    def panels(self, request: HttpRequest, row: Job) -> list[Panel]:
+        waits = row.status in transitions.WAITING
+        order_panel = [job_panels.order_panel(row)] if waits else []
+        return [*order_panel, *super().panels(request, row)]
 
-    @column(_("progress"))
-    def shown_progress(self, job: Job) -> SafeString | None:
-        return None if job.percent is None else progress_bar(job.percent / 100)
+    def timeline(self, request: HttpRequest, row: Job) -> Sequence[Moment]:
+        return job_panels.moments(row, shows_payload=self.has_payload_permission(request))
 
-    @column(_("attempts"))
-    def shown_attempts(self, job: Job) -> SafeString:
-        return format_html('<span class="unbroken">{} / {}</span>', job.attempts, job.max_attempts)
+    # --- a new job --------------------------------------------------------------------------------
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
+        if not JobType.objects.exists():
+            text = gettext("There is no job type yet. Add one first.")
+            self.message_user(request, text, messages.WARNING)
+            return HttpResponseRedirect(self.changelist_url())
+        return super().add_view(request, form_url, {**(extra_context or {}), **ONLY_SAVE})
 
-    @column(_("next run"))
-    def shown_run_at(self, job: Any) -> SafeString | None:
-        if job.status in transitions.WAITING:
-            return labels.from_now(job.run_at, job.now)
-        if job.status == transitions.RUNNING and job.held_at:
-            running = gettext("running for %s") % labels.age(job.held_at, job.now)
-            return format_html('<span class="unbroken">{}</span>', running)
-        return None
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        if obj is None:
+            kwargs["form"] = NewJobForm
+        return super().get_form(request, obj, change, **kwargs)
 
-    @column(_("order"))
-    def shown_order(self, job: Any) -> SafeString | None:
-        if job.status not in transitions.WAITING:
-            return None
-        return format_html(
-            '<span class="unbroken" title="{}">{}</span>',
-            job.order_key,
-            labels.lead_words(job, job.weight_ms),
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Job:
+        given = form.cleaned_data
+        submitted = submit(
+            given["type"],
+            form.params_form.params,
+            key=given["key"],
+            unique=given["is_unique"],
+            user_id=given["user_id"],
+            run_at=given["run_at"],
+            priority=given["priority"],
+            max_attempts=given["max_attempts"],
+            by=actor,
         )
+        if submitted.created:
+            text = gettext("Job %d was submitted.") % submitted.id
+            self.message_user(request, text, messages.SUCCESS)
+        else:
+            text = gettext("This job with the same key is still open. No other was submitted.")
+            self.message_user(request, text, messages.WARNING)
+        return Job.objects.get(pk=submitted.id)
 
-    @column(_("host"))
-    def shown_host(self, job: Job) -> SafeString | None:
-        if job.affinity_host and job.status in transitions.WAITING:
-            return format_html(
-                '{}<span class="cell-note faint">{}</span>', job.affinity_host, _("only there")
-            )
-        if not job.host:
-            return None
-        return format_html('<span title="{}">{}</span>', job.worker, job.host)
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return HttpResponseRedirect(self.change_url(obj.pk))
 
-    @column(_("age"))
-    def shown_age(self, job: Any) -> SafeString:
-        return format_html(
-            '<span class="unbroken" title="{}">{}</span>',
-            localize(localtime(job.created_at)),
-            labels.age(job.created_at, job.now),
+    # --- actions ----------------------------------------------------------------------------------
+    # Which ones a page offers is read from the arrow table; the services guard by the same table.
+    def get_actions(self, request: HttpRequest) -> Any:
+        found = super().get_actions(request)
+        return {name: action for name, action in found.items() if name in IN_BULK}
+
+    @reason_action(
+        description=_("Retry"),
+        permission="operate",
+        question=_("The jobs run again at once, from the last checkpoint and with all attempts."),
+        done=ngettext_lazy("%d job retried.", "%d jobs retried."),
+        icon="replay",
+        offered=_may("retry"),
+    )
+    def retry(self, row: Job, *, reason: str, actor: str) -> object:
+        return control.retry(job=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Retry on host…"),
+        permission="operate",
+        question=_("The job runs again with all attempts, on this host only."),
+        done=ngettext_lazy("%d job retried.", "%d jobs retried."),
+        icon="dns",
+        offered=_may("retry"),
+        form=HostForm,
+    )
+    def retry_on_host(self, row: Job, *, host: str, reason: str, actor: str) -> object:
+        return control.retry(job=row, actor=actor, reason=reason, host=host)
+
+    @reason_action(
+        description=_("Run now"),
+        permission="operate",
+        question=_("The jobs become due now. Waits for a time or after a failure end."),
+        done=ngettext_lazy("%d job is due now.", "%d jobs are due now."),
+        icon="bolt",
+        offered=_may("run_now"),
+    )
+    def run_now(self, row: Job, *, reason: str, actor: str) -> object:
+        place = order.order_key(
+            clock.now(), priority=row.priority, attempts=0, weight_ms=conf.JOB_PRIORITY_WEIGHT_MS
         )
+        if row.status == transitions.READY and row.order_key <= place:
+            return False
+        return control.run_now(job=row, actor=actor, reason=reason)
 
-    def row_label(self, row: Job) -> str:
-        return " · ".join(filter(None, [str(row.pk), row.type, row.key]))
+    @reason_action(
+        description=_("Cancel the job"),
+        permission="operate",
+        question=_(
+            "Waiting jobs end at once. Running jobs are asked to stop and end when their worker "
+            "notices."
+        ),
+        done=ngettext_lazy(
+            "%d job cancelled or asked to stop.", "%d jobs cancelled or asked to stop."
+        ),
+        icon="cancel",
+        is_dangerous=True,
+        offered=_is_cancellable,
+    )
+    def cancel(self, row: Job, *, reason: str, actor: str) -> object:
+        if row.status == transitions.RUNNING and row.cancel_requested:
+            return False
+        if row.status == transitions.CANCELLED:
+            return False
+        return control.cancel(job=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Cancel by force"),
+        permission="override",
+        question=_(
+            "The job is cancelled now, even if its worker goes on. A later result is kept in the "
+            "history and changes nothing. The work itself may still have effects."
+        ),
+        done=ngettext_lazy("%d job cancelled.", "%d jobs cancelled."),
+        icon="dangerous",
+        is_dangerous=True,
+        offered=_may("force_cancel"),
+    )
+    def force_cancel(self, row: Job, *, reason: str, actor: str) -> object:
+        if row.status == transitions.CANCELLED:
+            return False
+        return control.cancel(job=row, actor=actor, reason=reason, force=True)
+
+    @reason_action(
+        description=_("Mark done"),
+        permission="override",
+        question=_("The job counts as succeeded without running. Only a retry undoes this."),
+        done=ngettext_lazy("%d job marked as done.", "%d jobs marked as done."),
+        icon="task_alt",
+        is_dangerous=True,
+        offered=_may("mark_done"),
+    )
+    def mark_done(self, row: Job, *, reason: str, actor: str) -> object:
+        if row.status == transitions.SUCCEEDED:
+            return False
+        return control.mark_done(job=row, actor=actor, reason=reason)
 
 
 admin.site.register(Job, JobAdmin)

@@ -14,14 +14,14 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import column, shown_text, shown_time, state_label
+from apps.common.admin.display import shown_time
 from apps.jobs.models import Job
 from apps.jobs.rules import order
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.starvation import starving
 from apps.journal.admin.words import duration_of
 
-STATUS_COLOURS = {
+STATUS_COLOURS: dict[str, str] = {
     Job.Status.SCHEDULED: "warning",
     Job.Status.READY: "primary",
     Job.Status.RUNNING: "info",
@@ -47,18 +47,6 @@ ARROW_WORDS = {
     "run_now": _("run now"),
     "edit": _("edit"),
 }
-
-_plain_status = state_label("status", STATUS_COLOURS, _("status"), ordering=False)
-
-
-@column(_("status"))
-def shown_status(admin: object, job: Job) -> SafeString:
-    """The status in its colour, and whether somebody has asked the job to stop."""
-    status = _plain_status(admin, job)
-    if not job.cancel_requested:
-        return status
-    asked = gettext("Asked to stop")
-    return format_html('{}<span class="cell-note faint">{}</span>', status, asked)
 
 
 def relative(instant: datetime, now: datetime) -> str:
@@ -128,10 +116,6 @@ def base_of(job: Job, weight_ms: int) -> datetime | None:
 def jobs_url(**filters: str) -> str:
     """The list of jobs with these filters."""
     return f"{reverse('admin:jobs_job_changelist')}?{urlencode(filters)}"
-
-
-def key_of(job: Job) -> str:
-    return shown_text(job.key, limit=50)
 
 
 class WaitingTooLong(NamedTuple):

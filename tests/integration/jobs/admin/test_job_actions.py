@@ -139,7 +139,7 @@ def test_bulk_action_tells_what_was_done_and_what_was_skipped_and_why(
     assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.READY, t.READY]
     form = {**form_of(confirm, "reason"), "reason": "Storm"}
     report = admin_client.post(f"{LIST}act/cancel/", form)
-    assert "3 rows done. 1 row skipped." in text_of(report)
+    assert "3 jobs cancelled or asked to stop. 1 row skipped." in text_of(report)
     assert f"Job {numbers[0]} is succeeded" in text_of(report)
     assert statuses(numbers) == [t.SUCCEEDED, t.RUNNING, t.CANCELLED, t.CANCELLED]
     versions = [row(n).version for n in numbers]

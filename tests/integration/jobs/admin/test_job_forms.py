@@ -89,7 +89,7 @@ def test_context_that_does_not_fit_is_told_beside_its_field(admin_client: Client
     job_type("mail", params_schema=MAIL)
     typed = {"params-uses_raw": "on", "params-raw": '{"to": 5, "nope": 1}'}
     page = admin_client.post(ADD, filled(admin_client, f"{ADD}?type=mail", "key", **typed))
-    assert "The context is not right yet" in text_of(page)
+    assert "The context has errors; see below." in text_of(page)
     assert not Job.objects.exists()
 
 
@@ -121,7 +121,9 @@ def test_unique_twin_that_is_open_is_shown_in_place_of_a_second(admin_client: Cl
     second = admin_client.post(ADD, form)
     assert first["Location"] == second["Location"]
     assert Job.objects.count() == 1
-    assert "is open already" in text_of(admin_client.get(second["Location"]))
+    assert "This job with the same key is still open" in text_of(
+        admin_client.get(second["Location"])
+    )
 
 
 def test_other_type_draws_its_fields_from_what_was_typed(admin_client: Client) -> None:
@@ -286,4 +288,4 @@ def test_only_waiting_jobs_have_the_form(admin_client: Client) -> None:
     (number,) = jobs()
     take(1)
     answer = admin_client.get(edit_url(number), follow=True)
-    assert "only waiting jobs can be edited" in text_of(answer)
+    assert "Only waiting jobs can be edited" in text_of(answer)

@@ -98,7 +98,7 @@ def test_job_that_moved_meanwhile_is_skipped_and_the_report_says_why(role_client
     Job.objects.filter(pk=first).update(status=t.SUCCEEDED)
     Job.objects.filter(pk=second).update(status=t.RUNNING)
     report = text_of(send(client, page))
-    assert "1 row done" in report
+    assert "1 job retried." in report
     assert "1 row skipped" in report
     assert f"Job {second} is running" in report
     assert statuses([first, second]) == [t.READY, t.RUNNING]
@@ -111,22 +111,22 @@ def test_more_than_one_go_takes_the_newest_and_says_that_there_are_more(
     monkeypatch.setattr(actions, "MAX_ROWS", 3)
     client = role_client("operator")
     page = group(client, "retry")
-    assert "there may be more" in text_of(page)
+    assert "There may be more: repeat the action." in text_of(page)
     send(client, page)
     assert statuses(numbers) == [t.FAILED] * 2 + [t.READY] * 3
     send(client, group(client, "retry"))
     assert statuses(numbers) == [t.READY] * 5
 
 
-def test_only_so_many_of_a_group_are_looked_at(
+def test_a_limited_number_of_jobs_is_searched(
     role_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = failed(4)
     Job.objects.filter(pk__in=numbers[2:]).update(status=t.CANCELLED)
-    monkeypatch.setattr(job_groups, "MAX_LOOKED_AT", 3)
+    monkeypatch.setattr(job_groups, "MAX_SEARCHED", 3)
     page = group(role_client("operator"), "retry")
     assert page.context["ids"] == str(numbers[1])
-    assert "there may be more" in text_of(page)
+    assert "There may be more: repeat the action." in text_of(page)
 
 
 def test_no_reason_changes_nothing(role_client: Any) -> None:
@@ -164,7 +164,7 @@ def test_group_that_cannot_be_leads_back_to_the_list(
         failed(1)
     answer = group(admin_client, "retry", **query)
     assert (answer.status_code, answer["Location"]) == (302, LIST)
-    assert "No job of this group" in text_of(admin_client.get(LIST))
+    assert "Nothing to retry: no job with this error" in text_of(admin_client.get(LIST))
 
 
 def test_other_actions_are_not_for_groups(admin_client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from apps.common import clock
-from apps.jobs.admin.why_not import WORDS
+from apps.jobs.admin.job_panels import REASON_WORDS
 from apps.jobs.models import Job
 from apps.jobs.rules.explain import CODES
 from tests import factories
@@ -39,7 +39,7 @@ def test_page_tells_every_attempt_with_host_wait_run_time_and_error(
         assert told in text, told
     assert "sent after all" in text
     assert "attempt 4 of 4 was the last" in text
-    assert "4 of 4; held 4 times in all" in text
+    assert "4 of 4; held 4 times in total" in text
     # The traceback is there, folded up.
     assert page.content.decode().count("<details") == 3
     assert 'File "/srv/shop/handlers.py", line 41, in send' in text
@@ -175,7 +175,7 @@ def test_type_that_is_gone_does_not_break_the_page(admin_client: Client) -> None
     made = job_type()
     (number,) = jobs(run_at=clock.now() + timedelta(hours=1))
     made.delete()
-    assert "there is no such type any more" in text_of(page_of(admin_client, number))
+    assert "this type no longer exists" in text_of(page_of(admin_client, number))
     assert admin_client.get(LIST).status_code == 200
 
 
@@ -221,4 +221,4 @@ def test_job_that_is_next_says_so_and_a_running_one_asks_nothing(admin_client: C
 
 
 def test_every_reason_has_a_word() -> None:
-    assert set(WORDS) == set(CODES)
+    assert set(REASON_WORDS) == set(CODES)

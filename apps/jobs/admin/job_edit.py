@@ -1,0 +1,67 @@
+"""The page that edits a waiting job; the page of a job itself only shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext
+
+from apps.common.admin import VersionedModelAdmin
+from apps.jobs.admin.job_forms import JobEditForm
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions
+from apps.jobs.services import control
+from apps.journal.models import JournalEntry, Source
+
+EDIT_URL = "admin:jobs_job_edit"
+ONLY_SAVE = {"show_save_and_continue": False, "show_save_and_add_another": False}
+
+
+class JobEditAdmin(VersionedModelAdmin):
+    """Not registered: JobAdmin serves its `edit_view` at `<number>/edit/`."""
+
+    form = JobEditForm
+
+    def edit_view(self, request: HttpRequest, pk: int) -> Any:
+        row = self.get_object(request, str(pk))
+        if row is None:
+            self.message_user(request, gettext("There is no such row."), messages.WARNING)
+            return HttpResponseRedirect(self.changelist_url())
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        if request.method != "POST" and not transitions.is_legal("edit", row.status):
+            text = gettext("Job %(number)d is %(status)s. Only waiting jobs can be edited.")
+            values = {"number": row.pk, "status": row.get_status_display()}
+            self.message_user(request, text % values, messages.WARNING)
+            return HttpResponseRedirect(self.change_url(row.pk))
+        context = {"title": gettext("Edit"), **ONLY_SAVE}
+        return self.changeform_view(request, str(pk), "", context)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_operate_permission(request, obj)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        context = ["context"] if self.has_payload_permission(request, obj) else []
+        fields = ["run_at", "priority", "max_attempts", "affinity_host", *context, "reason"]
+        return [(None, {"fields": fields})]
+
+    def changed_by(self, row: Job) -> str:
+        """The worker that holds it, else the actor of its latest journal entry."""
+        if row.status == transitions.RUNNING:
+            return row.worker or gettext("A worker")
+        entries = JournalEntry.objects.timeline(Source.JOB, row.pk).order_by("-id")
+        return entries.values_list("actor", flat=True).first() or gettext("Somebody else")
+
+    def update(self, request: HttpRequest, row: Job, form: Any, *, version: int, actor: str) -> Job:
+        reason = form.cleaned_data["reason"]
+        return control.edit(
+            job=row, version=version, changes=form.changes, actor=actor, reason=reason
+        )
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        text = gettext("Job %d was changed.") % obj.pk
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(self.change_url(obj.pk))

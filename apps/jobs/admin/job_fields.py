@@ -1,0 +1,291 @@
+"""The values of a job as they are shown in the list of jobs and on the page of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils.formats import localize
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.timezone import localtime
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.display import column, pretty_json, progress_bar, shown_text, shown_time
+from apps.common.admin.theme import label
+from apps.jobs.admin import labels
+from apps.jobs.conf import conf
+from apps.jobs.models import Job, JobType
+from apps.jobs.rules import transitions
+from apps.journal.admin.words import reason_of
+
+MAX_ERROR = 100
+MAX_SUBMITTER = 160
+# A job as the list loads it: `now` is the time of the page, `error` the beginning of its last
+# error when it has failed.
+ListedJob = Any
+
+
+# --- in both --------------------------------------------------------------------------------------
+@column(_("status"))
+def shown_status(job: Job) -> SafeString:
+    """The status in its colour, with a note when the job is asked to stop."""
+    status = label(
+        capfirst(str(job.get_status_display())),
+        labels.STATUS_COLOURS.get(job.status, ""),
+    )
+    if not job.cancel_requested:
+        return status
+    asked = gettext("Asked to stop")
+    return format_html('{}<span class="cell-note faint">{}</span>', status, asked)
+
+
+@column(_("progress"))
+def shown_progress(job: Job) -> SafeString | None:
+    return None if job.percent is None else progress_bar(job.percent / 100)
+
+
+# --- columns of the list --------------------------------------------------------------------------
+@column(_("number"))
+def number(job: Job) -> int:
+    return job.pk
+
+
+@column(_("type"))
+def type_link(job: Job) -> SafeString:
+    return format_html(
+        '<a class="text-link" href="{}">{}</a>', labels.jobs_url(type=job.type), job.type
+    )
+
+
+@column(_("key"))
+def shown_key(job: Job) -> SafeString | None:
+    if not job.key and not job.user_id:
+        return None
+    user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
+    return format_html("{}{}", shown_text(job.key), user if job.user_id else "")
+
+
+@column(_("status"))
+def status_and_error(job: ListedJob) -> SafeString:
+    status = shown_status(job)
+    if not job.error:
+        return status
+    error = shown_text(reason_of(job.error), limit=MAX_ERROR)
+    return format_html('{}<bdi class="cell-error faint">{}</bdi>', status, error)
+
+
+@column(_("attempts"))
+def shown_attempts(job: Job) -> SafeString:
+    return format_html('<span class="unbroken">{} / {}</span>', job.attempts, job.max_attempts)
+
+
+@column(_("next run"))
+def shown_run_at(job: ListedJob) -> SafeString | None:
+    if job.status in transitions.WAITING:
+        return labels.from_now(job.run_at, job.now)
+    if job.status == transitions.RUNNING and job.held_at:
+        running = gettext("running for %s") % labels.age(job.held_at, job.now)
+        return format_html('<span class="unbroken">{}</span>', running)
+    return None
+
+
+@column(_("order"))
+def shown_order(job: Job) -> SafeString | None:
+    if job.status not in transitions.WAITING:
+        return None
+    lead = labels.lead_words(job, conf.JOB_PRIORITY_WEIGHT_MS)
+    return format_html('<span class="unbroken" title="{}">{}</span>', job.order_key, lead)
+
+
+@column(_("host"))
+def shown_host(job: Job) -> SafeString | None:
+    if job.affinity_host and job.status in transitions.WAITING:
+        return format_html(
+            '{}<span class="cell-note faint">{}</span>', job.affinity_host, _("only there")
+        )
+    if not job.host:
+        return None
+    return format_html('<span title="{}">{}</span>', job.worker, job.host)
+
+
+@column(_("age"))
+def shown_age(job: ListedJob) -> SafeString:
+    return format_html(
+        '<span class="unbroken" title="{}">{}</span>',
+        localize(localtime(job.created_at)),
+        labels.age(job.created_at, job.now),
+    )
+
+
+COLUMNS: tuple[Callable[[Any], Any], ...] = (
+    number,
+    type_link,
+    shown_key,
+    status_and_error,
+    shown_progress,
+    shown_attempts,
+    shown_run_at,
+    shown_order,
+    shown_host,
+    shown_age,
+)
+
+
+# --- fields of the page ---------------------------------------------------------------------------
+@column(_("type"))
+def type_page(job: Job) -> SafeString:
+    pk = JobType.objects.filter(name=job.type).values_list("pk", flat=True).first()
+    if pk is None:
+        return format_html("{} · {}", job.type, gettext("this type no longer exists"))
+    url = reverse("admin:jobs_jobtype_change", args=[pk])
+    return format_html('<a class="text-link" href="{}">{}</a>', url, job.type)
+
+
+@column(_("key"))
+def key_link(job: Job) -> SafeString | None:
+    if not job.key:
+        return None
+    url = labels.jobs_url(type=job.type, key=job.key)
+    unique = f" · {gettext('one open at a time')}" if job.is_unique else ""
+    return format_html('<a class="text-link" href="{}">{}</a>{}', url, job.key, unique)
+
+
+@column(_("attempts"))
+def attempts_and_holds(job: Job) -> str:
+    text = ngettext(
+        "%(attempts)d of %(max)d; held %(holds)d time in total",
+        "%(attempts)d of %(max)d; held %(holds)d times in total",
+        job.holds,
+    )
+    return text % {"attempts": job.attempts, "max": job.max_attempts, "holds": job.holds}
+
+
+@column(_("end of the last attempt"))
+def last_end(job: Job) -> str:
+    return str(Job.End(job.last_end).label) if job.last_end else ""
+
+
+@column(_("last error"))
+def last_error(job: Job) -> str:
+    return shown_text(reason_of(job.memo))
+
+
+@column(_("next run"))
+def next_run(job: Job) -> SafeString | None:
+    is_waiting = job.status in transitions.WAITING
+    return labels.time_from_now(job.run_at, clock.now()) if is_waiting else None
+
+
+@column(_("submitted by"))
+def submitted_by(job: Job) -> str:
+    return shown_text(job.submitted_by, limit=MAX_SUBMITTER)
+
+
+@column(_("only on host"))
+def only_host(job: Job) -> SafeString | None:
+    if not job.affinity_host:
+        return None
+    if job.affinity_until is None:
+        return format_html("{}", job.affinity_host)
+    until = labels.time_from_now(job.affinity_until, clock.now())
+    return format_html("{} · {} {}", job.affinity_host, gettext("until"), until)
+
+
+@column(_("held"))
+def held(job: Job) -> SafeString | None:
+    return None if job.held_at is None else labels.time_from_now(job.held_at, clock.now())
+
+
+@column(_("lease until"))
+def lease(job: Job) -> SafeString | None:
+    return _of_running(job, job.lease_until)
+
+
+@column(_("deadline of the attempt"))
+def deadline(job: Job) -> SafeString | None:
+    return _of_running(job, job.hard_end_at)
+
+
+@column(_("checkpoint number"))
+def checkpoint_number(job: Job) -> int | None:
+    return job.sequence or None
+
+
+def _of_running(job: Job, at: datetime | None) -> SafeString | None:
+    if at is None or job.status != transitions.RUNNING:
+        return None
+    return labels.time_from_now(at, clock.now())
+
+
+def _time(field: str, title: Any) -> Callable[[Job], SafeString | None]:
+    @column(title)
+    def shown(job: Job) -> SafeString | None:
+        at = getattr(job, field)
+        return None if at is None else shown_time(at)
+
+    shown.__name__ = field
+    return shown
+
+
+def _json(field: str, title: Any) -> Callable[[Job], SafeString | None]:
+    @column(title)
+    def shown(job: Job) -> SafeString | None:
+        value = getattr(job, field)
+        return None if value is None else pretty_json(value)
+
+    shown.__name__ = field
+    return shown
+
+
+_CONTEXT = _json("context", _("context"))
+_CHECKPOINT = _json("checkpoint", _("checkpoint"))
+_RESULT = _json("result", _("result"))
+_PAYLOAD = {_CONTEXT, _CHECKPOINT, _RESULT}
+_FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (
+        None,
+        (
+            "id",
+            shown_status,
+            type_page,
+            key_link,
+            "user_id",
+            "stage",
+            shown_progress,
+            attempts_and_holds,
+            last_end,
+            last_error,
+        ),
+    ),
+    (
+        _("Times"),
+        (
+            next_run,
+            _time("expected_at", _("scheduled for")),
+            _time("created_at", _("created")),
+            submitted_by,
+            _time("started_at", _("started")),
+            _time("finished_at", _("finished")),
+        ),
+    ),
+    (_("Where"), ("worker", "host", only_host, held, lease, deadline)),
+    (_("Context and result"), (_CONTEXT, checkpoint_number, _CHECKPOINT, _RESULT, "trace_id")),
+)
+
+
+def fieldsets(job: Job, *, shows_payload: bool) -> list[tuple[Any, dict[str, Any]]]:
+    """The fields that have a value for this job; empty ones would hide the others."""
+
+    def is_shown(field: Any) -> bool:
+        if field in _PAYLOAD and not shows_payload:
+            return False
+        return (field(job) if callable(field) else getattr(job, field)) not in (None, "")
+
+    parts = [(title, [each for each in fields if is_shown(each)]) for title, fields in _FIELDSETS]
+    return [(title, {"fields": fields}) for title, fields in parts if fields]

@@ -1,0 +1,143 @@
+"""The panels on the page of a job: its states, what it waits for, its order, its history."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.base import Panel
+from apps.common.admin.display import shown_text, shown_time, translate
+from apps.common.admin.theme import label
+from apps.common.admin.timeline import Moment
+from apps.jobs.admin import labels
+from apps.jobs.admin.state_picture import state_picture
+from apps.jobs.conf import conf
+from apps.jobs.models import Job
+from apps.jobs.rules import explain as rules
+from apps.jobs.rules import order, transitions
+from apps.jobs.services.explain import explain
+from apps.jobs.services.facts import jobs_before
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+
+MAX_ENTRIES = 200
+# Each job counted is a step in an index.
+MAX_BEFORE = 1_000
+
+REASON_WORDS = {
+    rules.RUNNING: _("running"),
+    rules.FINISHED: pgettext_lazy("of jobs", "finished"),
+    rules.NO_TYPE: _("no such type"),
+    rules.ATTEMPTS_USED: _("no attempt left"),
+    rules.EXPIRED: _("expired"),
+    rules.SCHEDULED: _("not due"),
+    rules.PAUSED: _("paused"),
+    rules.BREAKER_OPEN: _("breaker open"),
+    rules.BREAKER_PROBING: _("breaker probing"),
+    rules.MAX_RUNNING: _("limit of running jobs"),
+    rules.RATE: _("limit per minute"),
+    rules.NO_WORKER: _("no worker"),
+    rules.HOST: _("hosts"),
+    rules.AFFINITY: _("only on host"),
+    rules.ALONE: _("runs alone"),
+    rules.AHEAD: _("others first"),
+    rules.NEXT: _("next"),
+}
+# Reasons that pass with time are warnings, the rest needs somebody to act.
+_FINE = {rules.RUNNING, rules.NEXT}
+_PASSING = {
+    rules.SCHEDULED,
+    rules.BREAKER_OPEN,
+    rules.BREAKER_PROBING,
+    rules.MAX_RUNNING,
+    rules.RATE,
+    rules.AFFINITY,
+    rules.ALONE,
+    rules.AHEAD,
+}
+
+
+def above(job: Job) -> list[Panel]:
+    """Its states and, while it waits, why."""
+    panels = [Panel("", state_picture(job.status, _arrows_taken(job)))]
+    if job.status in transitions.WAITING:
+        panels.append(Panel(_("Why is it not running?"), _why_not(job)))
+    return panels
+
+
+def order_panel(job: Job) -> Panel:
+    """The formula of the order with the numbers of this job, and how many jobs are before it."""
+    weight = conf.JOB_PRIORITY_WEIGHT_MS
+    base = labels.base_of(job, weight)
+    before = jobs_before(job, limit=MAX_BEFORE)
+    context = {
+        "base": None if base is None else shown_time(base),
+        "base_ms": job.order_key - labels.lead(job, weight),
+        "priority": job.priority,
+        "weight_ms": weight,
+        "earned": f"{'+' if job.priority < 0 else '−'} {abs(job.priority * weight)}",
+        "attempts": job.attempts,
+        "demotion": order.demotion_ms(job.attempts),
+        "order_key": job.order_key,
+        "is_strict": weight >= order.STRICT_MS,
+        "is_ready": job.status == transitions.READY,
+        "before": labels.capped(before, MAX_BEFORE) if before else None,
+        "type": job.type,
+    }
+    html = render_to_string("admin/includes/job_order.html", context)
+    return Panel(_("Place in the order"), SafeString(html))
+
+
+def moments(job: Job, *, shows_payload: bool) -> list[Moment]:
+    """The history of the job: its submission, then the latest entries of the journal."""
+    submitted = Moment(
+        at=job.created_at,
+        text=gettext("Submitted"),
+        icon="add_circle",
+        actor=shown_text(job.submitted_by),
+    )
+    return [submitted, *latest_moments(_entries(job), shows_payload=shows_payload)]
+
+
+def _entries(job: Job) -> Any:
+    return JournalEntry.objects.timeline(Source.JOB, job.pk)
+
+
+def _arrows_taken(job: Job) -> set[tuple[str, str]]:
+    """The changes of state in the journal, and the hold, which has no entry of its own."""
+    rows = _entries(job).order_by("-id").values_list("from_state", "to_state")
+    taken = {pair for pair in rows[:MAX_ENTRIES] if all(pair)}
+    if job.holds:
+        taken.add((transitions.READY, transitions.RUNNING))
+    return taken
+
+
+class _Line(NamedTuple):
+    word: SafeString
+    detail: str
+    until: SafeString | None
+
+
+def _why_not(job: Job) -> SafeString:
+    """Every reason, with the time at which it may change."""
+    now = clock.now()
+    lines = [
+        _Line(
+            word=label(REASON_WORDS[reason.code], _colour(reason.code)),
+            detail=shown_text(translate(reason.detail)),
+            until=None if reason.until is None else labels.time_from_now(reason.until, now),
+        )
+        for reason in explain(job)
+    ]
+    return SafeString(render_to_string("admin/includes/why_table.html", {"lines": lines}))
+
+
+def _colour(code: str) -> str:
+    if code in _FINE:
+        return "success"
+    return "warning" if code in _PASSING else "danger"
