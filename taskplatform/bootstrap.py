@@ -40,10 +40,11 @@ TEST_PACKAGES = ["mariadb-server", "redis-server", "chromium", "fonts-noto-cjk",
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"
 STOP_SECONDS = 20.0
+FULL_DISK = "The disk is full: No space left on device. Free some space and try again."
 
 
 class CannotGoOn(Exception):
-    """What stands in the way, and what to do about it, in one line."""
+    """Why the command cannot continue and what to do about it, in one line."""
 
 
 def say(line: "str") -> "None":
@@ -63,14 +64,14 @@ def require_python(major: "int", minor: "int") -> "None":
 
 
 def require_space(folder: "str", megabytes: "int") -> "None":
-    """Stop unless the disk of `folder`, which need not exist yet, has that much room."""
+    """Require free disk space for `folder`, which need not exist yet."""
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     free = shutil.disk_usage(folder).free // 2**20
     if free < megabytes:
         raise CannotGoOn(
             f"The disk of {folder} is full: {free} MB are free and {megabytes} MB are needed. "
-            "Make room and repeat."
+            "Free some space and try again."
         )
 
 
@@ -82,13 +83,13 @@ def require_venv_module() -> "None":
     apt_install([package], "A virtual environment")
     if not has_venv_module():
         raise CannotGoOn(
-            f"{sys.executable} has no venv and ensurepip modules, and the package {package} did "
-            "not bring them. Name another Python, for example: make run PYTHON=/usr/bin/python3"
+            f"{sys.executable} has no venv and ensurepip modules, and the package {package} does "
+            "not contain them. Name another Python, for example: make run PYTHON=/usr/bin/python3"
         )
 
 
 def has_venv_module() -> "bool":
-    # In a process of its own: an import that failed once is remembered.
+    # In a process of its own, because Python remembers failed imports.
     return succeeds([sys.executable, "-c", "import ensurepip, venv; ensurepip.version()"])
 
 
@@ -104,7 +105,7 @@ def has_program(*names: "str") -> "bool":
 
 
 def has_package(package: "str") -> "bool":
-    """Whether the machine has what a Debian package is wanted for, wherever it came from."""
+    """Whether the machine has what the Debian package provides, from any source."""
     if package == "default-libmysqlclient-dev":
         libraries = ["mysqlclient", "mariadb", "libmariadb"]
         return any(succeeds(["pkg-config", "--exists", library]) for library in libraries)
@@ -125,7 +126,7 @@ def require_packages(packages: "list[str]", purpose: "str") -> "None":
 
 
 def apt_install(packages: "list[str]", purpose: "str") -> "None":
-    """Install Debian packages when that is allowed, else stop with the line that does it."""
+    """Install Debian packages as root, else stop with the command that installs them."""
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
     if os.geteuid() != 0 or not has_program("apt-get"):
         raise CannotGoOn(
@@ -135,7 +136,7 @@ def apt_install(packages: "list[str]", purpose: "str") -> "None":
     say(f"Installing {', '.join(packages)} with apt-get.")
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     with no_service_starts():
-        # A stale list of packages is no reason to stop: what it names may still be there.
+        # A failure here does not matter if the packages of an older list still exist.
         run(["apt-get", "update"], environment, quiet=True)
         code, output = run(command, environment, quiet=True)
     if code != 0:
@@ -148,7 +149,7 @@ def apt_install(packages: "list[str]", purpose: "str") -> "None":
 
 @contextlib.contextmanager
 def no_service_starts() -> "collections.abc.Iterator[None]":
-    """Keep Debian from starting the servers that it installs; tests start private ones."""
+    """Keep Debian from starting the servers that it installs: tests start private ones."""
     if os.path.exists(SERVICE_POLICY):
         yield
         return
@@ -167,10 +168,10 @@ def no_service_starts() -> "collections.abc.Iterator[None]":
 def run(
     command: "list[str]", environment: "dict[str, str] | None" = None, quiet: "bool" = False
 ) -> "tuple[int, str]":
-    """Exit code and, when `quiet`, the output that was kept back.
+    """Exit code and, when `quiet`, the output.
 
-    Ctrl-C and SIGTERM reach this process alone, which passes them on and waits for the end. They
-    wait while the command starts: one in between would leave it running, unknown to anybody.
+    The command has a session of its own, so Ctrl-C and SIGTERM reach only this process, which stops
+    the command and waits. They are blocked until the command is known, else it could go on running.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
@@ -197,7 +198,7 @@ def run(
 
 
 def end(process: "subprocess.Popen[str]") -> "None":
-    """Ask a command and all it started to tidy up, as pytest and pip do on SIGINT; then insist."""
+    """Stop a command and all it started: SIGINT, on which pytest and pip clean up, then harder."""
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             os.killpg(process.pid, number)
@@ -213,7 +214,7 @@ def end(process: "subprocess.Popen[str]") -> "None":
 
 
 def last_line(output: "str") -> "str":
-    """The last line that tells an error, or else the last line."""
+    """The last line with an error, or else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(ERROR|E|Error|error)\b", line)]
     return (errors or lines or ["no reason was given."])[-1]
@@ -223,28 +224,17 @@ def explain_full_disk(output: "str") -> "None":
     for folder in (ROOT, tempfile.gettempdir()):
         require_space(folder, 5)
     if "No space left on device" in output or "[Errno 28]" in output:
-        raise CannotGoOn("The disk is full: No space left on device. Make room and repeat.")
+        raise CannotGoOn(
+            "The disk is full: No space left on device. Free some space and try again."
+        )
 
 
 # --- The virtual environment --------------------------------------------------------------------
 
 
-def setting(name: "str") -> "str":
-    """A variable of the environment or, where that lacks it, of `.env`; "" if neither has it."""
-    if name in os.environ:
-        return os.environ[name]
-    path, value = os.path.join(ROOT, ".env"), ""
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
-        for line in file:
-            match = re.match(r"(?:export )?([A-Za-z_0-9]+)=(.*)", line)
-            if match and match.group(1) == name:
-                value = match.group(2).strip().strip("'\"")
-    return value
-
-
 def stamp_of(locks: "list[str]") -> "dict[str, str]":
-    """What an installation of these locks rests on. A moved tree counts as another one, because
-    the scripts of a virtual environment name their place."""
+    """What an installation depends on. The folder is part of it, because the scripts in a virtual
+    environment contain its path."""
     stamp = {"python": sys.version, "root": ROOT}
     for lock in locks:
         with open(os.path.join(ROOT, lock), "rb") as file:
@@ -263,12 +253,12 @@ def installed() -> "dict[str, str]":
 
 
 def install(locks: "list[str]") -> "None":
-    """Bring .venv to what the locks say; nothing but a look at the stamp when it is there."""
+    """Install the locked packages into .venv, unless its stamp says that they are installed."""
     wanted = stamp_of(locks)
     if wanted.items() <= installed().items():
         return
     with open(os.path.join(ROOT, RUN_LOCK), "r+b") as lock_file:
-        # Two commands in one fresh clone: the second waits and then finds everything done.
+        # Of two commands in a fresh clone, the second waits and finds everything installed.
         fcntl.flock(lock_file, fcntl.LOCK_EX)
         kept = installed()
         if wanted.items() <= kept.items():
@@ -287,23 +277,23 @@ def install(locks: "list[str]") -> "None":
 
 
 def make_venv() -> "None":
-    """Make .venv, anew when it is broken, half made, or of another Python."""
+    """Create .venv; again when it is broken, incomplete, or of another Python."""
     probe = f"import pip, sys; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
     if installed().get("root", ROOT) == ROOT and succeeds([VENV_PYTHON, "-c", probe]):
         return
     require_venv_module()
     if os.path.islink(VENV):
         raise CannotGoOn(
-            "The virtual environment .venv is a link, and making it anew would empty what another "
-            "place uses; remove the link and try again."
+            "The virtual environment .venv is a link, and creating it again would empty the linked "
+            "folder. Remove the link and try again."
         )
-    say("Making the virtual environment .venv.")
-    # The one that runs may itself lie in .venv, which is about to be cleared.
+    say("Creating the virtual environment .venv.")
+    # The Python that runs may itself lie in .venv, which is about to be cleared.
     python = getattr(sys, "_base_executable", sys.executable)
     code, output = run([python, "-m", "venv", "--clear", VENV], quiet=True)
     if code != 0:
         explain_full_disk(output)
-        raise CannotGoOn(f"The virtual environment .venv could not be made: {last_line(output)}")
+        raise CannotGoOn(f"The virtual environment .venv could not be created: {last_line(output)}")
 
 
 def pip(arguments: "list[str]") -> "None":
@@ -313,23 +303,23 @@ def pip(arguments: "list[str]") -> "None":
     if code != 0:
         explain_full_disk(output)
         write(PIP_LOG, output)
-        raise CannotGoOn(why_pip_failed(output) + " All that pip said is in .venv/pip.log.")
+        raise CannotGoOn(why_pip_failed(output) + " The output of pip is in .venv/pip.log.")
 
 
 def why_pip_failed(output: "str") -> "str":
     unreachable = r"NewConnectionError|name resolution|timed out|ProxyError|SSLError|Max retries"
     if "DO NOT MATCH THE HASHES" in output:
-        return "A package is not the one that the lock file names: its hash differs."
+        return "A package differs from the lock file: its hash does not match."
     if re.search(unreachable, output):
         return (
-            "The packages could not be fetched: the package index does not answer. Check the "
-            "network, or name a mirror in PIP_INDEX_URL, and repeat."
+            "The packages could not be downloaded: the package index does not answer. Check the "
+            "network or name a mirror in PIP_INDEX_URL, then try again."
         )
     return f"pip could not install the packages: {last_line(output)}"
 
 
 def write(path: "str", text: "str") -> "None":
-    """Replace a file so that a reader sees the old or the new one, never half of it."""
+    """Replace a file atomically."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(path + ".new", path)
@@ -340,21 +330,34 @@ def write(path: "str", text: "str") -> "None":
 
 def start() -> "int":
     """Install what running needs and become `manage.py serve`; returns only on a failure."""
-    is_mysql = setting("DATABASE_URL").startswith("mysql")
-    install([RUN_LOCK, MYSQL_LOCK] if is_mysql else [RUN_LOCK])
-    require_space(os.path.join(ROOT, setting("VAR_DIR") or "var"), VAR_MEGABYTES)
+    install([RUN_LOCK])
+    database, var = settings("DATABASE_URL", "VAR_DIR")
+    if database.startswith("mysql"):
+        install([RUN_LOCK, MYSQL_LOCK])
+    require_space(os.path.join(ROOT, var or "var"), VAR_MEGABYTES)
     # In place of this process, so that signals go straight to the supervisor.
     os.execv(VENV_PYTHON, [VENV_PYTHON, os.path.join(ROOT, "manage.py"), "serve"])  # noqa: S606
 
 
+def settings(*names: "str") -> "list[str]":
+    """Variables of the environment or `.env`, as the settings read them; "" for absent ones."""
+    code = (
+        "import environ, json, os, sys; environ.Env.read_env(sys.argv[1]); "
+        "print(json.dumps([os.environ.get(name, '').strip() for name in sys.argv[2:]]))"
+    )
+    command = [VENV_PYTHON, "-c", code, os.path.join(ROOT, ".env"), *names]
+    values = json.loads(subprocess.check_output(command))  # noqa: S603
+    return list(values)
+
+
 def develop(module: "str", *arguments: "str") -> "int":
-    """Install what developing needs and become one of the tools beside the tests."""
+    """Install what development needs and become one of the tools in tests."""
     install(ALL_LOCKS)
     os.execv(VENV_PYTHON, [VENV_PYTHON, "-m", module, *arguments])  # noqa: S606
 
 
 def test() -> "int":
-    """The checks and the whole suite, with the servers and the browser that it needs."""
+    """Install the servers and the browser of the tests, then run checks and suite."""
     require_packages(BUILD_PACKAGES + TEST_PACKAGES, "The test suite")
     return develop("tests.gate", "test")
 
@@ -374,11 +377,11 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
 
 
 def main(arguments: "list[str]") -> "int":
-    """The exit code of one command; 1 and one line on standard error when it cannot go on."""
+    """The exit code of one command; 1 with one line on standard error when it cannot continue."""
     try:
         require_python(*sys.version_info[:2])
         if len(arguments) != 1 or arguments[0] not in COMMANDS:
-            raise CannotGoOn("Say what to do, one of: {}.".format(", ".join(COMMANDS)))
+            raise CannotGoOn("Which command? One of: {}.".format(", ".join(COMMANDS)))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)
         os.chdir(ROOT)
@@ -389,10 +392,10 @@ def main(arguments: "list[str]") -> "int":
         sys.stderr.write("Interrupted.\n")
         return 130
     except OSError as error:
-        told = f"{error.filename or ROOT}: {error.strerror}."
+        message = f"{error.filename or ROOT}: {error.strerror}."
         if error.errno == errno.ENOSPC:
-            told = "The disk is full: No space left on device. Make room and repeat."
-        sys.stderr.write(f"{told}\n")
+            message = FULL_DISK
+        sys.stderr.write(f"{message}\n")
     return 1
 
 

@@ -1,7 +1,7 @@
-"""What differs between machines: variables of the environment or of `.env`, each judged as read.
+"""Reads and validates what differs between machines: variables of the environment or of `.env`.
 
-An empty variable is as good as none. One that makes no sense stops the start with a sentence that
-says what is allowed.
+An empty variable counts as absent. An invalid one stops the start with a sentence that says what is
+allowed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from apps.common.errors import Invalid
 from apps.common.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-if (BASE_DIR / ".env").is_file():
-    Env.read_env(BASE_DIR / ".env")
+Env.read_env(BASE_DIR / ".env")
 
 _MIN_SECRET = 50
-# As Django compares them: a name, one with all below it, an address, or everything.
+# As Django compares them: a name, a name with all subdomains, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _DATABASES = (
     "for example mysql://user:password@127.0.0.1:3306/taskplatform or "
     "sqlite:////srv/tasks/taskplatform.sqlite3"
 )
+_ESCAPES = "write / ? # % and @ of a password as %2F %3F %23 %25 and %40"
 _REDIS = "for example redis://:password@127.0.0.1:6379/0"
-_OWNER = "start as its owner, or give it to this user with all in it (chown -R)"
+_OWNER = "start as its owner, or change the owner of all its files (chown -R)"
 
 
 def text(name: str, default: str = "") -> str:
-    """The variable, without blanks around it."""
+    """The variable without surrounding blanks."""
     return os.environ.get(name, "").strip() or default
 
 
@@ -55,46 +55,45 @@ def flag(name: str, *, default: bool = False) -> bool:
     raise ImproperlyConfigured(f"{name}={value} is neither yes nor no; write {name}=1 or {name}=0")
 
 
-def number(name: str, default: int, *, least: int, most: int) -> int:
-    """A whole number of the range."""
+def port(name: str, default: int) -> int:
+    """The number of a TCP port."""
     value = text(name, str(default))
-    is_whole = value.isascii() and value.isdigit() and len(value) < 10
-    if not (is_whole and least <= int(value) <= most):
-        raise ImproperlyConfigured(f"{name}={value} is no number from {least} to {most}")
+    if not (re.fullmatch(r"[0-9]{1,5}", value) and 1 <= int(value) <= 65_535):
+        raise ImproperlyConfigured(f"{name}={value} is not a number from 1 to 65535")
     return int(value)
 
 
 def names(name: str, default: Sequence[str] = ()) -> list[str]:
-    """What stands between its commas."""
+    """A list, separated by commas."""
     return [part.strip() for part in text(name).split(",") if part.strip()] or list(default)
 
 
 def one_of(name: str, default: str, allowed: Sequence[str]) -> str:
-    """One of these words, however its letters are written."""
+    """One of the words, in any mix of upper and lower case."""
     value = text(name, default)
-    for word in allowed:
-        if word.lower() == value.lower():
-            return word
-    raise ImproperlyConfigured(
-        f"{name}={value} is none of {', '.join(allowed[:-1])} and {allowed[-1]}"
-    )
+    words = {word.lower(): word for word in allowed}
+    if value.lower() not in words:
+        raise ImproperlyConfigured(
+            f"{name}={value} is not one of {', '.join(allowed[:-1])} and {allowed[-1]}"
+        )
+    return words[value.lower()]
 
 
 def hosts(name: str, default: Sequence[str]) -> list[str]:
-    """Host names as the Host header of a request is compared with."""
+    """Host names that the Host header of a request is compared with."""
     found = names(name, default)
     for host in found:
         if not _HOST.fullmatch(host):
             raise ImproperlyConfigured(
-                f"{name} names {host}, which no request can be sent to; write names such as "
-                "tasks.example.org, .example.org for all below it, 192.0.2.7 or [2001:db8::7], "
-                "separated by commas, without https:// and without a port"
+                f"{name}: {host} is not a host name; write names such as tasks.example.org, "
+                ".example.org for all subdomains, 192.0.2.7 or [2001:db8::7], separated by "
+                "commas, without https:// and without a port"
             )
     return found
 
 
 def networks(name: str) -> list[str]:
-    """Addresses and networks."""
+    """IP addresses and networks."""
     found = names(name)
     for each in found:
         try:
@@ -108,13 +107,13 @@ def networks(name: str) -> list[str]:
 
 
 def apps(name: str) -> list[str]:
-    """Names of Django applications that Python finds."""
+    """Names of installed Django applications."""
     found = names(name)
     for app in found:
         if find_spec(app.partition(".")[0]) is None:
             raise ImproperlyConfigured(
-                f"{name} names {app}, which Python does not find; name Django apps that lie in "
-                f"{BASE_DIR} or are installed, separated by commas"
+                f"{name}: there is no app {app}; name Django apps that are installed or in "
+                f"{BASE_DIR}, separated by commas"
             )
     return found
 
@@ -130,24 +129,24 @@ def zone(name: str, default: str) -> str:
 
 
 def folder(name: str, default: str) -> Path:
-    """A folder, made where there is none; relative to that of the platform."""
+    """A folder, created if absent. A relative path starts at the folder of the platform."""
     path = (BASE_DIR / text(name, default)).resolve()
     try:
-        # What lies in it opens the platform: keys, sessions, the hashes of passwords.
+        # It holds keys, sessions and password hashes.
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"{name}={path} cannot be made: {error.strerror}; name a folder that can be written"
+            f"{name}={path} cannot be created: {error.strerror}; name a writable folder"
         ) from error
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise ImproperlyConfigured(f"{name}={path} cannot be written; {_OWNER}, or name another")
+        raise ImproperlyConfigured(f"{name}={path} is not writable; {_OWNER}, or name another")
     return path
 
 
 def database(name: str, kept_in: Path) -> dict[str, Any]:
-    """What Django is told of the database; without the variable it is the SQLite file `kept_in`.
+    """Django's description of the database; without the variable, the SQLite file `kept_in`.
 
-    A relative path of SQLite is one below the folder of the platform, wherever a command runs.
+    A relative path of SQLite starts at the folder of the platform, wherever a command runs.
     """
     url = text(name)
     if not url:
@@ -157,46 +156,44 @@ def database(name: str, kept_in: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = Env.db_url_config(url)
     except ValueError:
-        # Without the cause, which may quote a part of the password.
+        # Without the cause, which may contain a part of the password.
         raise ImproperlyConfigured(
-            f"{name} cannot be read; write / ? # % and @ of a password as %2F %3F %23 %25 and %40; "
-            f"{_DATABASES}"
+            f"{name} is not a valid address; {_ESCAPES}; {_DATABASES}"
         ) from None
     if found["NAME"] in {"", ":memory:"}:
-        raise ImproperlyConfigured(f"{name} names no database at its end; {_DATABASES}")
+        raise ImproperlyConfigured(f"{name} does not end with a database; {_DATABASES}")
     if url.startswith("sqlite"):
         found["NAME"] = str(BASE_DIR / found["NAME"])
     return found
 
 
 def redis(name: str) -> str:
-    """The address of a Redis, "" for none. It may hold a password, so it is never told."""
+    """The URL of Redis, "" for none. Messages never contain it, because it may hold a password."""
     url = text(name)
     if not url:
         return ""
     if not url.startswith(("redis://", "rediss://")):
-        # Celery would take it for a broker of another kind.
+        # Celery would use another kind of broker.
         raise ImproperlyConfigured(f"{name} must start with redis:// or rediss://; {_REDIS}")
     try:
         parts = urlsplit(url)
         is_address = bool(parts.hostname) and parts.port != 0 and not parts.fragment
     except ValueError:
         is_address = False
-    # The cache takes another path for 0, and no worker starts with one.
+    # With another path, the cache would use database 0 and no worker would start.
     if not is_address or not re.fullmatch(r"/?|/\d{1,5}", parts.path, re.ASCII):
         raise ImproperlyConfigured(
-            f"{name} names no address with a database number at its end; write / ? # % and @ of a "
-            f"password as %2F %3F %23 %25 and %40; {_REDIS}"
+            f"{name} is not an address that ends with a database number; {_ESCAPES}; {_REDIS}"
         )
     return url
 
 
 def secret(name: str, kept_in: Path) -> str:
-    """The secret key; without one that of this machine, which is kept in the file."""
+    """The secret key; without the variable, the one in the file, created at the first start."""
     try:
         value = text(name) or _kept_secret(kept_in)
     except PermissionError as error:
-        raise ImproperlyConfigured(f"{error.filename} cannot be read; {_OWNER}") from error
+        raise ImproperlyConfigured(f"{error.filename} is not readable; {_OWNER}") from error
     if len(value) < _MIN_SECRET:
         raise ImproperlyConfigured(
             f"{name} is shorter than {_MIN_SECRET} characters; make one with "
@@ -206,10 +203,9 @@ def secret(name: str, kept_in: Path) -> str:
 
 
 def _kept_secret(path: Path) -> str:
-    """Made at the first start and kept readable to us alone."""
     if path.exists():
         return path.read_text().strip()
-    # Written aside first: another process must not read half of it, nor a full disk leave that.
+    # Linked when complete: neither another process nor a full disk may leave half of a key.
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -28,7 +28,7 @@ SECRET_KEY_FALLBACKS = environment.names("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
 CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
-PORT = environment.number("PORT", 8000, least=1, most=65_535)
+PORT = environment.port("PORT", 8000)
 HOST = environment.text("HOST", "127.0.0.1")
 
 # Whose X-Forwarded-For is believed; else all people behind a proxy have one address, and any of

@@ -63,7 +63,7 @@ def without(lock: str, other: str) -> str:
     return "".join(entry for entry in entries(lock) if entry not in there)
 
 
-def demand_no_address(name: str, text: str) -> None:
+def require_no_address(name: str, text: str) -> None:
     if "://" in text:
         raise CannotGoOn(f"{name} would hold an address; a lock holds names and hashes only.")
 
@@ -74,7 +74,7 @@ def main() -> int:
             pip(["uv"])
         texts = compiled()
         for name, text in texts.items():
-            demand_no_address(name, text)
+            require_no_address(name, text)
         for name, text in texts.items():
             write(str(Path(ROOT, name)), text)
             say(f"{name}: {len(entries(text))} packages")

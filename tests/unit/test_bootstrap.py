@@ -37,7 +37,7 @@ def as_user(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
 
 
 def test_source_read_by_python_3_6_is_no_syntax_error() -> None:
-    """A Python too old must get as far as the line that tells it so."""
+    """A Python too old must reach the line that says so."""
     ast.parse(Path(bootstrap.__file__).read_text(), feature_version=(3, 6))
 
 
@@ -136,7 +136,7 @@ def test_installing_packages_leaves_a_policy_of_the_machine_alone(apt: SimpleNam
     assert apt.policy.read_text() == "its own"
 
 
-def test_failing_apt_get_tells_its_error_and_removes_the_policy(apt: SimpleNamespace) -> None:
+def test_failing_apt_get_shows_its_error_and_removes_the_policy(apt: SimpleNamespace) -> None:
     apt.answer = (100, "Reading package lists...\nE: Unable to locate package redis-server\n")
 
     with pytest.raises(CannotGoOn, match="E: Unable to locate package redis-server"):
@@ -158,7 +158,7 @@ def test_only_missing_packages_are_installed(
 # --- The disk -----------------------------------------------------------------------------------
 
 
-def test_space_is_demanded_of_the_nearest_folder_that_exists(
+def test_space_is_required_of_the_nearest_folder_that_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -176,7 +176,7 @@ def test_space_is_demanded_of_the_nearest_folder_that_exists(
     assert asked == [str(tmp_path), str(tmp_path)]
 
 
-def test_disk_that_fills_up_anywhere_is_told_in_one_line(
+def test_disk_that_fills_up_anywhere_is_shown_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full() -> int:
@@ -186,11 +186,11 @@ def test_disk_that_fills_up_anywhere_is_told_in_one_line(
 
     assert bootstrap.main(["run"]) == 1
     assert capsys.readouterr().err == (
-        "The disk is full: No space left on device. Make room and repeat.\n"
+        "The disk is full: No space left on device. Free some space and try again.\n"
     )
 
 
-def test_folder_that_cannot_be_written_is_told_in_one_line(
+def test_folder_that_cannot_be_written_is_shown_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused() -> int:
@@ -208,7 +208,7 @@ def test_folder_that_cannot_be_written_is_told_in_one_line(
 def test_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert bootstrap.main(["fly"]) == 1
     assert capsys.readouterr().err == (
-        "Say what to do, one of: run, check, test, test-fast, test-calendar, locks.\n"
+        "Which command? One of: run, check, test, test-fast, test-calendar, locks.\n"
     )
 
 
@@ -222,7 +222,7 @@ def test_stop_lets_the_running_command_tidy_up(
     tmp_path: Path, number: signal.Signals, seconds: int
 ) -> None:
     """pytest and the private servers of the tests must not be left behind by a stopped make, which
-    may take so many seconds to learn that the command has started."""
+    may take seconds to know that the command has started."""
     child = (
         "import sys, time, pathlib\n"
         "try:\n    print('here', flush=True)\n    time.sleep(60)\n"
@@ -249,8 +249,8 @@ def test_stop_lets_the_running_command_tidy_up(
         assert process.stdout.readline() == "here\n"
         began = time.monotonic()
         process.send_signal(number)
-        told = process.stderr.read()
+        shown = process.stderr.read()
 
-    assert process.returncode == 130 and told == "Interrupted.\n"
+    assert process.returncode == 130 and shown == "Interrupted.\n"
     assert (tmp_path / "tidy").exists()
     assert time.monotonic() - began < bootstrap.STOP_SECONDS

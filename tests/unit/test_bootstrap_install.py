@@ -1,4 +1,4 @@
-"""What `make run` installs and what it starts, with a Python that only notes its calls."""
+"""What `make run` installs and what it starts, with a Python that only records its calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ exit 0
 
 
 class Project:
-    """A project folder whose virtual environment only notes how it is called."""
+    """A project folder whose virtual environment only records its calls."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -179,7 +179,7 @@ def test_broken_off_upgrade_is_repeated_though_the_old_lock_comes_back(project: 
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "message"),
     [
         (
             "WARNING: Retrying after connection broken by 'NewConnectionError(…)'\n"
@@ -188,16 +188,16 @@ def test_broken_off_upgrade_is_repeated_though_the_old_lock_comes_back(project: 
         ),
         (
             "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n",
-            "its hash differs",
+            "its hash does not match",
         ),
         ("ERROR: Could not install packages due to an OSError: [Errno 28]\n", "disk is full"),
         ("Collecting x\nERROR: No matching distribution found for x\n", "found for x"),
     ],
 )
-def test_failing_pip_is_told_in_one_line(project: Project, output: str, told: str) -> None:
+def test_failing_pip_is_shown_in_one_line(project: Project, output: str, message: str) -> None:
     project.pip_fails_with(output)
 
-    with pytest.raises(CannotGoOn, match=told) as stop:
+    with pytest.raises(CannotGoOn, match=message) as stop:
         bootstrap.install([RUN_LOCK])
 
     assert "\n" not in str(stop.value)
@@ -225,6 +225,7 @@ def started(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], l
 
     def started() -> list[str]:
         installed: list[str] = []
+        monkeypatch.setattr(bootstrap, "VENV_PYTHON", sys.executable)
         monkeypatch.setattr(bootstrap, "install", installed.extend)
         monkeypatch.setattr(os, "execv", lambda path, arguments: installed.append(arguments[-1]))
         bootstrap.start()
@@ -242,7 +243,7 @@ def test_start_on_mariadb_named_by_the_environment_installs_mysqlclient(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://u:p@127.0.0.1/x")
 
-    assert started() == [RUN_LOCK, MYSQL_LOCK, "serve"]
+    assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
 
 
 def test_start_on_mariadb_named_by_the_env_file_installs_mysqlclient(
@@ -250,18 +251,19 @@ def test_start_on_mariadb_named_by_the_env_file_installs_mysqlclient(
 ) -> None:
     (project.root / ".env").write_text("# DATABASE_URL=sqlite:///x\nDATABASE_URL='mysql://u@h/x'\n")
 
-    assert started() == [RUN_LOCK, MYSQL_LOCK, "serve"]
+    assert started() == [RUN_LOCK, RUN_LOCK, MYSQL_LOCK, "serve"]
 
 
 def test_environment_goes_before_the_env_file(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (project.root / ".env").write_text("export PORT=8001\n")
-    assert bootstrap.setting("PORT") == "8001"
+    monkeypatch.setattr(bootstrap, "VENV_PYTHON", sys.executable)
+    (project.root / ".env").write_text("export VAR_DIR=elsewhere\n")
+    assert bootstrap.settings("VAR_DIR", "DATABASE_URL") == ["elsewhere", ""]
 
-    monkeypatch.setenv("PORT", "")
+    monkeypatch.setenv("VAR_DIR", "")
 
-    assert bootstrap.setting("PORT") == ""
+    assert bootstrap.settings("VAR_DIR") == [""]
 
 
 def test_start_with_a_full_disk_under_var_stops(

@@ -88,6 +88,6 @@ def test_lock_on_top_of_another_keeps_what_that_lacks() -> None:
 
 
 def test_lock_with_an_address_is_refused() -> None:
-    locks.demand_no_address("requirements.lock", LOCK)
+    locks.require_no_address("requirements.lock", LOCK)
     with pytest.raises(CannotGoOn, match=r"requirements\.lock would hold an address"):
-        locks.demand_no_address("requirements.lock", "x @ https://example.org/x.whl\n" + LOCK)
+        locks.require_no_address("requirements.lock", "x @ https://example.org/x.whl\n" + LOCK)

@@ -75,33 +75,49 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
     ("name", "value", "told"),
     [
         ("ALLOWED_HOSTS", "https://tasks.example.org", "without https:// and without a port"),
-        ("ALLOWED_HOSTS", "localhost,tasks.example.org:8000", "names tasks.example.org:8000, "),
-        ("ALLOWED_HOSTS", "*.example.org", r"write names such as .*\.example\.org for all below"),
+        (
+            "ALLOWED_HOSTS",
+            "localhost,tasks.example.org:8000",
+            "tasks.example.org:8000 is not a host",
+        ),
+        (
+            "ALLOWED_HOSTS",
+            "*.example.org",
+            r"such as .*\.example\.org for all subdomains",
+        ),
         ("DEBUG", "maybe", "DEBUG=maybe is neither yes nor no"),
-        ("PORT", "80x", "PORT=80x is no number from 1 to 65535"),
-        ("PORT", "65536", "PORT=65536 is no number from 1 to 65535"),
-        ("PORT", "000008000999", "PORT=000008000999 is no number from 1 to 65535"),
+        ("PORT", "80x", "PORT=80x is not a number from 1 to 65535"),
+        ("PORT", "65536", "PORT=65536 is not a number from 1 to 65535"),
+        ("PORT", "000008000999", "PORT=000008000999 is not a number from 1 to 65535"),
         ("SECRET_KEY", "short", "SECRET_KEY is shorter than 50 characters"),
-        ("EXTRA_APPS", "json,nowhere.to.be", "names nowhere.to.be, which Python does not find"),
+        ("EXTRA_APPS", "json,nowhere.to.be", "there is no app nowhere.to.be"),
         ("DATABASE_URL", "postgres://u@h/n", "DATABASE_URL must start with mysql://"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL must start with mysql://"),
         ("DATABASE_URL", "sqlite://data.sqlite3", "must start with .* sqlite:///; for example"),
         ("DATABASE_URL", "sqlite://:memory:", "DATABASE_URL must start with mysql://"),
-        ("DATABASE_URL", "sqlite:///", "DATABASE_URL names no database at its end"),
-        ("DATABASE_URL", "sqlite:///:memory:", "DATABASE_URL names no database at its end"),
-        ("DATABASE_URL", "mysql://u:p@h:3306/", "DATABASE_URL names no database at its end"),
-        ("DATABASE_URL", "mysql://u:p@h:70000/n", "DATABASE_URL cannot be read; write / "),
+        ("DATABASE_URL", "sqlite:///", "DATABASE_URL does not end with a database"),
+        ("DATABASE_URL", "sqlite:///:memory:", "DATABASE_URL does not end with a database"),
+        ("DATABASE_URL", "mysql://u:p@h:3306/", "DATABASE_URL does not end with a database"),
+        ("DATABASE_URL", "mysql://u:p@h:70000/n", "DATABASE_URL is not a valid address; write / "),
         ("REDIS_URL", "amqp://h", "REDIS_URL must start with redis://"),
-        ("REDIS_URL", "redis://127.0.0.1:here/0", "REDIS_URL names no address with a database"),
-        ("REDIS_URL", "redis://127.0.0.1:6379/main", "REDIS_URL names no address with a database"),
+        ("REDIS_URL", "redis://127.0.0.1:here/0", "REDIS_URL is not an address that ends with a"),
+        (
+            "REDIS_URL",
+            "redis://127.0.0.1:6379/main",
+            "REDIS_URL is not an address that ends with a",
+        ),
         ("REDIS_URL", "redis://:p#w@127.0.0.1:6379/0", "# % and @ of a password as %2F"),
         ("REDIS_URL", "redis:///0", "for example redis://:password@127.0.0.1:6379/0"),
         ("TRUSTED_PROXIES", "10.0.0.4, proxy", "'proxy' does not appear .* such as 10.0.0.4 or"),
         ("TRUSTED_PROXIES", "10.0.0.4/24", "has host bits set; write addresses such as"),
-        ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is none of en and zh-hans"),
+        ("LANGUAGE_CODE", "de", "LANGUAGE_CODE=de is not one of en and zh-hans"),
         ("TIME_ZONE", "Mars/Base", "TIME_ZONE=Mars/Base: "),
-        ("LOG_LEVEL", "loud", "LOG_LEVEL=loud is none of DEBUG, INFO, WARNING, ERROR and CRITICAL"),
-        ("LOG_FORMAT", "xml", "LOG_FORMAT=xml is none of text and json"),
+        (
+            "LOG_LEVEL",
+            "loud",
+            "is not one of DEBUG, INFO, WARNING, ERROR and CRITICAL",
+        ),
+        ("LOG_FORMAT", "xml", "LOG_FORMAT=xml is not one of text and json"),
         ("EXPIRY_BATCH", "0", "EXPIRY_BATCH=0 is out of range: 1 to 5000"),
     ],
 )
@@ -139,7 +155,7 @@ def test_folder_that_is_made_is_its_owners_alone(started: Any, tmp_path: Path) -
 def test_folder_that_cannot_be_made_stops_the_start(started: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ImproperlyConfigured, match="cannot be made: Not a directory; name a fol"):
+    with pytest.raises(ImproperlyConfigured, match="cannot be created: Not a directory; name a"):
         started(VAR_DIR=str(tmp_path / "file" / "below"))
 
 
@@ -149,7 +165,7 @@ def test_folder_and_key_of_another_user_stop_the_start(
     # Root may do everything, so it is the answers of the system that are changed.
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-        with pytest.raises(ImproperlyConfigured, match=r"cannot be written; .* \(chown -R\)"):
+        with pytest.raises(ImproperlyConfigured, match=r"is not writable; .* \(chown -R\)"):
             started()
 
     def refuse(path: Path) -> str:
@@ -157,7 +173,7 @@ def test_folder_and_key_of_another_user_stop_the_start(
 
     (tmp_path / "secret_key").write_text("k" * 60)
     monkeypatch.setattr(Path, "read_text", refuse)
-    with pytest.raises(ImproperlyConfigured, match=r"/secret_key cannot be read; start as its"):
+    with pytest.raises(ImproperlyConfigured, match=r"/secret_key is not readable; start as its"):
         started(SECRET_KEY="")
 
 
