@@ -149,7 +149,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     if may_see_failures(request.user):
         told.append({"title": _("Failures"), "icon": "error", "link": reverse("failures")})
     if told:
-        groups.append({"title": _("What happens"), "separator": True, "items": told})
+        groups.append({"title": _("Activity"), "separator": True, "items": told})
     groups += [
         {
             "title": box["title"],

@@ -29,9 +29,9 @@ from apps.jobs.rules import breaker
 from apps.jobs.services import counts, facts, register
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
-from apps.reports.services.ever import ever
-from apps.reports.services.figures import Figures, Percentiles, Period
-from apps.reports.services.summary import summarise, total_of
+from apps.reports.services.coverage import Stored
+from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
+from apps.reports.services.totals import all_time
 
 # Of which latencies are told.
 LATELY = timedelta(minutes=15)
@@ -53,8 +53,9 @@ class PlatformCollector(Collector):
         yield from _dispatches(now)
         yield from _workers(now)
         yield from self._sweeps(now)
-        yield from _ends(now)
-        yield from _latencies(now)
+        stored = Stored.read()
+        yield from _ends(stored, now)
+        yield from _latencies(stored, now)
 
     def _sweeps(self, now: datetime) -> Iterator[Metric]:
         found = turns(self._periods, now)
@@ -139,8 +140,8 @@ def _workers(now: datetime) -> Iterator[Metric]:
     )
 
 
-def _ends(now: datetime) -> Iterator[Metric]:
-    found = ever()
+def _ends(stored: Stored, now: datetime) -> Iterator[Metric]:
+    found = all_time(stored)
     yield _single(
         "rollup_lag_seconds",
         "How old the newest minute is that the reports have added up; 0 before the first one",
@@ -163,13 +164,13 @@ def _ends(now: datetime) -> Iterator[Metric]:
     yield ended
 
 
-def _latencies(now: datetime) -> Iterator[Metric]:
+def _latencies(stored: Stored, now: datetime) -> Iterator[Metric]:
     """Of what ended within LATELY: jobs by type, dispatches all together."""
     period = Period(now - LATELY, now, ZoneInfo("UTC"))
     figures: list[tuple[str, str, Figures]] = [
-        (JOB, each.group, each) for each in summarise(JOB, TYPE, period).rows
+        (JOB, each.group, each) for each in summarise(JOB, TYPE, period, stored=stored).rows
     ]
-    figures.append((DISPATCH, "", total_of(DISPATCH, period)))
+    figures.append((DISPATCH, "", total_of(DISPATCH, period, stored=stored)))
     for name, text in (("wait", "from due to begun"), ("run", "from begun to ended")):
         family = GaugeMetricFamily(
             f"taskplatform_{name}_seconds",

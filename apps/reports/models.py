@@ -1,4 +1,4 @@
-"""What the journal adds up to, in stretches of time."""
+"""Rollups: what the journal adds up to, by buckets of time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from apps.common.fields import KeyField
 
 
 class Rollup(models.Model):
-    """What ended in one stretch of time, of one value of one dimension.
+    """What ended in one bucket of time, for one value of one dimension.
 
-    Starts are UTC epoch seconds, levels the seconds that a stretch takes (rules.cover); `value` is
-    empty for the dimension `all`. An entry of the journal belongs to the stretch in which its id
-    was made, within milliseconds of its `at`. wait and run are packed histograms.
+    `start` is in UTC epoch seconds, `level` is the length of the bucket in seconds
+    (rules.coverage). `value` is empty for the dimension `all`. A journal entry belongs to the
+    bucket in which its id was made, within milliseconds of its `at`. `wait` and `run` are packed
+    sketches.
     """
 
     pk = models.CompositePrimaryKey("level", "source", "dimension", "start", "value")
@@ -48,32 +49,31 @@ class Rollup(models.Model):
         return f"{self.source} {self.dimension} {self.value} {self.level} s from {self.start}"
 
 
-class Stretch(models.Model):
-    """A stretch whose totals are stored; of how many entries of the journal they were made, and the
-    hand-outs among them.
+class RollupBucket(models.Model):
+    """A bucket of time whose rollups are stored, with the journal entries and hand-outs counted.
 
-    It is written with them in one transaction, so totals without it are no longer to be read.
+    It is written with its rollups in one transaction. Rollups without their bucket are not read.
     """
 
     pk = models.CompositePrimaryKey("level", "start")
     level = models.PositiveIntegerField()
     start = models.PositiveBigIntegerField()
     entries = models.PositiveBigIntegerField()
-    handed_out = models.PositiveBigIntegerField(db_default=0)
+    handed_out = models.PositiveBigIntegerField(default=0)
 
     class Meta:
-        verbose_name = _("stretch of totals")
-        verbose_name_plural = _("stretches of totals")
+        verbose_name = _("rollup bucket")
+        verbose_name_plural = _("rollup buckets")
 
     def __str__(self) -> str:
         return f"{self.level} s from {self.start}"
 
 
 class ErrorGroup(models.Model):
-    """What went wrong in the same way: a job type or task, and an error whatever numbers it has.
+    """One error of a job type or task; texts that differ only in numbers are the same error.
 
-    `first_entry` and `last_entry` are ids of the journal, and so tell their instants; `sample` and
-    `subject_id` (of a job or dispatch) are those of the last.
+    `first_entry` and `last_entry` are journal ids, which contain their instants. `sample` and
+    `subject_id` (of a job or dispatch) belong to the last one.
     """
 
     source = KeyField(max_length=8)

@@ -17,7 +17,7 @@ from apps.common.leases import load_position
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL, known_of
 from apps.reports.rules.outcomes import SOURCES
-from apps.reports.services.lately import closed_until
+from apps.reports.services.coverage import Stored
 from apps.reports.services.rollup import SWEEP, roll_up
 from tests.benchmark import history, pages
 from tests.benchmark.effort import measured
@@ -104,7 +104,7 @@ def _pages(run: Run) -> Iterator[Figure]:
 
 def _until() -> datetime:
     """Up to when everything is added up."""
-    until = closed_until()
+    until = Stored.read().closed_until
     if until is None:
         raise CommandError("Nothing is added up yet, so there is nothing to show.")
     return until
@@ -132,7 +132,7 @@ def _rollups(run: Run) -> Iterator[Figure]:
             at += TURN
             with patch.object(clock, "now", lambda now=at: now):
                 roll_up(until=at + timedelta(seconds=15))
-    if closed_until() != end:
+    if Stored.read().closed_until != end:
         raise CommandError("The rollups fell behind.")
     yield figure(
         f"rollups of {entries // minutes // 60:,} entries/s, {effort.counted}",

@@ -40,7 +40,7 @@ def test_failure_is_found_and_its_group_retried_with_a_reason(
     page.goto("/admin/")
     page.locator(f'a[href="{reverse("failures")}"]').first.click()
     group = page.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.1:25")
-    expect(group).to_contain_text("2 for good")
+    expect(group).to_contain_text("2 final")
     look.at(page, "failures")
     group.get_by_role("link", name="ConnectionRefusedError").click()
     expect(page.locator(".state-here")).to_contain_text("Failed")

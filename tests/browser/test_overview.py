@@ -9,7 +9,7 @@ from playwright.sync_api import Page, Request, expect
 
 from apps.jobs.models import Job, JobType
 from apps.journal.models import JournalEntry
-from apps.reports.services import lately
+from apps.reports.services.coverage import Stored
 from tests.browser.conftest import Watch
 from tests.frozen import FrozenClock
 from tests.home_scenes import add_up, two_hours
@@ -87,7 +87,7 @@ def ready_jobs() -> int:
 
 def fell_out() -> int:
     """How many ended in the minutes that have just left the last hour."""
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     left = JournalEntry.objects.filter(
         source="job",

@@ -19,7 +19,7 @@ from apps.jobs.runner.process import Node, Process
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import known_of
 from apps.reports.services import rollup
-from apps.reports.services.lately import closed_until
+from apps.reports.services.coverage import Stored
 from taskplatform.sdk import Client, Nothing
 from tests.clients import JsonClient
 from tests.frozen import FrozenClock
@@ -94,7 +94,7 @@ def test_operator_plans_watches_mends_pauses_and_exports(
 
     watched.get_by_role("link", name="Failures").first.click()
     group = watched.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.")
-    expect(group).to_contain_text("4 for good")
+    expect(group).to_contain_text("4 final")
     page.goto(reverse("failures"))
     crm.accepts = 3
     page.locator(".failure").filter(has_text="Connection").get_by_role(
@@ -212,7 +212,7 @@ def entries_of(source: str) -> list[JournalEntry]:
 
 def check_overview(page: Page) -> None:
     """The figures of the last hour; all that has ended here ended in it."""
-    until = closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     # Its parts come one by one.
     for part in known_of(until):

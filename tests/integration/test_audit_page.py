@@ -38,14 +38,14 @@ def test_page_says_what_is_checked_and_runs_nothing(
 
 def test_clean_system_is_told_as_such(role_client: Any, url: str) -> None:
     text = text_of(role_client("configurer").post(url))
-    assert "All promises are kept." in text
+    assert "All checks passed in" in text
     assert "broken" not in text
 
 
 def test_breaches_are_listed(admin_client: Any, url: str) -> None:
     job = factories.job(into={"finished_at": clock.now()})
     text = text_of(admin_client.post(url))
-    assert "Some promises are broken." in text
+    assert "Some checks failed." in text
     assert f"I26 job {job.pk}: is ready, but its end is at " in text
 
 

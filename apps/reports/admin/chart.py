@@ -1,4 +1,4 @@
-"""What the script of the report page draws, as plain values with their words."""
+"""The data of the charts on a report page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from django.utils.translation import gettext
 
 from apps.reports.admin import links
 from apps.reports.admin.choice import Choice
-from apps.reports.admin.report import RATE, STACKED, TIMES, Stretch
-from apps.reports.services.stretches import second_of
+from apps.reports.admin.report import RATE, STACKED, TIMES, Row
+from apps.reports.services.coverage import second_of
 
-# More groups than that are told by the table alone.
+# Further groups are only in the table.
 MAX_BARS = 12
 
 
-def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) -> dict[str, Any]:
-    """Bars and rates by time, and the waits and runs. A bar leads to the `entries` of [edge, next
-    edge), in epoch seconds: thousands of whole addresses would be most of the page."""
+def through_time(choice: Choice, rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
+    """Bars, rates, waits and runs by time.
+
+    A bar links to the `entries` of [edge, next edge), in epoch seconds. Thousands of complete
+    addresses would be most of the page.
+    """
     edges = [row.since for row in rows] + [row.until for row in rows[-1:]]
     return {
         "names": list(names),
@@ -38,8 +41,8 @@ def through_time(choice: Choice, rows: Sequence[Stretch], names: Sequence[str]) 
     }
 
 
-def by_group(choice: Choice, rows: Sequence[Stretch]) -> dict[str, Any]:
-    """Bars of the first groups of the table."""
+def by_group(choice: Choice, rows: Sequence[Row]) -> dict[str, Any]:
+    """Bars for the first groups of the table."""
     first = rows[:MAX_BARS]
     return {
         "names": [row.figures.group for row in first],
@@ -54,7 +57,7 @@ def by_group(choice: Choice, rows: Sequence[Stretch]) -> dict[str, Any]:
 
 
 def words() -> dict[str, str]:
-    """What the charts say themselves."""
+    """The words inside the charts."""
     return {
         "rate": capfirst(str(RATE.title)),
         # The number comes in place of the mark.
@@ -65,7 +68,7 @@ def words() -> dict[str, str]:
     }
 
 
-def _series(choice: Choice, rows: Sequence[Stretch]) -> list[dict[str, Any]]:
+def _series(choice: Choice, rows: Sequence[Row]) -> list[dict[str, Any]]:
     made = [
         {
             "name": capfirst(str(column.title)),
@@ -74,10 +77,10 @@ def _series(choice: Choice, rows: Sequence[Stretch]) -> list[dict[str, Any]]:
         }
         for column in STACKED[choice.source]
     ]
-    # Those that are nowhere would only fill the legend.
+    # Empty series would only fill the legend.
     return [series for series in made if any(series["values"])]
 
 
-def _rounded(row: Stretch) -> float | None:
+def _rounded(row: Row) -> float | None:
     rate = row.figures.success_rate
     return None if rate is None else round(100 * rate, 2)

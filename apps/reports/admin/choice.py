@@ -1,4 +1,4 @@
-"""What the address of a report asks for: every page is bookmarkable, and bears any address."""
+"""The report that an address asks for. Every report can be bookmarked; bad values are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from apps.common.admin.filters import read_key
 from apps.common.errors import Invalid
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import DISPATCH, JOB
-from apps.reports.services.figures import Period
 from apps.reports.services.summary import (
     DAY,
     HOUR,
@@ -26,6 +25,7 @@ from apps.reports.services.summary import (
     LONGEST_BY_MINUTE,
     MINUTE,
     THROUGH_TIME,
+    Period,
 )
 
 SOURCES = {JOB: _("Jobs"), DISPATCH: _("Dispatches")}
@@ -47,7 +47,7 @@ PRESETS = {
     "30d": (timedelta(days=30), _("30 days")),
     "90d": (timedelta(days=90), _("90 days")),
 }
-USUAL_PRESET = "24h"
+DEFAULT_PRESET = "24h"
 # Longer periods are drawn by day.
 MAX_BY_HOUR = timedelta(days=8)
 MAX_TEXT = 200
@@ -56,8 +56,10 @@ _YEARS = range(2000, 2201)
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A report. `preset` is empty for a period of one's own; minutes are kept since `minutes_from`;
-    `problems` are sentences about what the address asked for and could not be done."""
+    """A report. `preset` is empty for a custom period; minutes are stored since `minutes_from`.
+
+    `problems` are sentences about values of the address that were not used.
+    """
 
     source: str
     by: str
@@ -75,15 +77,15 @@ class Choice:
         return Period(self.start, self.end, self.zone)
 
     def before(self, as_of: datetime) -> Period:
-        """The period of equal length that ends where this one begins; as long as this one has gone
-        when it goes on."""
+        """The period before this one, of equal length; as long as the part up to `as_of` while this
+        one is not over."""
         start = self.start - (self.end - self.start)
         gone = min(as_of, self.end) - self.start
         return Period(start, start + gone if gone > timedelta() else self.start, self.zone)
 
     @property
     def time_step(self) -> str:
-        """The minutes, hours or days by which the report is drawn."""
+        """The steps of the charts: minutes, hours or days."""
         if self.by in THROUGH_TIME:
             return self.by
         if self.has_minutes:
@@ -96,13 +98,13 @@ class Choice:
 
     @property
     def has_minutes(self) -> bool:
-        """Whether it can be told by minute; a preset ends now, whatever was shown before."""
+        """Whether the report is available by minute; the minutes of a preset are always stored."""
         if self.preset:
             return PRESETS[self.preset][0] <= LONGEST_BY_MINUTE
         return self.end - self.start <= LONGEST_BY_MINUTE and self.start >= self.minutes_from
 
     def parameters(self, **changes: Any) -> dict[str, str]:
-        """What an address names to come to this report with some changes, in order."""
+        """The parameters of the address of this report, with some changes."""
         to = replace(self, **changes)
         if to.by == MINUTE and not to.has_minutes:
             to = replace(to, by=HOUR)
@@ -137,9 +139,9 @@ def read_choice(
     sorts: Sequence[str],
     minutes_from: datetime,
 ) -> Choice:
-    """The report that the query asks for; what it cannot be is the usual, and told as a problem.
+    """The report of the query. A bad value is replaced by its default and reported as a problem.
 
-    `groups` are those that each source is told by, `sorts` the columns to sort a table by.
+    `groups` are the groupings of each source, `sorts` the columns to sort by.
     """
     reader = Reader(query)
     source = reader.one_of("source", SOURCES, JOB)
@@ -148,7 +150,7 @@ def read_choice(
     preset, start, end = reader.period(now, zone)
     sort = reader.one_of("sort", ["", *sorts, *(f"-{name}" for name in sorts)], "")
     only = reader.only(groups[source], by)
-    asked = Choice(
+    choice = Choice(
         source=source,
         by=by,
         zone=zone,
@@ -160,16 +162,16 @@ def read_choice(
         minutes_from=minutes_from,
         problems=tuple(reader.problems),
     )
-    if by != MINUTE or asked.has_minutes:
-        return asked
+    if by != MINUTE or choice.has_minutes:
+        return choice
     problem = gettext(
-        "Minutes are told of %(hours)d hours at most, and not of long ago; these are hours."
+        "Minutes are available for recent periods of at most %(hours)d hours; shown by hour."
     ) % {"hours": LONGEST_BY_MINUTE // timedelta(hours=1)}
-    return replace(asked, by=HOUR, problems=(*asked.problems, problem))
+    return replace(choice, by=HOUR, problems=(*choice.problems, problem))
 
 
 class Reader:
-    """Reads an address; what it cannot be is the usual, and a sentence among the problems."""
+    """Reads the values of an address; a bad one gives the default and a problem."""
 
     def __init__(self, query: QueryDict) -> None:
         self.query = query
@@ -178,21 +180,21 @@ class Reader:
     def text(self, name: str) -> str:
         return self.query.get(name, "").strip()[:MAX_TEXT].replace("\0", "")
 
-    def one_of(self, name: str, known: Any, usual: str) -> str:
+    def one_of(self, name: str, known: Any, default: str) -> str:
         text = self.text(name)
         if not text or text in known:
-            return text or usual
+            return text or default
         self.problems.append(
             gettext("%(name)s=%(text)s is none of %(known)s.")
             % {"name": name, "text": text[:60], "known": ", ".join(each for each in known if each)}
         )
-        return usual
+        return default
 
     def zone(self) -> ZoneInfo:
         text = self.text("zone")
-        usual = parse_zone(get_default_timezone_name())
+        default = parse_zone(get_default_timezone_name())
         if not text:
-            return usual
+            return default
         try:
             return parse_zone(text)
         except Invalid:
@@ -200,7 +202,7 @@ class Reader:
                 gettext("There is no time zone %(text)s; write for example Asia/Shanghai or UTC.")
                 % {"text": text[:60]}
             )
-            return usual
+            return default
 
     def only(self, groups: Sequence[str], by: str) -> tuple[str, str] | None:
         text = self.text("only")
@@ -215,27 +217,27 @@ class Reader:
             return None
         if by not in THROUGH_TIME:
             self.problems.append(
-                gettext("A single group is told through time only; these are all groups.")
+                gettext("A single group is shown through time only; shown are all groups.")
             )
             return None
         return dimension, value
 
     def period(self, now: datetime, zone: ZoneInfo) -> tuple[str, datetime, datetime]:
-        """The name of a preset or nothing, and the instants."""
-        usual = self.one_of("period", PRESETS, USUAL_PRESET)
+        """The name of a preset, or "" for a custom period, and its instants."""
+        preset = self.one_of("period", PRESETS, DEFAULT_PRESET)
         if self.text("from") or self.text("to"):
             try:
-                return ("", *self._own(now, zone))
+                return ("", *self._custom(now, zone))
             except ValueError as error:
                 self.problems.append(str(error))
-        return (usual, *_latest(now, PRESETS[usual][0]))
+        return (preset, *_latest(now, PRESETS[preset][0]))
 
-    def _own(self, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    def _custom(self, now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
         start_text, end_text = self.text("from"), self.text("to")
         end = _instant(end_text, zone) if end_text else _full_minute(now)
-        start = _instant(start_text, zone) if start_text else end - PRESETS[USUAL_PRESET][0]
+        start = _instant(start_text, zone) if start_text else end - PRESETS[DEFAULT_PRESET][0]
         if start >= end:
-            raise ValueError(gettext("The period ends before it begins; exchange the two times."))
+            raise ValueError(gettext("The period ends before it begins; swap the two times."))
         if end - start > LONGEST:
             raise ValueError(
                 gettext("A report is of %d days at most; choose a shorter period.") % LONGEST.days
@@ -244,7 +246,7 @@ class Reader:
 
 
 def _latest(now: datetime, length: timedelta) -> tuple[datetime, datetime]:
-    """Up to the present minute, in steps that are still kept when the period before began."""
+    """The period up to now, in steps that are still stored for the period before it."""
     grain = timedelta(minutes=1)
     if length > timedelta(hours=1):
         grain = timedelta(minutes=15) if length <= timedelta(days=7) else timedelta(hours=1)
@@ -257,7 +259,7 @@ def _full_minute(now: datetime) -> datetime:
 
 
 def _instant(text: str, zone: ZoneInfo) -> datetime:
-    """The instant of a local time in the zone, or of one with an offset."""
+    """The instant of a time with an offset, or of a local time in the zone."""
     try:
         instant = datetime.fromisoformat(text)
         if instant.year not in _YEARS:

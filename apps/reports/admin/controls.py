@@ -1,4 +1,4 @@
-"""What a report is chosen by: links to other reports, and two small forms that need no script."""
+"""The controls of a report: links to other reports and two forms that need no script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Option:
 
 
 def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Options by what they choose; each form with the parameters that it keeps."""
+    """The options of each control, and the parameters that each form keeps."""
     length = choice.end - choice.start
     kept = choice.parameters()
     return {
@@ -70,5 +70,5 @@ def _without(kept: Mapping[str, str], *names: str) -> dict[str, str]:
 
 
 def _local(choice: Choice, instant: datetime) -> str:
-    """As a browser's field for date and time takes it."""
+    """The value of an <input type="datetime-local">."""
     return instant.astimezone(choice.zone).strftime("%Y-%m-%dT%H:%M:%S")

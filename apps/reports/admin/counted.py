@@ -1,4 +1,4 @@
-"""The filter by which the journal shows the entries that a figure of the reports is made of."""
+"""The journal filter for the entries behind a figure of the reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CountedAs(ChoiceFilter):
 
 
 def _entries(counted: str) -> Q:
-    """Those that count as this; as anything for the total."""
+    """The entries with this outcome; for the total, with any."""
     found = [entry for entry, counts_as in ENDS.items() if counted in (TOTAL, counts_as)]
     if counted == RETRIED:
         found += RETRIES

@@ -1,4 +1,4 @@
-"""The failures page: what went wrong in a period, in groups, and from there to what helps."""
+"""The failures page: the errors of a period in groups, with links and bulk actions."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.rules.tally import OTHER
-from apps.reports.services.failures import MAX_OFTEN, NEW, NEWEST, Failure, failures
+from apps.reports.services.coverage import Stored
+from apps.reports.services.failures import BY_COUNT, NEW, NEWEST, Failure, failures
 
 MAX_SHOWN = 100
 MAX_SAMPLE = 240
 
 
-# Of the trend, by the period; those of one's own have the usual number.
+# Steps of the trend by preset; custom periods have the default.
 STEPS = {"1h": 20, "24h": 24, "7d": 28, "30d": 30, "90d": 30}
-_USUAL_STEPS = 24
-SORTS = {MAX_OFTEN: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
-_USUAL_SORT = MAX_OFTEN
+_DEFAULT_STEPS = 24
+SORTS = {BY_COUNT: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last")}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the address asks for: `preset` is empty for a period of one's own; `problems` are
-    sentences about what could not be done."""
+    """The values of the address: `preset` is empty for a custom period; `problems` are sentences
+    about values that were not used."""
 
     preset: str
     start: datetime
@@ -60,7 +60,7 @@ class Choice:
 
     @property
     def period(self) -> dict[str, str]:
-        """How an address names the period."""
+        """The parameters of the period."""
         if self.preset:
             return {"period": self.preset}
         return {"from": stamp(self.start), "to": stamp(self.end)}
@@ -72,7 +72,7 @@ class Choice:
 
 
 def failures_page(request: HttpRequest) -> HttpResponse:
-    """The groups of the period and type that the address asks for."""
+    """The error groups of the period and type of the address."""
     user: Any = request.user
     if not may_see_failures(user):
         raise PermissionDenied
@@ -81,11 +81,12 @@ def failures_page(request: HttpRequest) -> HttpResponse:
     found = failures(
         choice.start,
         choice.end,
-        steps=STEPS.get(choice.preset, _USUAL_STEPS),
-        most=MAX_SHOWN,
+        steps=STEPS.get(choice.preset, _DEFAULT_STEPS),
+        limit=MAX_SHOWN,
         order=choice.sort,
         sources=_sources(user),
         type_or_task=choice.type,
+        stored=Stored.read(),
     )
     rows = _Rows(choice, found.start, now, may_act=user.has_perm("jobs.operate_job"))
     context = {
@@ -112,7 +113,7 @@ def failures_page(request: HttpRequest) -> HttpResponse:
 
 
 def _sources(user: Any) -> tuple[str, ...]:
-    """Tasks are for many executors: who is limited to some is told of jobs alone."""
+    """A task may have many executors, so people limited to some of them see jobs only."""
     sees_tasks = user.has_perm("dispatch.view_dispatch") and OperatorScope.names_of(user) is None
     return (JOB, DISPATCH) if sees_tasks else (JOB,)
 
@@ -120,7 +121,7 @@ def _sources(user: Any) -> tuple[str, ...]:
 def _read(query: QueryDict, now: datetime) -> Choice:
     reader = Reader(query)
     preset, start, end = reader.period(now, parse_zone(get_current_timezone_name()))
-    sort = reader.one_of("sort", SORTS, _USUAL_SORT)
+    sort = reader.one_of("sort", SORTS, BY_COUNT)
     type_ = query.get("type", "").strip()
     if read_key(type_) is None or len(type_) > 128:
         text = gettext("%(text)s is not a name; names have letters, digits and _ . : @ / + - only.")
@@ -137,13 +138,12 @@ def _options(choice: Choice, name: str, known: dict[str, Any]) -> list[Option]:
 
 
 def _local(instant: datetime) -> str:
-    """As a browser's field for date and time takes it."""
+    """The value of an <input type="datetime-local">."""
     return localtime(instant).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class _Rows:
-    """Draws groups of one page, without a template: there are a hundred of them, and it would take
-    ten times as long."""
+    """Draws the groups of a page; a template would take ten times as long for a hundred of them."""
 
     def __init__(self, choice: Choice, start: datetime, now: datetime, *, may_act: bool) -> None:
         self._start, self._now = start, now
@@ -152,18 +152,18 @@ class _Rows:
         acts = (("retry", _("Retry…")), ("cancel", _("Cancel…"))) if may_act else ()
         self._acts = [(title, reverse(GROUP_URL, args=[name])) for name, title in acts]
         self._new = f' <span class="failure-new">{escape(gettext("new"))}</span>'
-        self._newest = escape(gettext("The newest of them"))
+        self._newest = escape(gettext("The newest job or dispatch with this error"))
         self._last_seen = escape(gettext("Last seen"))
         self._first_seen = escape(gettext("First seen"))
         self._jobs = escape(gettext("Jobs"))
-        self._jobs_are = escape(gettext("Jobs that went wrong so last"))
+        self._jobs_are = escape(gettext("Jobs whose last error is this one"))
 
     def drawn(self, failure: Failure) -> SafeString:
         """As HTML."""
         is_rest = failure.error_key == OTHER
         sample, url = (_rest if is_rest else _one)(failure)
         is_new = not is_rest and failure.first_seen >= self._start
-        for_good = ngettext("%(count)s for good", "%(count)s for good", failure.for_good)
+        final = ngettext("%(count)s final", "%(count)s final", failure.final)
         return SafeString(
             '<li class="failure panel"><div class="failure-what"><p class="failure-type">'
             f'<a class="text-link" href="{escape(self._only + quote(failure.type_or_task))}">'
@@ -171,7 +171,7 @@ class _Rows:
             f'<p class="failure-sample"><a href="{escape(url)}" '
             f'title="{self._newest}"><bdi>{escape(sample)}</bdi></a></p></div>'
             f'<p class="failure-count"><strong>{failure.total:,}</strong> '
-            f'<span class="faint">{escape(for_good % {"count": f"{failure.for_good:,}"})}</span>'
+            f'<span class="faint">{escape(final % {"count": f"{failure.final:,}"})}</span>'
             f"</p>{_trend(failure)}"
             f'<dl class="failure-times"><div><dt>{self._last_seen}</dt>'
             f"<dd>{escape(relative(failure.last_seen, self._now))}</dd></div>"
@@ -180,7 +180,7 @@ class _Rows:
         )
 
     def _ways(self, failure: Failure) -> str:
-        """What leads to the jobs of the group, and to what can be done with them."""
+        """The links to the jobs of the group and to its bulk actions."""
         if failure.source != JOB:
             return ""
         group = urlencode({"type": failure.type_or_task, "error_key": failure.error_key})
@@ -196,14 +196,14 @@ class _Rows:
 
 
 def _one(failure: Failure) -> tuple[str, str]:
-    """How the newest of an error reads, and the address of what it happened to."""
+    """The text of the newest error, and the address of its job or dispatch."""
     model = "jobs_job" if failure.source == JOB else "dispatch_dispatch"
     url = reverse(f"admin:{model}_change", args=[failure.subject_id])
     return shown_text(reason_of(failure.sample), limit=MAX_SAMPLE), url
 
 
 def _rest(failure: Failure) -> tuple[str, str]:
-    """Errors that were too many to be told apart: the jobs or dispatches that failed at all."""
+    """The errors beyond the limit, with a link to all failed jobs or dispatches."""
     if failure.source == JOB:
         asked = {"type": failure.type_or_task, "status": "failed"}
         url = f"{reverse('admin:jobs_job_changelist')}?{urlencode(asked)}"
@@ -211,13 +211,13 @@ def _rest(failure: Failure) -> tuple[str, str]:
         source, _colon, task = failure.type_or_task.partition(":")
         asked = {"source": source, "task": task, "state": "failed"}
         url = f"{reverse('admin:dispatch_dispatch_changelist')}?{urlencode(asked)}"
-    return gettext("Other errors, too many to be told apart"), url
+    return gettext("Other errors (too many to list)"), url
 
 
 def _trend(failure: Failure) -> SafeString:
-    words = gettext("%(most)d at most in one of %(steps)d steps, %(last)d in the last.") % {
-        "most": max(failure.trend),
+    words = gettext("%(steps)d steps: highest %(max)d, last %(last)d.") % {
+        "max": max(failure.trend),
         "steps": len(failure.trend),
         "last": failure.trend[-1],
     }
-    return sparkline(failure.trend, words, unlucky=failure.trend)
+    return sparkline(failure.trend, words, failed=failure.trend)

@@ -1,4 +1,4 @@
-"""Where a figure leads: to the list of what it counts, or to the report of one group."""
+"""The links of figures: to the entries they count, or to the report of one group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.reports.admin.choice import Choice, stamp
 from apps.reports.rules.outcomes import TOTAL
 from apps.reports.services.summary import HOUR
 
-# How the journal names the value of a group.
+# The journal filter of each grouping.
 JOURNAL_PARAMETERS = {
     "type": "type_or_task",
     "task": "type_or_task",
@@ -23,10 +23,10 @@ JOURNAL_PARAMETERS = {
 
 
 def entries_of(choice: Choice, group: tuple[str, str] | None = None) -> str:
-    """The journal entries of all times, within one group if it is named.
+    """The journal entries of all time, optionally of one group.
 
-    `between`, `counted_as` and `at_least` narrow them further: a report has thousands of figures,
-    whose addresses have most in common.
+    `between`, `counted_as` and `at_least` append further filters: the thousands of figures of a
+    report share most of their addresses.
     """
     narrowed = group or choice.only
     parameters: dict[str, Any] = {"source": choice.source}
@@ -36,17 +36,17 @@ def entries_of(choice: Choice, group: tuple[str, str] | None = None) -> str:
 
 
 def between(entries: str, since: datetime, until: datetime) -> str:
-    """Those of the entries that were made in [since, until)."""
+    """The entries made in [since, until)."""
     return f"{entries}&since={stamp(since)}&until={stamp(until)}"
 
 
 def counted_as(entries: str, counted: str) -> str:
-    """Those of the entries that a count is of."""
+    """The entries behind a count."""
     return f"{entries}&counted={counted}"
 
 
 def at_least(entries: str, bound: str, milliseconds: int) -> str:
-    """Those that waited or ran so long; `bound` is `wait_from` or `run_from`."""
+    """The entries that waited or ran at least this long; `bound` is `wait_from` or `run_from`."""
     return f"{counted_as(entries, TOTAL)}&{bound}={milliseconds}"
 
 
@@ -57,7 +57,7 @@ def report_of(choice: Choice, group: tuple[str, str]) -> str:
 
 
 def report_by(choice: Choice, by: str) -> str:
-    """The report by shorter times, of a period that `from_to` appends."""
+    """The report by shorter steps, without its period, which `from_to` appends."""
     parameters = choice.parameters(preset="", sort="") | {"by": by}
     del parameters["from"], parameters["to"]
     return f"?{urlencode(parameters)}"
@@ -69,7 +69,7 @@ def from_to(report: str, since: datetime, until: datetime) -> str:
 
 
 def rows_of(choice: Choice, group: tuple[str, str]) -> str:
-    """The list of the jobs or dispatches themselves, as they stand now."""
+    """The list of the jobs or dispatches themselves."""
     dimension, value = group
     if dimension == "task":
         source, _colon, task = value.partition(":")

@@ -1,4 +1,4 @@
-"""The report pages: one address for all reports, and the same one for its CSV."""
+"""The report page and its CSV; both take the same parameters."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ from apps.reports.admin.report import (
     COLUMNS,
     SORTS,
     TIME_NAMES,
-    Stretch,
+    Row,
     cells,
     group_row,
     headings,
     ordered,
-    stretches,
+    rows_of,
     tiles,
     time_names,
     time_rows,
 )
 from apps.reports.permissions import may_report
 from apps.reports.rules.outcomes import DISPATCH
-from apps.reports.services.figures import Figures, Period, Summary
-from apps.reports.services.stretches import kept_from, minutes_from
-from apps.reports.services.summary import First, summarise, total_of
+from apps.reports.services.coverage import Stored
+from apps.reports.services.rows import First
+from apps.reports.services.summary import Figures, Period, Summary, summarise, total_of
 
-# More rows of time and more groups than that are in the CSV alone.
+# Further rows of times and groups are only in the CSV.
 MAX_ROWS = 400
 MAX_GROUPS = 50
-# More hours or days than that are folded away below the groups.
+# More hours or days are folded below the groups.
 MAX_OPEN = 31
 
 
 def report(request: HttpRequest) -> HttpResponse:
-    """The report that the address asks for; what it cannot be is told on the page."""
-    view = _view_of(request)
+    """The report that the address asks for; the page lists problems with the address."""
+    view = _View.of(request)
     choice = _choice_of(request, view)
     context = {
         **admin.site.each_context(request),
@@ -83,8 +83,8 @@ def report(request: HttpRequest) -> HttpResponse:
 
 
 def report_csv(request: HttpRequest) -> HttpResponseBase:
-    """The table of a report, all its rows; a report with a problem leads to its page."""
-    view = _view_of(request)
+    """The whole table of a report; a report with problems redirects to its page."""
+    view = _View.of(request)
     choice = _choice_of(request, view)
     try:
         sheet = None if choice.problems else _sheet(choice, view, is_whole=True)
@@ -108,7 +108,7 @@ def _plain(value: Any) -> str:
 
 
 def _why_not(choice: Choice) -> str:
-    """What keeps the figures of a report that can be read from an address from being told."""
+    """Why a valid address has no figures."""
     if choice.start > clock.now():
         return gettext("This period has not begun yet; choose an earlier one.")
     return gettext(
@@ -117,24 +117,27 @@ def _why_not(choice: Choice) -> str:
     )
 
 
-# --- what is asked for, and by whom ---------------------------------------------------------------
+# --- the request ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _View:
-    """How far a person sees: some executors (None: all), and what they may be told apart by."""
+    """What a person may see, all executors (None) or some, and by which groupings; and what is
+    stored."""
 
     within: Collection[str] | None
     groups: dict[str, tuple[str, ...]]
+    stored: Stored
 
-
-def _view_of(request: HttpRequest) -> _View:
-    if not may_report(request.user):
-        raise PermissionDenied
-    if OperatorScope.names_of(request.user) is None:
-        return _View(None, GROUPS)
-    executors = Executor.objects.visible_to(request.user).users()
-    # Tasks are for others as well: who sees some executors only is told of them by executor.
-    groups = {**GROUPS, DISPATCH: ("executor",)}
-    return _View(list(executors.values_list("name", flat=True)), groups)
+    @classmethod
+    def of(cls, request: HttpRequest) -> _View:
+        if not may_report(request.user):
+            raise PermissionDenied
+        stored = Stored.read()
+        if OperatorScope.names_of(request.user) is None:
+            return cls(None, GROUPS, stored)
+        executors = Executor.objects.visible_to(request.user).users()
+        # The figures of a task include other executors.
+        groups = {**GROUPS, DISPATCH: ("executor",)}
+        return cls(list(executors.values_list("name", flat=True)), groups, stored)
 
 
 def _choice_of(request: HttpRequest, view: _View) -> Choice:
@@ -143,15 +146,15 @@ def _choice_of(request: HttpRequest, view: _View) -> Choice:
         clock.now(),
         groups=view.groups,
         sorts=SORTS,
-        minutes_from=minutes_from(kept_from()),
+        minutes_from=view.stored.minutes_from,
     )
 
 
 # --- the figures ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Sheet:
-    """All figures of a report: through time, by group when that is asked for, and the total of the
-    period before."""
+    """All figures of a report: through time, by group if chosen, and the total of the period
+    before."""
 
     choice: Choice
     through_time: Summary
@@ -164,31 +167,32 @@ class _Sheet:
         return self.through_time.total
 
     @property
-    def rows(self) -> list[Stretch]:
-        """Those of the table, in its order."""
-        return ordered(self.choice, stretches(self.by_group or self.through_time))
+    def rows(self) -> list[Row]:
+        """The sorted rows of the table."""
+        return ordered(self.choice, rows_of(self.by_group or self.through_time))
 
 
 def _sheet(choice: Choice, view: _View, *, is_whole: bool) -> _Sheet:
-    """With all groups if it is to be whole."""
-    within = view.within if choice.source == DISPATCH else None
+    """The figures of the report, with all groups if `is_whole`."""
+    source, period, only, stored = choice.source, choice.period, choice.only, view.stored
+    within = view.within if source == DISPATCH else None
     through_time = summarise(
-        choice.source, choice.time_step, choice.period, only=choice.only, within=within
+        source, choice.time_step, period, only=only, within=within, stored=stored
     )
     by_group = None
     if choice.is_by_group:
         first = None if is_whole else First(MAX_GROUPS, choice.sort)
-        by_group = summarise(choice.source, choice.by, choice.period, within=within, first=first)
+        by_group = summarise(source, choice.by, period, within=within, first=first, stored=stored)
     period_before = choice.before(through_time.as_of)
-    before = total_of(choice.source, period_before, only=choice.only, within=within)
+    before = total_of(source, period_before, only=only, within=within, stored=stored)
     return _Sheet(choice, through_time, by_group, period_before, before)
 
 
 def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     choice, summary = sheet.choice, sheet.through_time
     rows = sheet.rows[:MAX_ROWS]
-    # Drawn in order of time, however the table is sorted.
-    times = stretches(summary)
+    # The chart is in order of time, however the table is sorted.
+    times = rows_of(summary)
     names = time_names(choice, choice.time_step, times)
     figures = {"time": chart.through_time(choice, times, names), "words": chart.words()}
     context: dict[str, Any] = {
@@ -205,7 +209,7 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "plain_headings": [column.title for column in COLUMNS[choice.source]],
         "more": len((sheet.by_group or summary).names) - len(rows),
         "is_of_busiest": sheet.by_group is not None and choice.sort.lstrip("-") in TIME_NAMES,
-        "total_cells": cells(choice, Stretch(summary.total, summary.start, summary.as_of)),
+        "total_cells": cells(choice, Row(summary.total, summary.start, summary.as_of)),
     }
     name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
@@ -224,7 +228,7 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     return context
 
 
-def _group_rows(choice: Choice, rows: Sequence[Stretch]) -> list[SafeString]:
+def _group_rows(choice: Choice, rows: Sequence[Row]) -> list[SafeString]:
     notes = quota.titles([row.figures.group for row in rows]) if choice.by == "task" else {}
     return [
         group_row(choice, choice.by, row, shown_text(notes.get(row.figures.group, "")))

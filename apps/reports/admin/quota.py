@@ -1,7 +1,7 @@
-"""How far the quotas of the first tasks of a report are handed out.
+"""The quotas of the first tasks of a report, and how much of them is handed out.
 
-Bounded: MAX_TASKS tasks of each kind, and of a rotation the newest MAX_OCCURRENCES that are due
-in the period and of which anything has been handed out.
+Limits: MAX_TASKS tasks of each kind; of a rotation, the newest MAX_OCCURRENCES that are due in the
+period and were handed out at least once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from apps.common.admin.display import quota_bar
 from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
-from apps.reports.services.figures import Summary
+from apps.reports.services.summary import Summary
 
 MAX_TASKS = 10
 MAX_OCCURRENCES = 1_000
@@ -25,9 +25,9 @@ MAX_OCCURRENCES = 1_000
 
 @dataclass(frozen=True)
 class Quota:
-    """A task with its hand-outs; of a rotation over all `occurrences`, of which `full` are full.
+    """A task with its hand-outs, for a rotation those of all `occurrences`, `full` of them full.
 
-    `is_cut` tells that there are more occurrences than were looked at.
+    `is_cut` means that there are more occurrences than were read.
     """
 
     label: str
@@ -41,7 +41,7 @@ class Quota:
 
 
 def quotas(summary: Summary) -> list[Quota]:
-    """Of the first tasks of each kind in a summary by task."""
+    """The quotas of the first tasks of each kind in a summary by task."""
     return [
         quota
         for source in (Source.ONCE, Source.ROTATE)
@@ -50,7 +50,7 @@ def quotas(summary: Summary) -> list[Quota]:
 
 
 def titles(labels: Sequence[str]) -> dict[str, str]:
-    """The titles of tasks by label (`once:12`); those that are purged have none."""
+    """The titles of tasks by label (`once:12`); purged tasks are left out."""
     found: dict[str, str] = {}
     for source, model in TASK_MODELS.items():
         numbers = [*_numbers(labels, source)]
@@ -73,9 +73,9 @@ def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]
 
 
 def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, list[int]]:
-    """How often each occurrence of these tasks is handed out, by task, the newest first."""
+    """The hand-outs of each occurrence of these tasks, by task, the newest first."""
     handed: dict[int, list[int]] = {number: [] for number in numbers}
-    # Each an own range of the index that makes occurrences unique.
+    # Each task is one range of the unique index of occurrences.
     select = (
         f"SELECT task, handed FROM {table(Stock)} "
         "WHERE source = %s AND task = %s AND occurrence >= %s AND occurrence < %s "

@@ -1,4 +1,4 @@
-"""A report as its page, its chart and its CSV show it: figures, and where each of them leads."""
+"""The columns, tiles and rows of a report, and the links of their figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.reports.admin import counted, links
 from apps.reports.admin.choice import Choice
-from apps.reports.rules.histogram import least_of
 from apps.reports.rules.outcomes import (
     CANCELLED,
     DISPATCH,
@@ -33,20 +32,20 @@ from apps.reports.rules.outcomes import (
     TIMED_OUT,
     TOTAL,
 )
-from apps.reports.services.figures import Figures, Summary
-from apps.reports.services.summary import DAY, HOUR, MINUTE
+from apps.reports.rules.sketch import lower_bound
+from apps.reports.services.summary import DAY, HOUR, MINUTE, Figures, Summary
 
 NOTHING = "–"
 UP, DOWN = "better", "worse"
-# What is so many times as much as before is told by that, and not in hundreds of per cent.
+# From this factor on, a change is shown as a factor instead of a percentage.
 MANY_TIMES = 10
 
 
 @dataclass(frozen=True)
 class Column:
-    """A figure by the name that addresses and CSV know it by; `value` reads it from a row.
+    """A figure by its name in addresses and CSV; `value` reads it from a row.
 
-    `counted` is what the entries behind it count as; `least` names the bound of slow entries.
+    `counted` is the outcome of the entries behind it, `bound` the journal filter for slow entries.
     """
 
     name: str
@@ -54,19 +53,19 @@ class Column:
     value: Callable[[Figures], Any]
     shown: Callable[[Any], str]
     counted: str = TOTAL
-    least: str = ""
-    # Whether more of it is better (1), worse (-1) or neither.
+    bound: str = ""
+    # Whether more is better (1), worse (-1) or neither (0).
     merit: int = 0
 
     def has_entries(self, value: Any) -> bool:
-        """Whether there is anything behind it."""
+        """Whether there are entries behind the value."""
         return value is not None and not (value == 0 and self.counted == self.name)
 
     def narrowed(self, entries: str, value: Any) -> str:
-        """The address of those of the entries that it tells of."""
-        if self.least:
-            # A percentile is told by the middle of its bucket: what it is of may be a bit faster.
-            return links.at_least(entries, self.least, least_of(value))
+        """The address of the entries behind the value."""
+        if self.bound:
+            # A percentile is the middle of its bin, which begins a bit below.
+            return links.at_least(entries, self.bound, lower_bound(value))
         return links.counted_as(entries, self.counted)
 
 
@@ -75,7 +74,7 @@ def whole(count: int) -> str:
 
 
 def percent(share: float | None) -> str:
-    """`98.7 %`; only what is all or nothing is rounded to it."""
+    """`98.7 %`; only exactly 0 and 1 are shown as 0 % and 100 %."""
     if share is None:
         return NOTHING
     tenths = round(share * 1000)
@@ -87,7 +86,7 @@ def percent(share: float | None) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """`392 ms`, `3.4 s`, `58 s`, `4.5 min`, `26 h`: as exact as percentiles are."""
+    """`392 ms`, `3.4 s`, `58 s`, `4.5 min`, `26 h`: as precise as percentiles."""
     if milliseconds is None:
         return NOTHING
     if milliseconds < 1000:
@@ -115,7 +114,7 @@ def _percentile(of: str, share: str, title: str | Promise) -> Column:
         title,
         lambda row: getattr(getattr(row, of), share),
         duration,
-        least=f"{of}_from",
+        bound=f"{of}_from",
         merit=-1,
     )
 
@@ -172,7 +171,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         *TIMES,
     ),
 }
-# What one total is made of, in the order of a stacked bar. Retries of dispatches come beside it.
+# The parts of a total in the order of a stacked bar. Retries of dispatches are no part of it.
 STACKED = {
     JOB: (SUCCESSES, STAGES, RETRIES, FAILURES, TIMEOUTS, EXPIRIES, RELEASES, CANCELS),
     DISPATCH: (SUCCESSES, FAILURES, EXPIRIES, RELEASES, CANCELS),
@@ -186,7 +185,7 @@ SORTS = tuple({column.name: None for each in COLUMNS.values() for column in each
 
 @dataclass(frozen=True)
 class Tile:
-    """A total, and how it has changed since the period before."""
+    """A total, and its change since the period before."""
 
     title: str
     text: str
@@ -198,7 +197,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a column; `url` sorts by it, and `arrow` says that the table is."""
+    """The head of a column; `url` sorts by it, `arrow` shows the present order."""
 
     title: str
     url: str
@@ -206,22 +205,20 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """A group or time of a table: its figures, and [since, until) in which they ended."""
+class Row:
+    """A row of a table: the figures of a group or a time, and their period [since, until)."""
 
     figures: Figures
     since: datetime
     until: datetime
 
 
-def stretches(summary: Summary) -> list[Stretch]:
-    """The rows of a summary with their times: a row through time ends where the next one begins."""
+def rows_of(summary: Summary) -> list[Row]:
+    """The rows of a summary with their periods; a row of time ends where the next one begins."""
     starts = [row.start or summary.start for row in summary.rows]
     ends = [*starts[1:], summary.as_of]
     return [
-        Stretch(row, since, until)
-        if row.start is not None
-        else Stretch(row, summary.start, summary.as_of)
+        Row(row, since, until) if row.start is not None else Row(row, summary.start, summary.as_of)
         for row, since, until in zip(summary.rows, starts, ends, strict=False)
     ]
 
@@ -243,7 +240,7 @@ def tiles(choice: Choice, summary: Summary, before: Figures) -> Iterator[Tile]:
 
 
 def _change(column: Column, value: Any, old: Any) -> tuple[str, str]:
-    """`+12 %`, `25 times as much`, or of a rate its points; and whether it is better or worse."""
+    """`+12 %`, `25 times as much`, or points of a rate; and whether that is better or worse."""
     if value is None or old is None:
         return "", ""
     difference = value - old
@@ -271,8 +268,8 @@ def headings(choice: Choice) -> Iterator[Heading]:
         yield Heading(str(column.title), choice.query(sort=sort), arrow)
 
 
-def ordered(choice: Choice, rows: Sequence[Stretch]) -> list[Stretch]:
-    """As the report is to be sorted; what has no value comes last."""
+def ordered(choice: Choice, rows: Sequence[Row]) -> list[Row]:
+    """Sorted as the report asks; rows without a value come last."""
     column = next((c for c in COLUMNS[choice.source] if c.name == choice.sort.lstrip("-")), None)
     if column is None:
         return list(rows)
@@ -281,51 +278,51 @@ def ordered(choice: Choice, rows: Sequence[Stretch]) -> list[Stretch]:
     return [*valued, *(row for row in rows if column.value(row.figures) is None)]
 
 
-def group_row(choice: Choice, by: str, stretch: Stretch, note: str = "") -> SafeString:
-    """A row of a table: the name leads to a report of its own, and beside it to the list of what is
-    there now. Rows are drawn without a template, which takes ten times as long."""
-    name = stretch.figures.group
+def group_row(choice: Choice, by: str, row: Row, note: str = "") -> SafeString:
+    """A row of a group. Its name links to its own report, the icon to the list of its jobs
+    or dispatches. Drawn without a template, which would take ten times as long."""
+    name = row.figures.group
     group = (by, name)
     beside = format_html(
         ' <a class="report-list" href="{}" title="{}" aria-label="{}"><span '
         'class="material-symbols-outlined" aria-hidden="true">list</span></a>',
         links.rows_of(choice, group),
-        gettext("What is there now"),
-        gettext("What is there now: %(name)s") % {"name": name},
+        gettext("Its jobs or dispatches"),
+        gettext("Jobs or dispatches: %(name)s") % {"name": name},
     )
     if note:
         beside += format_html('<span class="cell-note faint">{}</span>', note)
-    return _row(name, links.report_of(choice, group), beside) + cells(choice, stretch, group)
+    return _head(name, links.report_of(choice, group), beside) + cells(choice, row, group)
 
 
 def time_rows(
-    choice: Choice, by: str, rows: Sequence[Stretch], name_of: Mapping[datetime, str]
+    choice: Choice, by: str, rows: Sequence[Row], name_of: Mapping[datetime, str]
 ) -> list[SafeString]:
-    """Rows of a table by hour, say, each of which leads to its minutes as long as they are kept."""
+    """Rows of times; a day links to its hours, an hour to its minutes while they are stored."""
     finer = {DAY: HOUR, HOUR: MINUTE}.get(by, "")
     report = links.report_by(choice, finer) if finer else ""
 
-    def url(row: Stretch) -> str:
+    def url(row: Row) -> str:
         if not finer or (finer == MINUTE and row.since < choice.minutes_from):
             return ""
         return links.from_to(report, row.since, row.until)
 
-    return [_row(name_of[row.since], url(row)) + cells(choice, row) for row in rows]
+    return [_head(name_of[row.since], url(row)) + cells(choice, row) for row in rows]
 
 
-def _row(name: str, url: str, beside: str = "") -> SafeString:
+def _head(name: str, url: str, beside: str = "") -> SafeString:
     head = f'<a href="{escape(url)}">{escape(name)}</a>' if url else escape(name)
     return SafeString(f'<th scope="row">{head}{beside}</th>')
 
 
-def cells(choice: Choice, stretch: Stretch, group: tuple[str, str] | None = None) -> SafeString:
-    """The figures of a row of a table, each of which leads to what it counts."""
-    entries = links.between(links.entries_of(choice, group), stretch.since, stretch.until)
-    url, language, figures = escape(entries), get_language(), stretch.figures
+def cells(choice: Choice, row: Row, group: tuple[str, str] | None = None) -> SafeString:
+    """The figures of a row, each with a link to the entries behind it."""
+    entries = links.between(links.entries_of(choice, group), row.since, row.until)
+    url, language, figures = escape(entries), get_language(), row.figures
     drawn = []
     for column in COLUMNS[choice.source]:
         value = column.value(figures)
-        text = _told(column.shown, value, language)
+        text = _shown(column.shown, value, language)
         if column.has_entries(value):
             text = f'<a href="{url}{escape(column.narrowed("", value))}">{text}</a>'
         drawn.append(f"<td>{text}</td>")
@@ -333,13 +330,13 @@ def cells(choice: Choice, stretch: Stretch, group: tuple[str, str] | None = None
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _told(shown: Callable[[Any], str], value: Any, _language: str | None) -> str:
-    """The value in words, as HTML: tables repeat what is short or little."""
+def _shown(shown: Callable[[Any], str], value: Any, _language: str | None) -> str:
+    """The value as HTML; tables repeat small values."""
     return escape(shown(value))
 
 
-def time_names(choice: Choice, by: str, rows: Sequence[Stretch]) -> list[str]:
-    """The minutes, hours or days in the zone of the report; what comes twice tells its offset."""
+def time_names(choice: Choice, by: str, rows: Sequence[Row]) -> list[str]:
+    """The minutes, hours or days in the zone of the report; repeated ones show their offset."""
     local = [row.since.astimezone(choice.zone) for row in rows]
     if by == DAY:
         return [date_format(at, "SHORT_DATE_FORMAT") for at in local]

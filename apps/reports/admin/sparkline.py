@@ -1,4 +1,4 @@
-"""How often something came in each step of a period: a small picture that needs no library."""
+"""Sparklines: counts in steps of time as a small inline SVG."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from django.utils.safestring import SafeString
 
 WIDTH, HEIGHT = 180, 28
 _TOP = 2
-# Of a step, between its bar and the next.
+# The share of a step between its bar and the next.
 _GAP = 1 / 6
 
 
-def sparkline(counts: Sequence[int], words: str, *, unlucky: Sequence[int] = ()) -> SafeString:
-    """A bar for each count, what was unlucky of it in another colour, and the same in words."""
-    most = max(counts, default=0)
-    told = escape(words)
+def sparkline(counts: Sequence[int], words: str, *, failed: Sequence[int] = ()) -> SafeString:
+    """A bar for each count, the failed part in another colour, with `words` as its text."""
+    highest = max(counts, default=0)
+    label = escape(words)
     # A template takes ten times as long, and a page has a hundred of them.
     return SafeString(
         f'<svg class="sparkline" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'preserveAspectRatio="none" role="img" aria-label="{told}"><title>{told}</title>'
+        f'preserveAspectRatio="none" role="img" aria-label="{label}"><title>{label}</title>'
         f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>'
-        f"{_path('', counts, most)}{_path('unlucky', unlucky, most)}</svg>"
+        f"{_path('', counts, highest)}{_path('failed', failed, highest)}</svg>"
     )
 
 
-def _path(name: str, counts: Sequence[int], most: int) -> str:
-    """One path of all bars; none is lower than a pixel, so that a single one is seen."""
+def _path(name: str, counts: Sequence[int], highest: int) -> str:
+    """One path with all bars, each at least a pixel high so that a single event is visible."""
     if not any(counts):
         return ""
     starts, wide = _places(len(counts))
-    scale = (HEIGHT - _TOP) / most
-    # Many counts are alike.
+    scale = (HEIGHT - _TOP) / highest
+    # Many counts are equal.
     high = {count: f"{max(1.0, count * scale):.1f}" for count in {*counts}}
     bars = "".join(
         [
@@ -47,7 +47,7 @@ def _path(name: str, counts: Sequence[int], most: int) -> str:
 
 @functools.cache
 def _places(count: int) -> tuple[list[str], str]:
-    """Where each of so many bars starts upwards, and what leads from its top downwards."""
+    """The start of each bar, and the path from its top to the right and down."""
     step = WIDTH / count
     starts = [f"M{place * step:.1f} {HEIGHT}v-" for place in range(count)]
     return starts, f"h{step * (1 - _GAP):.1f}v"

@@ -1,4 +1,4 @@
-"""What the report pages show, for programs."""
+"""The figures of the report pages as JSON."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ from apps.common.serializers import Choice, Instant, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES
-from apps.reports.services.figures import Figures, Period
-from apps.reports.services.summary import GROUPINGS, summarise, users_within
+from apps.reports.services.summary import (
+    GROUPINGS,
+    Figures,
+    Period,
+    summarise,
+    users_within,
+)
 
 USUAL = timedelta(days=7)
 

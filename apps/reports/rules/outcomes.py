@@ -1,23 +1,23 @@
-"""What an entry of the journal counts as, in this one place.
+"""What a journal entry counts as.
 
-Counted are ends: of a dispatch, of an attempt at a job, and of a job that ends without one. Each
-end counts once, so those that a job's retries end do not lower its success rate. A failed dispatch
-that its executor gets again has failed all the same; its return counts beside, as retried.
+The reports count ends: of dispatches, of attempts at jobs, and of jobs that end without an attempt.
+Each end counts once, as one outcome. An attempt that is retried does not lower the success rate. A
+failed dispatch that its executor gets again counts as failed, and in addition as retried.
 """
 
 from __future__ import annotations
 
 SUCCEEDED = "succeeded"
-FAILED = "failed"  # for good
-RETRIED = "retried"  # job: an attempt that another follows; dispatch: a hand-out that repeats one
-TIMED_OUT = "timed_out"  # for good, past the hard end of the last attempt
-EXPIRED = "expired"  # dispatch: silent past the deadline; job: too old to be begun
+FAILED = "failed"  # final
+RETRIED = "retried"  # job: another attempt follows; dispatch: handed out again
+TIMED_OUT = "timed_out"  # final, past the deadline of the last attempt
+EXPIRED = "expired"  # dispatch: no callback by the deadline; job: too old to start
 RELEASED = "released"  # given back
 CANCELLED = "cancelled"
-STAGE_DONE = "stage_done"  # an attempt that brought a job to its next stage
+STAGE_DONE = "stage_done"  # an attempt that completed a stage
 TOTAL = "total"
 
-# The columns of every row of totals.
+# The columns of every rollup.
 COUNTS = (
     TOTAL,
     SUCCEEDED,
@@ -34,7 +34,7 @@ SOURCES = (DISPATCH, JOB)
 
 _WAITING = ("ready", "scheduled")
 
-# (event, state before, state after): what it counts as. Any other entry ends nothing.
+# (event, state before, state after): outcome. No other entry is an end.
 DISPATCH_ENDS = {
     (end, "open", end): end for end in (SUCCEEDED, FAILED, EXPIRED, RELEASED, CANCELLED)
 }
@@ -54,12 +54,12 @@ JOB_ENDS = {
         )
         for state in _WAITING
     },
-    # A wish to cancel that the end of the attempt fulfils, and cancels by force.
+    # Cancelled by request at the end of the attempt, or by force.
     **{
         (event, "running", "cancelled"): CANCELLED
         for event in ("failed", "timed_out", "lost", "stage_done", "released", "cancelled")
     },
-    # Jobs that wait end without an attempt.
+    # Waiting jobs that end without an attempt.
     **{
         (event, state, after): counts_as
         for event, after, counts_as in (
@@ -77,14 +77,13 @@ ENDS = {
     **{(DISPATCH, *entry): counts_as for entry, counts_as in DISPATCH_ENDS.items()},
     **{(JOB, *entry): counts_as for entry, counts_as in JOB_ENDS.items()},
 }
-# An entry of each hand-out, whatever was before.
+# The event of every hand-out.
 HANDED_OUT = "handed_out"
-# These end nothing and count beside: hand-outs of what the same executor had without success, told
-# by how the round before ended.
+# Repeated hand-outs to the same executor after a round without success; they are not ends.
 RETRIES = {(DISPATCH, HANDED_OUT, before, "open") for before in (FAILED, EXPIRED)}
 
 
 def success_rate(*, succeeded: int, failed: int, timed_out: int, expired: int) -> float | None:
-    """The share of what ended well among what ended by itself; None when nothing did."""
+    """The share of successes among the ends that nobody forced; None without any."""
     ended = succeeded + failed + timed_out + expired
     return succeeded / ended if ended else None

@@ -1,4 +1,4 @@
-"""Adding up what ended: counts and histograms for each value of each dimension."""
+"""Adding up what ended: counts and sketches for each value of each dimension."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from apps.reports.rules.cover import DAY, HOUR, LEVELS, MINUTE, QUARTER, floor
-from apps.reports.rules.histogram import Histogram, bucket_of
+from apps.reports.rules.coverage import DAY, HOUR, LEVELS, MINUTE, QUARTER, floor
 from apps.reports.rules.outcomes import (
     COUNTS,
     DISPATCH,
@@ -18,17 +17,18 @@ from apps.reports.rules.outcomes import (
     RETRIES,
     TOTAL,
 )
+from apps.reports.rules.sketch import Sketch, bin_of
 
 ALL, TYPE, EXECUTOR, HOST, WORKER = "all", "type", "executor", "host", "worker"
-# What went wrong in the same way: values are those of `error_value`.
+# Errors; values are those of `error_value`.
 ERROR = "error"
-# In one stretch of some levels, of one type or task; what numbers and quotes make different may be
-# endless. Stretches of other levels are the plain sums of their parts.
+# Errors kept apart in one bucket of some levels, for one type or task: without a limit there could
+# be any number. Buckets of other levels are the plain sums of their parts.
 MAX_ERRORS = 50
 CAPPED = (MINUTE, QUARTER, HOUR, DAY)
-# In place of the key of an error: all that are not told apart.
+# The key of all errors beyond the limit.
 OTHER = "other"
-# By which each source is told apart; the type of a dispatch is its task.
+# The dimensions of each source; the type of a dispatch is its task.
 DIMENSIONS = {DISPATCH: (ALL, TYPE, EXECUTOR, ERROR), JOB: (ALL, TYPE, HOST, WORKER, ERROR)}
 
 _COLUMN = {name: position for position, name in enumerate(COUNTS)}
@@ -45,7 +45,7 @@ _RAISED = {
 # (source, dimension, value)
 Key: TypeAlias = tuple[str, str, str]
 # (event, state before, state after, source, type or task, executor, worker, host, error key, wait
-# in ms or None, run in ms or None, id): what is read of an entry of the journal.
+# in ms or None, run in ms or None, id): the columns read of a journal entry.
 Entry: TypeAlias = tuple[Any, ...]
 # (source, type or task, error key)
 Error: TypeAlias = tuple[str, str, str]
@@ -53,38 +53,38 @@ Error: TypeAlias = tuple[str, str, str]
 
 @dataclass(slots=True)
 class Tally:
-    """Counts in the order of COUNTS, and how long it took to begin and to end (ms)."""
+    """Counts in the order of COUNTS, and the sketches of waiting and running times (ms)."""
 
     counts: list[int] = field(default_factory=lambda: [0] * len(COUNTS))
-    wait: Histogram = field(default_factory=dict)
-    run: Histogram = field(default_factory=dict)
+    wait: Sketch = field(default_factory=dict)
+    run: Sketch = field(default_factory=dict)
 
     def merge(self, other: Tally) -> None:
         """Add another tally to this one."""
         self.counts = [mine + more for mine, more in zip(self.counts, other.counts, strict=True)]
         for mine, theirs in ((self.wait, other.wait), (self.run, other.run)):
-            for bucket, count in theirs.items():
-                mine[bucket] = mine.get(bucket, 0) + count
+            for number, count in theirs.items():
+                mine[number] = mine.get(number, 0) + count
 
 
 def error_value(type_: str, error_key: str) -> str:
-    """The value of the dimension of errors; "" for none. `error_of` takes it apart."""
+    """The value in the dimension of errors; "" for none. `error_of` is the inverse."""
     return f"{type_}:{error_key}" if error_key else ""
 
 
 def error_of(value: str) -> tuple[str, str]:
-    """Type or task, and the key."""
+    """The type or task, and the key, of a value."""
     type_, _colon, key = value.rpartition(":")
     return type_, key
 
 
 class Cells:
-    """What is counted of one stretch of time, entry by entry.
+    """Counts the journal entries of one bucket.
 
-    Entries that share all their values are counted once, and spread over the dimensions at the end.
-    Errors are counted minute by minute, however long the stretch is: so those that are told apart
-    are the same whether it is counted at once or summed from its parts. `minute_of` gives the start
-    of the minute that an entry's id was made in, in epoch seconds.
+    Entries with the same values share a cell; `tallies` spreads the cells over the dimensions.
+    Errors are counted by minute, however long the bucket is: so the same errors are kept apart
+    whether it is counted at once or summed from its parts. `minute_of` returns the start of the
+    minute in which an id was made, in epoch seconds.
     """
 
     def __init__(self, minute_of: Callable[[int], int]) -> None:
@@ -121,8 +121,8 @@ class Cells:
         widen(spans, (source, type_, error_key), entry[11], entry[11])
 
     def tallies(self, level: int) -> dict[Key, Tally]:
-        """By source, dimension and value, of a stretch of that level. What ended without a host,
-        say, is in the others."""
+        """By source, dimension and value, for a bucket of that level. An end without a host, for
+        example, has no tally in that dimension."""
         found = self._errors(level)
         for (source, type_, executor, worker, host), cell in self._cells.items():
             values = {ALL: "", TYPE: type_, EXECUTOR: executor, WORKER: worker, HOST: host}
@@ -134,23 +134,23 @@ class Cells:
         return found
 
     def _errors(self, level: int) -> dict[Key, Tally]:
-        """Summed up from level to level, as stored stretches are."""
-        stretches = {minute: summed([them], MINUTE) for minute, them in self._wrong.items()}
+        """Summed up from level to level, as stored buckets are."""
+        buckets = {minute: summed([them], MINUTE) for minute, them in self._wrong.items()}
         for whole in LEVELS[1 : LEVELS.index(level) + 1]:
             parts: dict[int, list[Mapping[Key, Tally]]] = {}
-            for start, tallies in sorted(stretches.items()):
+            for start, tallies in sorted(buckets.items()):
                 parts.setdefault(floor(start, whole), []).append(tallies)
-            stretches = {start: summed(them, whole) for start, them in parts.items()}
-        return merged(stretches.values())
+            buckets = {start: summed(them, whole) for start, them in parts.items()}
+        return merged(buckets.values())
 
     def spans(self) -> dict[Error, tuple[int, int]]:
-        """The first and last id of the entries with each error that is told apart in its minute."""
+        """The first and last entry id of each error that is kept apart in its minute."""
         found: dict[Error, tuple[int, int]] = {}
         for minute, spans in self._spans.items():
-            told = summed([self._wrong[minute]], MINUTE)
+            kept = summed([self._wrong[minute]], MINUTE)
             for error, (first, last) in spans.items():
                 source, type_, error_key = error
-                if (source, ERROR, error_value(type_, error_key)) in told:
+                if (source, ERROR, error_value(type_, error_key)) in kept:
                     widen(found, error, first, last)
         return found
 
@@ -159,22 +159,21 @@ def _count(tally: Tally, raised: tuple[int, ...], entry: Entry) -> None:
     for column in raised:
         tally.counts[column] += 1
     if raised[0] != _TOTAL:
-        # The times of a dispatch are told again at its end.
+        # The entry of a dispatch's end has its times again.
         return
-    for histogram_, ms in ((tally.wait, entry[9]), (tally.run, entry[10])):
+    for sketch, ms in ((tally.wait, entry[9]), (tally.run, entry[10])):
         if ms is not None:
-            bucket = bucket_of(ms)
-            histogram_[bucket] = histogram_.get(bucket, 0) + 1
+            number = bin_of(ms)
+            sketch[number] = sketch.get(number, 0) + 1
 
 
 def summed(parts: Iterable[Mapping[Key, Tally]], level: int) -> dict[Key, Tally]:
-    """The tallies of a stretch of the level, from those of its parts."""
+    """The tallies of a bucket of the level, from those of its parts."""
     return _capped(merged(parts)) if level in CAPPED else merged(parts)
 
 
 def _capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
-    """The same, in which at most MAX_ERRORS of a type or task are told apart, the most frequent
-    ones; all others together are OTHER."""
+    """Keep the MAX_ERRORS most frequent errors of each type or task; OTHER counts the rest."""
     by_type: dict[tuple[str, str], list[Key]] = {}
     for key in tallies:
         source, dimension, value = key
@@ -192,15 +191,15 @@ def _capped(tallies: dict[Key, Tally]) -> dict[Key, Tally]:
 
 
 def widen(spans: dict[Error, tuple[int, int]], error: Error, first: int, last: int) -> None:
-    """Let the span of the error reach from `first` to `last` at least."""
+    """Extend the span of the error to `first` and `last`."""
     known = spans.get(error)
     spans[error] = (min(known[0], first), max(known[1], last)) if known else (first, last)
 
 
-def merged(stretches: Iterable[Mapping[Key, Tally]]) -> dict[Key, Tally]:
-    """The tallies of all these stretches together."""
+def merged(parts: Iterable[Mapping[Key, Tally]]) -> dict[Key, Tally]:
+    """The sum of all these tallies."""
     found: dict[Key, Tally] = {}
-    for tallies in stretches:
+    for tallies in parts:
         for key, tally in tallies.items():
             found.setdefault(key, Tally()).merge(tally)
     return found

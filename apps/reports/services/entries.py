@@ -1,4 +1,4 @@
-"""Reading the journal for the totals: backwards, in blocks, as plain rows."""
+"""Counting journal entries for the rollups: backwards, in blocks, as plain rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
-from apps.reports.rules.cover import MINUTE, floor
+from apps.reports.rules.coverage import MINUTE, floor
 from apps.reports.rules.tally import Cells
-from apps.reports.services.stretches import instant_of, second_of
+from apps.reports.services.coverage import instant_of, second_of
 
 BLOCK = 5000
-# As many entries are read before what is added up is written.
+# After this many entries the counts are written.
 MAX_READ = 50_000
 
 _SELECT = (
@@ -24,20 +24,19 @@ _SELECT = (
 
 
 class Read(NamedTuple):
-    """What was counted of [start, end), by the starts of stretches; those without entries are left
-    out."""
+    """What was counted of [start, end), by the starts of buckets; empty buckets are left out."""
 
     start: int
     cells: Mapping[int, Cells]
 
 
 def read_back(
-    start: int, end: int, stretch_of: Callable[[int], int], *, goes_on: Callable[[], bool]
+    start: int, end: int, bucket_of: Callable[[int], int], *, goes_on: Callable[[], bool]
 ) -> Read:
-    """Count the entries made in [start, end), the newest stretch first; epoch seconds.
+    """Count the entries made in [start, end), the newest bucket first; epoch seconds.
 
-    `stretch_of` gives the start of the stretch that a second lies in. Stops early, after a whole
-    stretch, when enough is read or `goes_on` says no.
+    `bucket_of` returns the start of the bucket of a second. Stops early, after a whole bucket, when
+    enough is read or `goes_on` returns False.
     """
     lowest, highest = first_id(start), first_id(end)
     cells: dict[int, Cells] = {}
@@ -52,7 +51,7 @@ def read_back(
             if newest < here_from or not here.entries:
                 if here.entries and (read >= MAX_READ or not goes_on()):
                     return Read(min(cells), cells)
-                second = stretch_of(second_of(ids.made_at(newest)))
+                second = bucket_of(second_of(ids.made_at(newest)))
                 here = cells[second] = Cells(minute_of)
                 here_from = first_id(second)
             lower = bisect_left(rows, here_from, 0, upper, key=lambda row: row[-1])
@@ -81,7 +80,7 @@ def first_id(second: int) -> int:
 
 
 def counted(minutes: Sequence[int]) -> dict[int, int]:
-    """How many entries the journal has of each of these minutes, given by their starts."""
+    """The number of journal entries of each of these minutes, given by their starts."""
     select = f"SELECT %s, COUNT(*) FROM {table(JournalEntry)} WHERE id >= %s AND id < %s"
     parts = ((select, (at, first_id(at), first_id(at + MINUTE))) for at in minutes)
     return {int(at): count for at, count in fetch_each(parts)}

@@ -1,4 +1,4 @@
-"""Errors by what they have in common: since when and until when, and how the newest one reads."""
+"""Error groups: when each error was first and last seen, and the text of the newest one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from apps.reports.models import ErrorGroup
 from apps.reports.rules.tally import Cells, Error, widen
 
 MAX_SAMPLE = 500
-# Errors that differ each time would be endless.
+# The number of groups would otherwise grow without end where every error differs.
 MAX_KEPT = 200_000
 _AT_ONCE = 500
-_TOLD = ("first_entry", "last_entry", "subject_id", "sample")
+_SEEN = ("first_entry", "last_entry", "subject_id", "sample")
 
 
 def note(cells: Iterable[Cells]) -> None:
-    """Let the groups know the errors that were counted, in the transaction that stores the counts.
+    """Add the counted errors to their groups, in the transaction that stores the counts.
 
-    Spans only widen, so it may be told the same as often as one likes, in any order.
+    Spans only widen, so calls may be repeated and come in any order.
     """
     spans: dict[Error, tuple[int, int]] = {}
     for each in cells:
@@ -35,8 +35,8 @@ def note(cells: Iterable[Cells]) -> None:
 
 
 def purge(before: datetime, goes_on: Callable[[], bool]) -> int:
-    """Remove those last seen before an instant, and all but the MAX_KEPT that were seen last, some
-    hundred at a time; returns how many."""
+    """Remove the groups last seen before an instant and all but the MAX_KEPT newest, some hundred
+    at a time; returns the number removed."""
     first = ids.lowest_id_at(before)
     beyond = fetch(
         f"SELECT last_entry FROM {table(ErrorGroup)} ORDER BY last_entry DESC LIMIT 1 OFFSET %s",
@@ -60,31 +60,31 @@ def _note(spans: dict[Error, tuple[int, int]]) -> None:
         widen(spans, error, *span)
     newer = [e for e, (_first, last) in spans.items() if e not in known or last > known[e][2]]
     texts = _texts([spans[error][1] for error in newer])
-    told = {error: (*spans[error], *texts[spans[error][1]]) for error in newer}
-    # What came late, or is added up anew, may begin earlier and end no later.
-    told |= {
+    seen = {error: (*spans[error], *texts[spans[error][1]]) for error in newer}
+    # Late entries and rebuilds may move only the beginning.
+    seen |= {
         error: (*spans[error], *rest)
         for error, (_pk, first, _last, *rest) in known.items()
-        if error not in told and spans[error][0] < first
+        if error not in seen and spans[error][0] < first
     }
     insert_values(
         ErrorGroup,
-        ("source", "type_or_task", "error_key", *_TOLD),
-        [(*error, *values) for error, values in told.items() if error not in known],
+        ("source", "type_or_task", "error_key", *_SEEN),
+        [(*error, *values) for error, values in seen.items() if error not in known],
     )
     changes = {
-        known[error][0]: dict(zip(_TOLD, values, strict=True))
-        for error, values in told.items()
+        known[error][0]: dict(zip(_SEEN, values, strict=True))
+        for error, values in seen.items()
         if error in known
     }
     update_rows(ErrorGroup, changes)
 
 
 def _known(errors: Mapping[Error, Any]) -> dict[Error, tuple[Any, ...]]:
-    """The groups that there are: primary key, first, last, subject and sample."""
+    """The existing groups: primary key, first, last, subject and sample."""
     keys = sorted({key for _source, _type, key in errors})
     rows = fetch(
-        f"SELECT source, type_or_task, error_key, id, {', '.join(_TOLD)} "
+        f"SELECT source, type_or_task, error_key, id, {', '.join(_SEEN)} "
         f"FROM {table(ErrorGroup)} WHERE error_key IN ({placeholders(len(keys))})",
         keys,
     )
@@ -104,6 +104,6 @@ def _texts(entries: Sequence[int]) -> dict[int, tuple[int, str]]:
 
 
 def _sample(error: str, reason: str, event: str) -> str:
-    """The line that names what went wrong."""
+    """The last line of a traceback names the error."""
     lines = error.strip().splitlines() or [reason or event]
     return lines[-1].strip()[:MAX_SAMPLE]

@@ -1,4 +1,4 @@
-"""The promise of the reports, checked on what is stored: it is what the journal adds up to."""
+"""Audit of the reports: the stored rollups are what the journal adds up to."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from apps.common.db import fetch, table
 from apps.common.invariants import MAX_FOUND, Breach, Check, Looked, say
 from apps.common.leases import load_position
 from apps.reports.conf import conf
-from apps.reports.models import Stretch
-from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, LEVELS, MINUTE, QUARTER
-from apps.reports.services.entries import read_one
-from apps.reports.services.stretches import instant_of, second_of
-from apps.reports.services.totals import (
-    SWEEP,
-    has_all_levels,
-    rows_of,
-    stored_rows,
-    unlike_parts,
+from apps.reports.models import RollupBucket
+from apps.reports.rules.coverage import (
+    DAY,
+    EIGHT_DAYS,
+    FOUR_HOURS,
+    HOUR,
+    LEVELS,
+    MINUTE,
+    PART,
+    QUARTER,
 )
+from apps.reports.services.coverage import instant_of, second_of
+from apps.reports.services.entries import read_one
+from apps.reports.services.totals import SWEEP, rows_of, stored_rows
 
 _SAMPLES = 3
 _WORDS = {
@@ -40,30 +43,30 @@ def _name(level: int, start: int) -> str:
 
 
 def _totals(recent: int) -> Looked:
-    """I54: stored totals are what the journal adds up to: of minutes with the newest entries, and
-    of some longer stretches, others every day."""
+    """I54: stored rollups are what the journal adds up to. Checked are the newest minutes with
+    entries and a few longer buckets, different ones every day."""
     breaches = []
     rows = 0
     for level, start, entries in _sampled(recent):
         rows += entries
         counted = read_one(start, start + level).tallies(level)
-        told, stored = set(rows_of(level, start, counted)), set(stored_rows(level, start))
-        if told != stored:
+        expected, stored = set(rows_of(level, start, counted)), set(stored_rows(level, start))
+        if expected != stored:
             text = say(
                 _("%(count)d of its totals are not what the journal adds up to"),
-                {"count": len({row[:5] for row in told ^ stored})},
+                {"count": len({row[:5] for row in expected ^ stored})},
             )
             breaches.append(Breach("I54", _name(level, start), text))
     return Looked(rows, breaches)
 
 
 def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
-    """(level, start, entries) of stretches that no late commit changes any more."""
+    """(level, start, entries) of buckets that no late commit changes any more."""
     now = clock.now()
     settled = second_of(now - conf.REPORT_LATE - timedelta(minutes=5))
     left = recent
     newest = fetch(
-        f"SELECT start, entries FROM {table(Stretch)} "
+        f"SELECT start, entries FROM {table(RollupBucket)} "
         "WHERE level = %s AND start < %s AND entries > 0 ORDER BY start DESC LIMIT %s",
         [MINUTE, settled - MINUTE, MAX_FOUND],
     )
@@ -74,7 +77,7 @@ def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
         yield MINUTE, start, entries
     for level in LEVELS[1:]:
         older = fetch(
-            f"SELECT start, entries FROM {table(Stretch)} "
+            f"SELECT start, entries FROM {table(RollupBucket)} "
             "WHERE level = %s AND start < %s AND entries BETWEEN 1 AND %s",
             [level, settled - level, recent],
         )
@@ -83,39 +86,42 @@ def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
             yield level, start, entries
 
 
-def _stretches(_recent: int) -> Looked:
-    """I54: whatever is complete is stored, and of as many entries as its parts."""
-    stretches = table(Stretch)
+def _buckets(_recent: int) -> Looked:
+    """I54: a bucket is stored when all its parts are, counts as many entries, and none is missing
+    between the first and the last of its level."""
+    buckets = table(RollupBucket)
     breaches = []
-    position = load_position(SWEEP)
-    is_behind = not has_all_levels(position)
     for level in LEVELS[1:]:
-        for start, entries, stored in unlike_parts(level, most=MAX_FOUND):
-            if stored is None and is_behind:
-                continue
-            values = {} if stored is None else {"stored": stored, "entries": entries}
-            words = _("is not stored, although its parts are")
-            if values:
+        part = PART[level]
+        unlike = fetch(
+            "SELECT p.start, p.entries, b.entries FROM ("
+            f"SELECT start - start %% {level} AS start, COUNT(*) AS parts, SUM(entries) AS entries "
+            f"FROM {buckets} WHERE level = %s GROUP BY 1) p "
+            f"LEFT JOIN {buckets} b ON b.level = %s AND b.start = p.start "
+            "WHERE p.parts = %s AND (b.entries IS NULL OR b.entries <> p.entries) "
+            "ORDER BY 1 DESC LIMIT %s",
+            [part, level, level // part, MAX_FOUND],
+        )
+        for start, entries, stored in unlike:
+            if stored is None:
+                text = say(_("is not stored, although its parts are"), {})
+            else:
                 words = _("counts %(stored)d entries, its parts %(entries)d")
-            text = say(words, values)
+                text = say(words, {"stored": stored, "entries": entries})
             breaches.append(Breach("I54", _name(level, start), text))
-    is_behind = is_behind or bool(position.get("gaps"))
-    counts = fetch(
-        f"SELECT level, COUNT(*), MIN(start), MAX(start) FROM {stretches} GROUP BY level"
-    )
-    for level, count, first, last in [] if is_behind else counts:
+    has_gaps = bool(load_position(SWEEP).get("gaps"))
+    counts = fetch(f"SELECT level, COUNT(*), MIN(start), MAX(start) FROM {buckets} GROUP BY level")
+    for level, count, first, last in [] if has_gaps else counts:
         missing = (last - first) // level + 1 - count
         if missing:
-            text = say(
-                _("%(count)d are missing up to %(last)s, and nothing will fill in"),
-                {"count": missing, "last": _name(level, last)},
-            )
+            words = _("%(count)d are missing up to %(last)s, and nothing will fill in")
+            text = say(words, {"count": missing, "last": _name(level, last)})
             breaches.append(Breach("I54", _name(level, first), text))
     return Looked(sum(count for _level, count, *_rest in counts), breaches)
 
 
 CHECKS = (
-    Check("stretches", ("I54",), _("No time is missing in the reports"), _stretches),
+    Check("rollup buckets", ("I54",), _("No time is missing in the reports"), _buckets),
     Check(
         "entries in the reports",
         ("I54",),

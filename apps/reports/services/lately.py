@@ -1,7 +1,7 @@
-"""How work went in the last hour, from the totals of closed minutes.
+"""The last hour, from the rollups of closed minutes.
 
-Everything here is of the time before `closed_until()`, the end of the newest minute that is added
-up. So it changes once a minute, and whoever has it need not ask again before.
+All figures here end at `Stored.closed_until`, the end of the newest minute that is added up. So
+they change once a minute.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from apps.common import ids
 from apps.common.db import fetch, fetch_each, placeholders, table
 from apps.dispatch.models import Executor, Membership
 from apps.reports.models import Rollup
-from apps.reports.rules.cover import HOUR, MINUTE
-from apps.reports.rules.histogram import percentiles
+from apps.reports.rules.coverage import HOUR, MINUTE
 from apps.reports.rules.outcomes import (
     CANCELLED,
     COUNTS,
@@ -31,30 +30,31 @@ from apps.reports.rules.outcomes import (
     TIMED_OUT,
     success_rate,
 )
+from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
-from apps.reports.services.stored import RUN, WAIT, Chosen, Counted, rows_in
-from apps.reports.services.stretches import cover_by_stored, instant_of, second_of, stored_to
+from apps.reports.services.coverage import Stored, second_of
+from apps.reports.services.rows import RUN, WAIT, Chosen, Counted, rows_in
 
 MINUTES = HOUR // MINUTE
-# Rates are of so many minutes: one alone says little where little happens.
+# Rates cover this time, because one minute alone says little where little happens.
 FLOW = timedelta(minutes=5)
 MAX_DRAWN = 12
-# Rows of totals that the courses of types or groups are made of at most.
+# At most this many rollups are read for the table of types or groups.
 MAX_READ = 20_000
-# So many users are named to the database at once.
+# Users named in one statement.
 _NAMED_AT_ONCE = 1_000
 
-_UNLUCKY = (FAILED, TIMED_OUT, EXPIRED)
-# What brings a dispatch or job to its end; an attempt that another follows does not.
+_FAILURES = (FAILED, TIMED_OUT, EXPIRED)
+# The outcomes that end a dispatch or a job; a retried attempt does not.
 _ENDS = {
-    JOB: (SUCCEEDED, *_UNLUCKY, CANCELLED),
-    DISPATCH: (SUCCEEDED, *_UNLUCKY, CANCELLED, RELEASED),
+    JOB: (SUCCEEDED, *_FAILURES, CANCELLED),
+    DISPATCH: (SUCCEEDED, *_FAILURES, CANCELLED, RELEASED),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Went:
-    """What ended in a stretch of time. The p95s are of all attempts, in milliseconds."""
+class Ended:
+    """What ended in an hour. The p95s are of all attempts, in milliseconds."""
 
     ended: int
     success_rate: float | None
@@ -63,13 +63,13 @@ class Went:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """The last hour of a type or group, or of everything: in each minute, the newest one last, what
-    ended, and what of it succeeded, and failed, timed out or expired."""
+class Trend:
+    """The last hour of a type, a group or everything: the numbers of ends, failures (failed, timed
+    out, expired) and successes in each minute, the newest last."""
 
     name: str
     ended: list[int] = field(default_factory=lambda: [0] * MINUTES)
-    unlucky: list[int] = field(default_factory=lambda: [0] * MINUTES)
+    failed: list[int] = field(default_factory=lambda: [0] * MINUTES)
     succeeded: list[int] = field(default_factory=lambda: [0] * MINUTES)
 
     @property
@@ -79,31 +79,25 @@ class Course:
     @property
     def success_rate(self) -> float | None:
         return success_rate(
-            succeeded=sum(self.succeeded), failed=sum(self.unlucky), timed_out=0, expired=0
+            succeeded=sum(self.succeeded), failed=sum(self.failed), timed_out=0, expired=0
         )
 
     @property
     def flow(self) -> int:
-        """How much ended in the last minutes, those of FLOW."""
+        """The number of ends in the last FLOW."""
         return sum(self.ended[-(FLOW // timedelta(seconds=MINUTE)) :])
 
 
-def closed_until() -> datetime | None:
-    """The end of the newest minute that is added up; None before the first."""
-    end = stored_to()
-    return None if end is None else instant_of(end)
-
-
 def came_in(
-    made: Sequence[type[models.Model]], until: datetime, most: int
+    made: Sequence[type[models.Model]], until: datetime, limit: int
 ) -> dict[type[models.Model], int]:
-    """How many rows of each, jobs or dispatches, were made in FLOW before `until`, at most so
-    many."""
+    """The number of jobs or dispatches made in the FLOW before `until`, each up to `limit`."""
     between = [ids.lowest_id_at(until - FLOW), ids.lowest_id_at(until)]
     those = [f"FROM {table(model)} WHERE id >= %s AND id < %s" for model in made]
-    # A count of the first so many would be written to a table and read again.
+    # COUNT(*) over a LIMIT would write the rows to a temporary table first.
     counts = ", ".join(
-        f"COALESCE((SELECT {most:d} {each} LIMIT 1 OFFSET {most - 1:d}), (SELECT COUNT(*) {each}))"
+        f"COALESCE((SELECT {limit:d} {each} LIMIT 1 OFFSET {limit - 1:d}), "
+        f"(SELECT COUNT(*) {each}))"
         for each in those
     )
     [found] = fetch(f"SELECT {counts}", [*between, *between] * len(made)) if made else [()]
@@ -112,15 +106,12 @@ def came_in(
 
 # --- the hour, and the one before -----------------------------------------------------------------
 def last_hours(
-    sources: Collection[str], until: datetime, *, executors: Sequence[str] | None = None
-) -> dict[str, tuple[Went, Went]]:
-    """Of each source, the last hour and the hour before it.
-
-    `executors` limits the dispatches to those of some users.
-    """
-    end = second_of(until)
+    stored: Stored, sources: Collection[str], *, executors: Sequence[str] | None = None
+) -> dict[str, tuple[Ended, Ended]]:
+    """By source, the last hour and the hour before it; dispatches only those of `executors`."""
+    end = stored.end or 0
     middle = end - HOUR
-    runs, _left = cover_by_stored([(middle - HOUR, middle), (middle, end)])
+    runs, _left = stored.cover([(middle - HOUR, middle), (middle, end)])
     # The hour before, and the last one.
     rows: dict[str, tuple[list[Counted], list[Counted]]] = {source: ([], []) for source in sources}
     for source in sources:
@@ -130,74 +121,76 @@ def last_hours(
         for start, _value, counted in rows_in(chosen, runs):
             rows[source][start >= middle].append(counted)
     return {
-        source: (_went(source, last), _went(source, before))
+        source: (_ended(source, last), _ended(source, before))
         for source, (before, last) in rows.items()
     }
 
 
-def _went(source: str, rows: Sequence[Counted]) -> Went:
+def _ended(source: str, rows: Sequence[Counted]) -> Ended:
     counts = {name: sum(row[place] for row in rows) for place, name in enumerate(COUNTS)}
     [wait_p95] = percentiles([row[WAIT] for row in rows], (0.95,))
     [run_p95] = percentiles([row[RUN] for row in rows], (0.95,))
-    return Went(
+    return Ended(
         ended=sum(counts[each] for each in _ENDS[source]),
-        success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_UNLUCKY)}),
+        success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_FAILURES)}),
         wait_p95=wait_p95,
         run_p95=run_p95,
     )
 
 
 # --- minute by minute -----------------------------------------------------------------------------
-# A source, and by what it is told apart.
-Told = tuple[str, str]
-OF_TYPES: Told = (JOB, TYPE)
-OF_GROUPS: Told = (DISPATCH, EXECUTOR)
+# A source and a dimension.
+Series = tuple[str, str]
+OF_TYPES: Series = (JOB, TYPE)
+OF_GROUPS: Series = (DISPATCH, EXECUTOR)
 
 
-def of_all(source: str) -> Told:
+def of_all(source: str) -> Series:
     """Everything of a source."""
     return source, ALL
 
 
 @dataclass(frozen=True, slots=True)
 class Minutes:
-    """What ended in each minute of the last hour."""
+    """The ends in each minute of the last hour."""
 
     until: datetime
-    # Of each value and minute: what is told, the value, the minute's start, what ended, was unlucky
-    # and succeeded; one row more than MAX_READ where there are too many.
-    rows: Mapping[Told, list[tuple[Any, ...]]]
+    # By value and minute: index of the series, value, start of the minute, ends, failures and
+    # successes. One row more than MAX_READ where there are too many.
+    rows: Mapping[Series, list[tuple[Any, ...]]]
 
     @classmethod
-    def read(cls, until: datetime, told: Sequence[Told]) -> Minutes:
-        """All that is to be told, in one statement."""
+    def read(cls, until: datetime, series: Sequence[Series]) -> Minutes:
+        """Read all series in one statement."""
         end = second_of(until)
         parts = [
             (_select(place, source), [MINUTE, source, dimension, end - HOUR, end])
-            for place, (source, dimension) in enumerate(told)
+            for place, (source, dimension) in enumerate(series)
         ]
-        rows: list[list[tuple[Any, ...]]] = [[] for _ in told]
+        rows: list[list[tuple[Any, ...]]] = [[] for _ in series]
         for row in fetch_each(parts):
             rows[row[0]].append(row)
-        return cls(until, dict(zip(told, rows, strict=True)))
+        return cls(until, dict(zip(series, rows, strict=True)))
 
-    def course_of_all(self, source: str) -> Course:
+    def trend_of_all(self, source: str) -> Trend:
         """Everything of a source."""
-        return self._courses(of_all(source), {"": ("",)}).get("", Course(""))
+        return self._trends(of_all(source), {"": ("",)}).get("", Trend(""))
 
-    def courses_of_types(self, names: Collection[str]) -> list[Course] | None:
-        """Those of the busiest job types, by name, and of idle ones among `names` as long as few
-        are busy. None when more rows of totals would have to be read than MAX_READ."""
+    def trends_of_types(self, names: Collection[str]) -> list[Trend] | None:
+        """The trends of the busiest job types, by name, filled up with idle ones among `names`.
+
+        None when that would read more than MAX_READ rollups.
+        """
         values = self._values(OF_TYPES)
         if values is None:
             return None
-        return _busiest(self._courses(OF_TYPES, {name: (name,) for name in values}), names)
+        return _busiest(self._trends(OF_TYPES, {name: (name,) for name in values}), names)
 
-    def courses_of_groups(
+    def trends_of_groups(
         self, names: Collection[str], *, only: Collection[str] | None = None
-    ) -> list[Course] | None:
-        """Those of groups: what their present members were handed out. `only` some, by their names;
-        else as `courses_of_types`."""
+    ) -> list[Trend] | None:
+        """The trends of groups: the dispatches of their present members. `only` limits the groups
+        by name. None as in `trends_of_types`."""
         users = self._values(OF_GROUPS)
         if users is None:
             return None
@@ -206,28 +199,28 @@ class Minutes:
             groups = {
                 user: [each for each in some if each in only] for user, some in groups.items()
             }
-        return _busiest(self._courses(OF_GROUPS, groups), names)
+        return _busiest(self._trends(OF_GROUPS, groups), names)
 
-    def _values(self, told: Told) -> set[str] | None:
-        rows = self.rows[told]
+    def _values(self, series: Series) -> set[str] | None:
+        rows = self.rows[series]
         return None if len(rows) > MAX_READ else {row[1] for row in rows}
 
-    def _courses(self, told: Told, names_of: Mapping[str, Sequence[str]]) -> dict[str, Course]:
-        """The courses of these names; each value belongs to some of them."""
+    def _trends(self, series: Series, names_of: Mapping[str, Sequence[str]]) -> dict[str, Trend]:
+        """The trends of these names; each value counts for its names."""
         first = second_of(self.until) - HOUR
-        found = {name: Course(name) for names in names_of.values() for name in names}
-        for _told, value, start, ended, unlucky, succeeded in self.rows[told]:
+        found = {name: Trend(name) for names in names_of.values() for name in names}
+        for _series, value, start, ended, failed, succeeded in self.rows[series]:
             minute = (start - first) // MINUTE
             for name in names_of.get(value, ()):
-                course = found[name]
-                course.ended[minute] += ended
-                course.unlucky[minute] += unlucky
-                course.succeeded[minute] += succeeded
+                trend = found[name]
+                trend.ended[minute] += ended
+                trend.failed[minute] += failed
+                trend.succeeded[minute] += succeeded
         return found
 
 
 def _select(place: int, source: str) -> str:
-    sums = (" + ".join(names) for names in (_ENDS[source], _UNLUCKY, (SUCCEEDED,)))
+    sums = (" + ".join(names) for names in (_ENDS[source], _FAILURES, (SUCCEEDED,)))
     return (
         f"SELECT {place}, value, start, {', '.join(sums)} FROM {table(Rollup)} "
         "WHERE level = %s AND source = %s AND dimension = %s AND start >= %s AND start < %s "
@@ -236,7 +229,7 @@ def _select(place: int, source: str) -> str:
 
 
 def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
-    """The names of the groups that these users are members of now."""
+    """The names of the present groups of these users."""
     named = sorted(users)
     parts = (named[at : at + _NAMED_AT_ONCE] for at in range(0, len(named), _NAMED_AT_ONCE))
     select = (
@@ -250,8 +243,8 @@ def _groups_of(users: Collection[str]) -> dict[str, list[str]]:
     return found
 
 
-def _busiest(found: dict[str, Course], names: Collection[str]) -> list[Course]:
-    """By name, so that nothing moves under a reader's hand while the order of volumes changes."""
+def _busiest(found: dict[str, Trend], names: Collection[str]) -> list[Trend]:
+    """Sorted by name, so that rows keep their places when volumes change."""
     chosen = sorted(found.values(), key=lambda each: (-each.total, each.name))[:MAX_DRAWN]
-    idle = [Course(name) for name in sorted(names) if name not in found]
+    idle = [Trend(name) for name in sorted(names) if name not in found]
     return sorted([*chosen, *idle][:MAX_DRAWN], key=lambda each: each.name)

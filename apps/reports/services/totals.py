@@ -1,26 +1,34 @@
-"""Writing totals: stretches and all that are summed from them, in one transaction.
+"""Writing rollups: buckets and those that are summed from them, in one transaction.
 
-What is stored is always made anew, from the journal or from the parts, never added to. So a stretch
-can be written as often as one likes, and what is killed on the way has changed nothing.
+A bucket is always computed anew, from the journal or from its parts, and never added to. So writing
+it twice is harmless, and a process that is killed on the way has changed nothing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from apps.common.db import exclusive_lock, execute, fetch, placeholders, table, transactional
+from apps.common.db import (
+    exclusive_lock,
+    execute,
+    fetch,
+    fetch_each,
+    placeholders,
+    table,
+    transactional,
+)
 from apps.common.models import SweepLease
 from apps.common.rows import insert_values
-from apps.reports.models import Rollup, Stretch
-from apps.reports.rules import histogram
-from apps.reports.rules.cover import LEVELS, PART, WHOLE, floor
-from apps.reports.rules.keeping import joined
+from apps.reports.models import Rollup, RollupBucket
+from apps.reports.rules import sketch
+from apps.reports.rules.coverage import PART, WHOLE, Run, floor, joined
 from apps.reports.rules.outcomes import COUNTS, SOURCES
-from apps.reports.rules.tally import DIMENSIONS, Cells, Key, Tally, summed
+from apps.reports.rules.tally import ALL, DIMENSIONS, Cells, Key, Tally, summed
+from apps.reports.services.coverage import Stored, stored_between
 from apps.reports.services.error_groups import note
-from apps.reports.services.stretches import stored_between
 
 SWEEP = "reports.rollup"
 _COLUMNS = ("level", "source", "dimension", "start", "value", *COUNTS, "wait", "run")
@@ -31,7 +39,7 @@ Tallies = Mapping[Key, Tally]
 
 
 class Size(NamedTuple):
-    """Of how many entries of the journal a stretch was made, and the hand-outs among them."""
+    """The number of journal entries counted in a bucket, and of hand-outs among them."""
 
     entries: int
     handed_out: int
@@ -40,13 +48,16 @@ class Size(NamedTuple):
 NOTHING = Size(0, 0)
 
 
+# --- writing --------------------------------------------------------------------------------------
 @transactional
-def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> None:
-    """Store the stretches, given as (level, start), of which `cells` has what was counted, and
-    those that they complete."""
-    _alone()
+def write(buckets: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> None:
+    """Store the buckets, given as (level, start), and the longer ones that they complete.
+
+    `cells` has what was counted, by start.
+    """
+    _lock_writers()
     by_level: dict[int, list[int]] = defaultdict(list)
-    for level, start in stretches:
+    for level, start in buckets:
         by_level[level].append(start)
     for level in sorted(set(by_level) | set(WHOLE.values())):
         own = by_level[level]
@@ -64,41 +75,13 @@ def write(stretches: Sequence[tuple[int, int]], cells: Mapping[int, Cells]) -> N
         by_level[level] = own
 
 
-@transactional
-def sum_up(level: int, start: int) -> None:
-    """Store a stretch anew whose parts are stored."""
-    _alone()
-    _sum_up(level, [start])
-
-
-def _alone() -> None:
-    """Two writers that each complete half of an hour would both leave the other half out."""
+def _lock_writers() -> None:
+    """Two writers that each complete half of an hour would otherwise both leave the hour out."""
     fetch(f"SELECT name FROM {table(SweepLease)} WHERE name = %s" + exclusive_lock(), [SWEEP])
 
 
-def has_all_levels(position: Mapping[str, Any]) -> bool:
-    """Whether the sweep has summed up what was stored before there were all levels."""
-    return position.get("levels") == [*LEVELS]
-
-
-def unlike_parts(level: int, *, most: int) -> list[tuple[int, int, int | None]]:
-    """Stretches whose parts are stored, but not they themselves (None) or of other entries, the
-    newest first: (start, entries of the parts, entries)."""
-    part = PART[level]
-    rows = fetch(
-        "SELECT x.start, x.entries, w.entries FROM ("
-        f"SELECT start - start %% {level} AS start, COUNT(*) AS parts, SUM(entries) AS entries "
-        f"FROM {table(Stretch)} WHERE level = %s GROUP BY 1) x "
-        f"LEFT JOIN {table(Stretch)} w ON w.level = %s AND w.start = x.start "
-        "WHERE x.parts = %s AND (w.entries IS NULL OR w.entries <> x.entries) "
-        "ORDER BY 1 DESC LIMIT %s",
-        [part, level, level // part, most],
-    )
-    return [(start, int(of_parts), entries) for start, of_parts, entries in rows]
-
-
 def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
-    """Store the stretches that the parts complete; returns their starts."""
+    """Store the buckets that the parts complete; returns their starts."""
     part = PART[level]
     touched = sorted({floor(start, level) for start in parts})
     whole: list[int] = []
@@ -125,28 +108,6 @@ def _sum_up(level: int, parts: Iterable[int]) -> list[int]:
     return whole
 
 
-def sizes_between(level: int, start: int, end: int) -> dict[int, Size]:
-    """What the stored stretches that start in [start, end) were made of."""
-    rows = fetch(
-        f"SELECT start, entries, handed_out FROM {table(Stretch)} "
-        "WHERE level = %s AND start >= %s AND start < %s",
-        [level, start, end],
-    )
-    return {at: Size(*size) for at, *size in rows}
-
-
-def _tallies(level: int, start: int, end: int) -> Iterator[tuple[int, Tallies]]:
-    """What is stored of each row of [start, end), with the start of its stretch."""
-    rows = fetch(
-        f"SELECT start, source, dimension, value, wait, run, {', '.join(COUNTS)} "
-        f"FROM {table(Rollup)} WHERE {_PLACE}",
-        _place(level, start, end),
-    )
-    for at, source, dimension, value, wait, run, *counts in rows:
-        tally = Tally(counts, histogram.unpack(wait), histogram.unpack(run))
-        yield at, {(source, dimension, value): tally}
-
-
 def _replace(
     level: int,
     starts: Sequence[int],
@@ -154,9 +115,10 @@ def _replace(
     sizes: Mapping[int, Size],
 ) -> None:
     for start, end in joined((each, each + level) for each in starts):
-        forget(level, start, end)
+        remove_buckets(level, start, end)
+        remove_rollups(level, start, end)
     insert_values(
-        Stretch,
+        RollupBucket,
         ("level", "start", *Size._fields),
         [(level, start, *sizes.get(start, NOTHING)) for start in starts],
     )
@@ -168,49 +130,104 @@ def _replace(
 
 
 def rows_of(level: int, start: int, tallies: Tallies) -> Iterator[tuple[Any, ...]]:
-    """The rows that the tallies of a stretch are stored as."""
+    """The rows that store the tallies of a bucket."""
     for (source, dimension, value), tally in sorted(tallies.items()):
-        wait, run = histogram.pack(tally.wait), histogram.pack(tally.run)
+        wait, run = sketch.pack(tally.wait), sketch.pack(tally.run)
         yield (level, source, dimension, start, value, *tally.counts, wait, run)
 
 
-def stored_rows(level: int, start: int) -> list[tuple[Any, ...]]:
-    """The rows that are stored of a stretch, with histograms packed as they would be now."""
-    rows = fetch(
-        f"SELECT {', '.join(_COLUMNS)} FROM {table(Rollup)} WHERE {_PLACE}",
-        _place(level, start, start + level),
+def remove_buckets(level: int, start: int, end: int) -> int:
+    """Remove the buckets of the level in [start, end), so that their rollups are not read."""
+    return execute(
+        f"DELETE FROM {table(RollupBucket)} WHERE level = %s AND start >= %s AND start < %s",
+        [level, start, end],
     )
-    return [
-        (*row, histogram.pack(histogram.unpack(wait)), histogram.pack(histogram.unpack(run)))
-        for *row, wait, run in rows
-    ]
 
 
-_PLACE = (
+def remove_rollups(level: int, start: int, end: int) -> int:
+    """Remove the rollups themselves; returns the number of rows."""
+    return execute(f"DELETE FROM {table(Rollup)} WHERE {_BETWEEN}", _between(level, start, end))
+
+
+# --- reading what is stored -----------------------------------------------------------------------
+def sizes_between(level: int, start: int, end: int) -> dict[int, Size]:
+    """The sizes of the stored buckets that start in [start, end)."""
+    rows = fetch(
+        f"SELECT start, entries, handed_out FROM {table(RollupBucket)} "
+        "WHERE level = %s AND start >= %s AND start < %s",
+        [level, start, end],
+    )
+    return {at: Size(*size) for at, *size in rows}
+
+
+def stored_rows(level: int, start: int) -> list[tuple[Any, ...]]:
+    """The stored rows of a bucket, as `rows_of` makes them."""
+    return fetch(
+        f"SELECT {', '.join(_COLUMNS)} FROM {table(Rollup)} WHERE {_BETWEEN}",
+        _between(level, start, start + level),
+    )
+
+
+def _tallies(level: int, start: int, end: int) -> Iterator[tuple[int, Tallies]]:
+    """The stored tallies of [start, end), row by row, each with the start of its bucket."""
+    rows = fetch(
+        f"SELECT start, source, dimension, value, wait, run, {', '.join(COUNTS)} "
+        f"FROM {table(Rollup)} WHERE {_BETWEEN}",
+        _between(level, start, end),
+    )
+    for at, source, dimension, value, wait, run, *counts in rows:
+        tally = Tally(counts, sketch.unpack(wait), sketch.unpack(run))
+        yield at, {(source, dimension, value): tally}
+
+
+# All sources and dimensions are named, so that the primary key is used.
+_BETWEEN = (
     f"level = %s AND source IN ({placeholders(len(SOURCES))}) "
     f"AND dimension IN ({placeholders(len(_DIMENSIONS))}) AND start >= %s AND start < %s"
 )
 
 
-def _place(level: int, start: int, end: int) -> list[object]:
-    # All sources and dimensions, so that the primary key leads to the rows.
+def _between(level: int, start: int, end: int) -> list[object]:
     return [level, *SOURCES, *_DIMENSIONS, start, end]
 
 
-def forget(level: int, start: int, end: int) -> None:
-    """Remove what is stored of the stretches of the level that start in [start, end)."""
-    forget_stretches(level, start, end)
-    forget_totals(level, start, end)
+# --- all time -------------------------------------------------------------------------------------
+class AllTime(NamedTuple):
+    """Ends by source and outcome (rules.outcomes), hand-outs, and until when they are added up.
+
+    `as_of` is None while nothing is added up.
+    """
+
+    ended: dict[tuple[str, str], int]
+    handed_out: int
+    as_of: datetime | None
 
 
-def forget_stretches(level: int, start: int, end: int) -> int:
-    """Remove the word that their totals are stored; returns how many."""
-    return execute(
-        f"DELETE FROM {table(Stretch)} WHERE level = %s AND start >= %s AND start < %s",
-        [level, start, end],
+def all_time(stored: Stored) -> AllTime:
+    """The totals since the beginning, which only grow.
+
+    The coarsest buckets are few rows, however long ago the beginning is.
+    """
+    if stored.end is None or stored.beginning is None:
+        return AllTime({}, 0, None)
+    runs, _left = stored.cover([(stored.beginning, stored.end)])
+    ended: dict[tuple[str, str], int] = {}
+    for run in runs:
+        for source, *counts in _ended_in(run):
+            for outcome, count in zip(COUNTS, counts, strict=True):
+                ended[source, outcome] = ended.get((source, outcome), 0) + int(count)
+    select = (
+        f"SELECT SUM(handed_out) FROM {table(RollupBucket)} "
+        "WHERE level = %s AND start >= %s AND start < %s"
     )
+    handed_out = sum(int(each or 0) for (each,) in fetch_each((select, run) for run in runs))
+    return AllTime(ended, handed_out, stored.closed_until)
 
 
-def forget_totals(level: int, start: int, end: int) -> int:
-    """Remove the totals themselves; returns how many."""
-    return execute(f"DELETE FROM {table(Rollup)} WHERE {_PLACE}", _place(level, start, end))
+def _ended_in(run: Run) -> list[tuple[Any, ...]]:
+    sums = ", ".join(f"SUM({name})" for name in COUNTS)
+    return fetch(
+        f"SELECT source, {sums} FROM {table(Rollup)} WHERE level = %s AND source IN ('dispatch', "
+        "'job') AND dimension = %s AND start >= %s AND start < %s GROUP BY source",
+        [run.level, ALL, run.start, run.end],
+    )

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.reports.services import rollup
-from apps.reports.services.figures import Period
+from apps.reports.services.summary import Period
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import drawn, utc, write
 from tests.pages import Cell, tables_of

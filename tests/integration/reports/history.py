@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 from apps.common import ids
 from apps.journal.models import JournalEntry
-from apps.reports.models import Rollup, Stretch
-from apps.reports.services.figures import Figures, Period, Summary
+from apps.reports.models import Rollup, RollupBucket
+from apps.reports.services.summary import Figures, Period, Summary
 
 _sequence = itertools.count()
 
@@ -209,7 +209,7 @@ def stored() -> list[tuple[Any, ...]]:
     ]
     return [
         *rows,
-        *Stretch.objects.order_by("level", "start").values_list(
+        *RollupBucket.objects.order_by("level", "start").values_list(
             "level", "start", "entries", "handed_out"
         ),
     ]

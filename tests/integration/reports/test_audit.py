@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from datetime import timedelta
 from io import StringIO
 
@@ -14,9 +13,8 @@ from apps.common import clock, invariants
 from apps.common.invariants import audit
 from apps.common.leases import save_position
 from apps.journal.models import JournalEntry
-from apps.reports.models import Rollup, Stretch
-from apps.reports.rules.cover import DAY, HOUR, MINUTE, QUARTER
-from apps.reports.rules.histogram import unpack
+from apps.reports.models import Rollup, RollupBucket
+from apps.reports.rules.coverage import DAY, HOUR, MINUTE, QUARTER
 from apps.reports.services import rollup
 from apps.reports.services.invariants import CHECKS
 from tests.frozen import FrozenClock
@@ -56,7 +54,7 @@ def test_figures_as_they_should_be_are_no_breach() -> None:
 
 def test_nothing_added_up_yet_is_no_breach() -> None:
     Rollup.objects.all().delete()
-    Stretch.objects.all().delete()
+    RollupBucket.objects.all().delete()
     assert breaches() == []
 
 
@@ -69,7 +67,7 @@ def test_pause_is_no_breach(frozen_clock: FrozenClock, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("change", [{"total": F("total") + 1}, {"wait": b"\x01\x01\x00\x05"}])
-def test_wrong_total_is_told(change: dict[str, object]) -> None:
+def test_wrong_total_is_found(change: dict[str, object]) -> None:
     Rollup.objects.filter(level=MINUTE, start=BUSY.timestamp(), source="job").filter(
         dimension="type"
     ).update(**change)
@@ -79,27 +77,7 @@ def test_wrong_total_is_told(change: dict[str, object]) -> None:
     )
 
 
-def test_histograms_as_an_older_version_packed_them_are_no_breach() -> None:
-    """It named every bucket, also where they follow one another."""
-    write(*(entry(BUSY, type_or_task="old", run_ms=ms) for ms in range(100, 200)))
-    list(rollup.rebuild(BUSY, BUSY + timedelta(minutes=1)))
-    for row in Rollup.objects.filter(value="old").order_by("-level"):
-        buckets = sorted(unpack(bytes(row.run)).items())
-        assert row.run[0] == 0x81
-        row.run = struct.pack(
-            f"<B{len(buckets)}H{len(buckets)}B",
-            1,
-            *(b for b, _ in buckets),
-            *(c for _, c in buckets),
-        )
-        row.save()
-    assert breaches() == []
-    row.run = struct.pack("<BHB", 1, 300, 100)
-    row.save()
-    assert len(breaches()) == 1
-
-
-def test_wrong_totals_of_longer_stretches_are_told() -> None:
+def test_wrong_totals_of_longer_buckets_are_found() -> None:
     for level in (QUARTER, HOUR, DAY):
         Rollup.objects.filter(level=level).delete()
     assert {told.split(" 2026")[0] for told in breaches()} == {
@@ -107,7 +85,7 @@ def test_wrong_totals_of_longer_stretches_are_told() -> None:
     }  # fmt: skip
 
 
-def test_entry_that_nobody_counted_is_told_and_mended() -> None:
+def test_uncounted_entry_is_found_and_a_rebuild_counts_it() -> None:
     write(entry(BUSY, type_or_task="late"))
     assert any("minute 2026-03-30T10:07Z" in told for told in breaches())
     out = StringIO()
@@ -123,23 +101,23 @@ def test_entry_that_nobody_counted_is_told_and_mended() -> None:
     assert breaches() == []
 
 
-def test_stretch_that_is_missing_is_told() -> None:
-    Stretch.objects.filter(
+def test_missing_bucket_is_found() -> None:
+    RollupBucket.objects.filter(
         level=HOUR, start=(BUSY - timedelta(hours=1, minutes=7)).timestamp()
     ).delete()
     assert "I54 hour 2026-03-30T09:00Z: is not stored, although its parts are" in breaches()
 
 
-def test_gap_that_nothing_fills_is_told() -> None:
-    Stretch.objects.filter(level=MINUTE, start=BUSY.timestamp()).delete()
+def test_gap_that_nothing_fills_is_found() -> None:
+    RollupBucket.objects.filter(level=MINUTE, start=BUSY.timestamp()).delete()
     [told] = breaches()
     assert "1 are missing up to minute 2026-03-30T12:33Z" in told
     save_position(rollup.SWEEP, {"gaps": [[0, 60]]})
     assert breaches() == []
 
 
-def test_stretch_of_other_entries_than_its_parts_is_told() -> None:
-    Stretch.objects.filter(level=QUARTER, start=BUSY.timestamp() - 7 * 60).update(entries=99)
+def test_bucket_with_other_entries_than_its_parts_is_found() -> None:
+    RollupBucket.objects.filter(level=QUARTER, start=BUSY.timestamp() - 7 * 60).update(entries=99)
     assert any("counts 99 entries, its parts" in told for told in breaches())
 
 

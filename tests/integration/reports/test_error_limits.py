@@ -12,9 +12,9 @@ from django.urls import reverse
 from apps.common import clock
 from apps.journal.models import JournalEntry
 from apps.reports.conf import conf
-from apps.reports.models import ErrorGroup, Stretch
+from apps.reports.models import ErrorGroup, RollupBucket
 from apps.reports.rules import tally
-from apps.reports.rules.cover import DAY, EIGHT_DAYS, LEVELS
+from apps.reports.rules.coverage import DAY, EIGHT_DAYS, LEVELS
 from apps.reports.services import error_groups, rollup
 from apps.reports.services.entries import read_one
 from apps.reports.services.failures import failures
@@ -61,7 +61,7 @@ def test_sums_of_parts_are_what_the_journal_adds_up_to_at_once() -> None:
     fail(20, 1200)
     roll_up()
     most = dict.fromkeys(LEVELS, 0)
-    for level, start in Stretch.objects.filter(entries__gt=0).values_list("level", "start"):
+    for level, start in RollupBucket.objects.filter(entries__gt=0).values_list("level", "start"):
         counted = set(rows_of(level, start, read_one(start, start + level).tallies(level)))
         assert counted == set(stored_rows(level, start))
         for type_ in ("mail", "sms"):
@@ -78,7 +78,7 @@ def test_sums_of_parts_are_what_the_journal_adds_up_to_at_once() -> None:
 def test_most_frequent_error_is_told_and_the_rest_is_counted(admin_client: Client) -> None:
     fail(0.9, 300)
     roll_up()
-    found = failures(NOW - timedelta(days=1), NOW, steps=24, most=100)
+    found = failures(NOW - timedelta(days=1), NOW, steps=24, limit=100)
     assert sum(each.total for each in found.groups) == 300
     rest = [each for each in found.groups if each.error_key == tally.OTHER]
     assert {each.type_or_task for each in rest} == {"mail", "sms"}
@@ -87,7 +87,7 @@ def test_most_frequent_error_is_told_and_the_rest_is_counted(admin_client: Clien
     assert max(each.total for each in found.groups if each.sample) in {e.total for e in told}
 
     page = admin_client.get(reverse("failures"))
-    assert text_of(page).count("Other errors, too many to be told apart") == 2
+    assert text_of(page).count("Other errors (too many to list)") == 2
     html = page.content.decode()
     assert "/admin/jobs/job/?type=mail&amp;status=failed" in html
     assert "error_key=other" not in html
@@ -99,8 +99,8 @@ def test_the_rest_is_seen_within_days_however_long_the_period() -> None:
     write(early)
     fail(20, 600)
     roll_up()
-    assert Stretch.objects.filter(level=EIGHT_DAYS, entries__gt=0).exists()
-    found = failures(NOW - timedelta(days=30), NOW, steps=30, most=100)
+    assert RollupBucket.objects.filter(level=EIGHT_DAYS, entries__gt=0).exists()
+    found = failures(NOW - timedelta(days=30), NOW, steps=30, limit=100)
     assert sum(each.total for each in found.groups) == found.total == 600
     entries = JournalEntry.objects.order_by("at")
     for rest in (each for each in found.groups if each.error_key == tally.OTHER):
@@ -137,7 +137,7 @@ def test_errors_seen_longest_ago_are_forgotten_when_there_are_too_many(
     roll_up()
     keys = set(ErrorGroup.objects.values_list("error_key", flat=True))
     assert keys == {f"{n:032x}" for n in range(4, 9)}
-    found = failures(NOW - timedelta(days=1), NOW, steps=24, most=100)
+    found = failures(NOW - timedelta(days=1), NOW, steps=24, limit=100)
     assert (len(found.groups), found.count, found.total) == (5, 9, 9)
 
 

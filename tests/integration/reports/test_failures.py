@@ -15,7 +15,7 @@ from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
 from apps.reports.models import ErrorGroup
 from apps.reports.services import rollup
-from apps.reports.services.failures import MAX_OFTEN, NEW, NEWEST, Failure, failures
+from apps.reports.services.failures import BY_COUNT, NEW, NEWEST, Failure, failures
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import entry, stored, utc, write
 
@@ -61,7 +61,7 @@ def drawn(count: int, start: datetime, end: datetime, seed: int) -> list[Journal
 
 
 def last(length: timedelta, **narrowed: Any) -> dict[tuple[str, str, str], Failure]:
-    found = failures(NOW - length, NOW, steps=24, most=100, **narrowed)
+    found = failures(NOW - length, NOW, steps=24, limit=100, **narrowed)
     assert found.as_of == CLOSED
     return {(each.source, each.type_or_task, each.error_key): each for each in found.groups}
 
@@ -80,7 +80,7 @@ def test_groups_of_a_period_are_what_raw_entries_add_up_to(length: timedelta, ty
 
     found = last(length, type_or_task=type_)
 
-    start = failures(NOW - length, NOW, steps=24, most=1).start
+    start = failures(NOW - length, NOW, steps=24, limit=1).start
     everything = list(JournalEntry.objects.exclude(error_key="").order_by("id"))
     inside = [
         each
@@ -91,9 +91,7 @@ def test_groups_of_a_period_are_what_raw_entries_add_up_to(length: timedelta, ty
     assert {group: told.total for group, told in found.items()} == Counter(map(key, inside))
     for group, told in found.items():
         mine = [each for each in everything if key(each) == group and each.at < CLOSED]
-        assert told.for_good == sum(
-            each.to_state == "failed" for each in inside if key(each) == group
-        )
+        assert told.final == sum(each.to_state == "failed" for each in inside if key(each) == group)
         assert sum(told.trend) == told.total
         assert (told.first_seen, told.last_seen) == tuple(
             ids.made_at(mine[at].id) for at in (0, -1)
@@ -113,20 +111,20 @@ def test_trend_tells_when() -> None:
 @pytest.mark.parametrize(
     ("order", "key"),
     [
-        (MAX_OFTEN, lambda each: (each.total, each.last_seen)),
+        (BY_COUNT, lambda each: (each.total, each.last_seen)),
         (NEWEST, lambda each: each.last_seen),
         (NEW, lambda each: each.first_seen),
     ],
-    ids=[MAX_OFTEN, NEWEST, NEW],
+    ids=[BY_COUNT, NEWEST, NEW],
 )
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_first_groups_are_told_whole_and_all_are_counted(order: str, key: Any, most: int) -> None:
     write(*drawn(40, NOW - timedelta(days=3), CLOSED, 4))
     roll_up()
     start = NOW - timedelta(days=2)
-    every = failures(start, NOW, steps=24, most=100, order=order)
+    every = failures(start, NOW, steps=24, limit=100, order=order)
     assert list(every.groups) == sorted(every.groups, key=key, reverse=True)
-    found = failures(start, NOW, steps=24, most=most, order=order)
+    found = failures(start, NOW, steps=24, limit=most, order=order)
     assert found.groups == every.groups[:most]
     assert found.count == every.count == len(every.groups) == 9
     assert found.total == every.total == sum(each.total for each in every.groups)
@@ -136,7 +134,7 @@ def test_what_has_been_forgotten_is_only_counted() -> None:
     write(failure(NOW - timedelta(minutes=5)), failure(NOW - timedelta(minutes=5), "Other"))
     roll_up()
     ErrorGroup.objects.filter(error_key=error_key("Other")).delete()
-    found = failures(NOW - timedelta(hours=1), NOW, steps=20, most=5)
+    found = failures(NOW - timedelta(hours=1), NOW, steps=20, limit=5)
     assert [each.error_key for each in found.groups] == [error_key(REFUSED)]
     assert (found.count, found.total) == (2, 2)
 
@@ -145,7 +143,7 @@ def test_steps_of_days_are_read_as_days(django_assert_max_num_queries: Any) -> N
     write(*drawn(300, NOW - timedelta(days=31), CLOSED, 5))
     roll_up()
     with django_assert_max_num_queries(15) as asked:
-        found = failures(NOW - timedelta(days=30), NOW, steps=30, most=9)
+        found = failures(NOW - timedelta(days=30), NOW, steps=30, limit=9)
     assert sum(sum(each.trend) for each in found.groups) == found.total > 200
     days = [
         edges
@@ -213,5 +211,5 @@ def test_dispatches_fail_as_well() -> None:
 
 def test_before_anything_is_added_up_there_is_nothing() -> None:
     write(failure(NOW - timedelta(minutes=5)))
-    found = failures(NOW - timedelta(hours=1), NOW, steps=20, most=1)
+    found = failures(NOW - timedelta(hours=1), NOW, steps=20, limit=1)
     assert (found.groups, found.count, found.total) == ((), 0, 0)

@@ -74,7 +74,7 @@ def test_groups_come_with_counts_samples_and_ways_on(role_client: Any, refused: 
     text = text_of(page)
     assert "4 failures of 2 kinds" in text
     assert "ConnectionRefusedError: 10.0.0.2:5432" in text
-    assert "3 for good" in text
+    assert "3 final" in text
     assert inline_code_of(page) == inline_code_of(client.get("/admin/jobs/job/"))
     [found, _bills] = links(page, "Jobs")[-2:]
     assert shown(client.get(found)) == refused[::-1]
@@ -141,7 +141,7 @@ def test_type_period_and_order_narrow_and_sort(
     now.advance(hours=3)
     roll_up()
     assert rows(admin_client.get(PAGE, {"period": "1h"})) == []
-    assert "Nothing went wrong" in text_of(admin_client.get(PAGE, {"period": "1h"}))
+    assert "Nothing failed" in text_of(admin_client.get(PAGE, {"period": "1h"}))
     assert rows(admin_client.get(PAGE, {"period": "7d"})) == [("mail", 3), ("bill", 1)]
 
 

@@ -13,10 +13,10 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.dispatch.models import OperatorScope
-from apps.reports.services import stored, summary
-from apps.reports.services.figures import Percentiles, Period
+from apps.reports.services import rows
 from apps.reports.services.rollup import roll_up
-from apps.reports.services.summary import First, summarise
+from apps.reports.services.rows import First
+from apps.reports.services.summary import Percentiles, Period, summarise
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import COUNTS, entry, utc, write
@@ -58,7 +58,7 @@ def test_all_are_counted_and_the_busiest_told_how_long(
 ) -> None:
     full = summarise("dispatch", "executor", WEEK)
     assert (full.timed, len(full.rows)) == (None, 40)
-    monkeypatch.setattr(summary, "MAX_READ", 150)
+    monkeypatch.setattr(rows, "MAX_READ", 150)
     found = summarise("dispatch", "executor", WEEK)
     assert counts(found) == counts(full)
     assert found.total == full.total
@@ -72,10 +72,10 @@ def test_page_tells_the_first_how_long_and_csv_has_them_all(
     admin_client: Client, crowd: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
-    monkeypatch.setattr(summary, "MAX_READ", 150)
-    rows = tables_of(admin_client.get(reverse("report"), query))[0][1:-1]
-    assert len(rows) == 40
-    assert "–" not in {row[-1].text for row in rows}
+    monkeypatch.setattr(rows, "MAX_READ", 150)
+    shown = tables_of(admin_client.get(reverse("report"), query))[0][1:-1]
+    assert len(shown) == 40
+    assert "–" not in {row[-1].text for row in shown}
     exported = admin_client.get(reverse("report_csv"), query).content.decode("utf-8-sig")
     assert len(exported.splitlines()) == 42
 
@@ -90,8 +90,8 @@ def test_limit_of_very_many_is_counted_by_the_database(
         "day": {"within": seen},
     }
     full = {by: summarise("dispatch", by, WEEK, **how) for by, how in asked.items()}
-    monkeypatch.setattr(summary, "MAX_WITHIN", 100)
-    monkeypatch.setattr(stored, "MAX_NAMED", 7)
+    monkeypatch.setattr(rows, "MAX_WITHIN", 100)
+    monkeypatch.setattr(rows, "MAX_NAMED", 7)
     for by, how in asked.items():
         with django_assert_max_num_queries(20) as queries:
             found = summarise("dispatch", by, WEEK, **how)
@@ -111,7 +111,7 @@ def test_page_tells_that_times_are_not_told(
     group = factories.group("gid_mine", members=[f"uid_{n}" for n in range(30)])
     OperatorScope.objects.create(operator=role_user("operator"), executor=group)
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
-    told = "How long they took is not told by time"
+    told = "Waiting and running times are not shown by time"
     assert told not in text_of(role_client("operator").get(reverse("report"), query))
-    monkeypatch.setattr(summary, "MAX_WITHIN", 100)
+    monkeypatch.setattr(rows, "MAX_WITHIN", 100)
     assert told in text_of(role_client("operator").get(reverse("report"), query))

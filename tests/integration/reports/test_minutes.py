@@ -14,9 +14,8 @@ from django.urls import reverse
 
 from apps.common import clock
 from apps.common.errors import Invalid
-from apps.reports.services.figures import Period
 from apps.reports.services.rollup import roll_up
-from apps.reports.services.summary import summarise
+from apps.reports.services.summary import Period, summarise
 from tests.frozen import FrozenClock
 from tests.integration.reports import told
 from tests.integration.reports.history import Naive, drawn, entry, utc, write
@@ -110,10 +109,10 @@ def test_minutes_that_cannot_be_told_are_hours_with_a_word_about_it(
     write(entry(utc("2026-02-01T10:20:00")), entry(NOW - timedelta(hours=2)))
     roll_up(until=clock.now() + timedelta(minutes=1))
     page = admin_client.get(URL, {"by": "minute", **query})
-    assert "Minutes are told of 3 hours at most, and not of long ago;" in text_of(page)
+    assert "Minutes are available for recent periods of at most 3 hours;" in text_of(page)
     assert page.context["choice"].by == "hour"
     # Groups of the same hour are drawn by hour, without a word.
-    assert "Minutes are told" not in text_of(admin_client.get(URL, query))
+    assert "Minutes are available" not in text_of(admin_client.get(URL, query))
 
 
 def test_hour_leads_to_its_minutes_while_they_are_kept(

@@ -12,7 +12,7 @@ from apps.common import clock
 from apps.jobs.models import Job, JobType
 from apps.jobs.services import register
 from apps.reports.admin.overview.page import known_of
-from apps.reports.services import lately
+from apps.reports.services.coverage import Stored
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.jobs import jobs
@@ -44,7 +44,7 @@ def test_as_many_statements_however_much_there_is(admin_client: Client, scene: F
 
 def stages() -> list[list[str]]:
     """What a reader knows who gets the newest hour part by part, until nothing of it lacks."""
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     parts = known_of(until)
     return [parts[:so_many] for so_many in range(len(parts) + 1)]

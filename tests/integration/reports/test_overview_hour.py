@@ -19,6 +19,7 @@ from apps.journal.models import JournalEntry
 from apps.reports.admin.overview import lately as lately_admin
 from apps.reports.admin.report import duration, percent
 from apps.reports.services import lately
+from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Minutes
 from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
@@ -37,10 +38,10 @@ def p95(values: Iterable[int]) -> int:
 def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
     admin_client: Client, scene: FrozenClock, source: str
 ) -> None:
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     assert timedelta() < clock.now() - until < timedelta(minutes=2)
-    hours = lately.last_hours([source], until)[source]
+    hours = lately.last_hours(Stored.read(), [source])[source]
     html = home(admin_client)
 
     for hour, (told, name) in enumerate(zip(hours, ("last", "before"), strict=True)):
@@ -103,7 +104,7 @@ def test_what_came_in_leads_to_its_list(admin_client: Client, scene: FrozenClock
 def test_flow_is_what_came_and_went_in_the_last_minutes(
     admin_client: Client, scene: FrozenClock
 ) -> None:
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     since = until - timedelta(minutes=5)
     came = Job.objects.filter(created_at__gte=since, created_at__lt=until).count()
@@ -135,40 +136,40 @@ def test_flow_is_capped(
     assert tiles(home(admin_client))["job-in"] == "1.0+/min"
 
 
-def test_courses_of_types_are_minute_by_minute(admin_client: Client, scene: FrozenClock) -> None:
-    until = lately.closed_until()
+def test_trends_of_types_are_minute_by_minute(admin_client: Client, scene: FrozenClock) -> None:
+    until = Stored.read().closed_until
     assert until is not None
     minutes = Minutes.read(until, [lately.OF_TYPES])
-    found = minutes.courses_of_types(["idle", "mail", "sms"])
+    found = minutes.trends_of_types(["idle", "mail", "sms"])
     assert found is not None
     assert [each.name for each in found] == ["idle", "mail", "sms"]
-    for course in found:
+    for trend in found:
         rows = [
             each
             for each in ended("job", until - timedelta(hours=1), until)
-            if each.type_or_task == course.name
+            if each.type_or_task == trend.name
         ]
         minutes = [int((each.at - until) / timedelta(minutes=1)) - 1 for each in rows]
-        assert course.ended == [minutes.count(n) for n in range(-60, 0)], course.name
-        assert sum(course.unlucky) == sum(each.to_state == "failed" for each in rows)
+        assert trend.ended == [minutes.count(n) for n in range(-60, 0)], trend.name
+        assert sum(trend.failed) == sum(each.to_state == "failed" for each in rows)
     html = home(admin_client)
     assert f"{found[1].total} ended in the last hour" in html
     assert "Nothing ended in the last hour." in html
 
 
-def test_courses_of_groups_are_those_of_their_members(
+def test_trends_of_groups_are_those_of_their_members(
     admin_client: Client, scene: FrozenClock
 ) -> None:
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     minutes = Minutes.read(until, [lately.OF_GROUPS])
-    found = minutes.courses_of_groups(sorted(MEMBERS))
+    found = minutes.trends_of_groups(sorted(MEMBERS))
     assert found is not None
     rows = ended("dispatch", until - timedelta(hours=1), until)
-    for course in found:
-        members = Membership.objects.filter(group__name=course.name)
+    for trend in found:
+        members = Membership.objects.filter(group__name=trend.name)
         names = set(members.values_list("user__name", flat=True))
-        assert course.total == sum(each.executor in names for each in rows) > 0
+        assert trend.total == sum(each.executor in names for each in rows) > 0
     assert [each.name for each in found] == sorted(MEMBERS)
     assert "/admin/dispatch/dispatch/?executor=gid_shops" in home(admin_client)
 
@@ -176,23 +177,23 @@ def test_courses_of_groups_are_those_of_their_members(
 def test_busiest_are_drawn_and_too_many_are_not(
     scene: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     told = [lately.OF_TYPES, lately.OF_GROUPS]
     monkeypatch.setattr(lately, "MAX_DRAWN", 1)
-    types = Minutes.read(until, told).courses_of_types(["idle"])
+    types = Minutes.read(until, told).trends_of_types(["idle"])
     assert [each.name for each in types or []] == ["mail"]
     monkeypatch.setattr(lately, "MAX_READ", 10)
     minutes = Minutes.read(until, told)
-    assert minutes.courses_of_types([]) is None
-    assert minutes.courses_of_groups([]) is None
+    assert minutes.trends_of_types([]) is None
+    assert minutes.trends_of_groups([]) is None
 
 
 def test_a_refresh_has_what_lacks_of_the_newest_hour_part_by_part(
     admin_client: Client, scene: FrozenClock
 ) -> None:
     whole = home(admin_client)
-    parts = ["overview-hour", "overview-courses", "overview-present"]
+    parts = ["overview-hour", "overview-trends", "overview-present"]
     known = re.findall(r'data-known="([^"]+)"', whole)
     assert len(known) == 2
 
@@ -214,4 +215,4 @@ def refresh(client: Client, **query: Any) -> str:
 
 def test_nothing_added_up_yet_is_said(admin_client: Client, frozen_clock: FrozenClock) -> None:
     job_type()
-    assert "come with the first full minute" in home(admin_client)
+    assert "once the first full minute" in home(admin_client)

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from apps.dispatch.models import Dispatch, OperatorScope
 from apps.dispatch.services import pull
-from apps.reports.services import lately
+from apps.reports.services.coverage import Stored
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.home import ended, home, tile, tiles
@@ -78,7 +78,7 @@ def test_operator_with_scopes_sees_dispatches_of_their_executors_only(
     factories.once_task(factories.member("uid_eve"), "Another's")
     for uid in ("uid_ann", "uid_eve"):
         pull.answer_pull(uid)
-    until = lately.closed_until()
+    until = Stored.read().closed_until
     assert until is not None
     own = [
         each

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.django_db
         ({"only": "mail", "by": "hour"}, "only=mail names no group;"),
         ({"only": "task:1", "by": "hour"}, "only=task:1 names no group;"),
         ({"only": "type:a b", "by": "hour"}, "only=type:a b names no group;"),
-        ({"only": "type:mail", "by": "type"}, "A single group is told through time only;"),
+        ({"only": "type:mail", "by": "type"}, "A single group is shown through time only;"),
         ({"from": "\0", "by": "\0x" + 900 * "y"}, "by=xyyy"),
     ],
 )

@@ -14,8 +14,7 @@ from django.urls import reverse
 
 from apps.dispatch.models import Stock
 from apps.reports.admin import pages
-from apps.reports.services.figures import Figures, Summary
-from apps.reports.services.summary import summarise
+from apps.reports.services.summary import Figures, Summary, summarise
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.day import DAY, NOW, START, URL, roll_up, table
@@ -187,7 +186,7 @@ def test_report_of_very_many_groups_shows_the_first_and_exports_all(
     assert total[1].text == str(every.total.total)
     more = f"and {len(every.rows) - 1} more: all of them as CSV"
     assert more in text_of(page)
-    sorted_by_time = "Sorted by time are the groups with the most ends."
+    sorted_by_time = "Only the groups with the most ends are sorted by time."
     assert sorted_by_time not in text_of(page)
     slow = text_of(admin_client.get(URL, {"sort": "-run_p95"}))
     assert more in slow

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from apps.common import clock
 from apps.common.leases import load_position, sweep_lease
-from apps.reports.models import Rollup, Stretch
-from apps.reports.rules.cover import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, MINUTE, QUARTER
+from apps.reports.models import Rollup, RollupBucket
+from apps.reports.rules.coverage import DAY, EIGHT_DAYS, FOUR_HOURS, HOUR, MINUTE, QUARTER
 from apps.reports.services import rollup, totals
-from apps.reports.services.figures import Period, Summary
-from apps.reports.services.summary import groupings, summarise
+from apps.reports.services.summary import Period, Summary, groupings, summarise
 from apps.reports.sweeps import roll_up as sweep
 from tests.frozen import FrozenClock
 from tests.integration.reports.history import Naive, drawn, entry, stored, utc, write
@@ -55,7 +54,7 @@ def now(frozen_clock: FrozenClock) -> FrozenClock:
 
 def levels() -> dict[int, int]:
     found: dict[int, int] = {}
-    for level in Stretch.objects.values_list("level", flat=True):
+    for level in RollupBucket.objects.values_list("level", flat=True):
         found[level] = found.get(level, 0) + 1
     return found
 
@@ -112,7 +111,7 @@ def test_days_of_every_zone_are_right_where_clocks_change(month: Naive) -> None:
             month.check(found, "job", by, period)
 
 
-def test_long_ago_is_told_by_coarser_stretches(month: Naive) -> None:
+def test_old_periods_use_coarser_buckets(month: Naive) -> None:
     """What is cut at minutes today is cut at hours when only those are left."""
     period = Period(NOW - timedelta(days=30, minutes=7), NOW - timedelta(days=20), ZoneInfo("UTC"))
     with override_settings(
@@ -130,7 +129,7 @@ def test_long_ago_is_told_by_coarser_stretches(month: Naive) -> None:
 
 
 # --- the sweep ----------------------------------------------------------------------------------
-def test_minute_is_told_soon_after_its_end(now: FrozenClock) -> None:
+def test_minute_is_added_up_soon_after_its_end(now: FrozenClock) -> None:
     write(entry(NOW))
     now.move_to(CLOSED + timedelta(seconds=64))
     sweep()
@@ -150,7 +149,7 @@ def test_time_goes_on_while_nothing_happens(now: FrozenClock) -> None:
     assert Rollup.objects.count() == 0
 
 
-def test_whole_stretches_come_with_their_last_part(now: FrozenClock) -> None:
+def test_whole_buckets_come_with_their_last_part(now: FrozenClock) -> None:
     write(entry(NOW.replace(hour=0, minute=1)))
     roll_up()
     assert levels() == {MINUTE: 12 * 60 + 34, QUARTER: 4 * 12 + 2, HOUR: 12, FOUR_HOURS: 3}
@@ -264,7 +263,7 @@ class TestPause:
                 break
         in_parts = stored()
         Rollup.objects.all().delete()
-        Stretch.objects.all().delete()
+        RollupBucket.objects.all().delete()
         rollup.save_position(rollup.SWEEP, {})
         roll_up()
         assert stored() == in_parts
@@ -358,7 +357,7 @@ def test_sweep_waits_its_turn(now: FrozenClock) -> None:
     assert sweep() > 0
 
 
-def test_fine_stretches_go_and_the_figures_stay(now: FrozenClock) -> None:
+def test_fine_buckets_are_removed_and_the_figures_stay(now: FrozenClock) -> None:
     write(*drawn(300, NOW - timedelta(days=2), NOW, seed=8))
     roll_up()
     naive = Naive()
@@ -370,7 +369,7 @@ def test_fine_stretches_go_and_the_figures_stay(now: FrozenClock) -> None:
         edge = now() - timedelta(hours=4, minutes=30)
         assert not Rollup.objects.filter(level=MINUTE, start__lt=edge.timestamp()).exists()
         assert Rollup.objects.filter(level=QUARTER).exists()
-        assert not Stretch.objects.filter(
+        assert not RollupBucket.objects.filter(
             level=MINUTE, start__lt=(now() - timedelta(hours=3, minutes=15)).timestamp()
         ).exists()
         period = Period(NOW - timedelta(days=2), now(), ZoneInfo("Asia/Kathmandu"))

@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.common.errors import Invalid
-from apps.reports.models import Rollup, Stretch
-from apps.reports.rules.histogram import pack
-from apps.reports.services.figures import Percentiles, Period
-from apps.reports.services.summary import First, groupings, summarise, total_of
+from apps.reports.models import Rollup, RollupBucket
+from apps.reports.rules.sketch import pack
+from apps.reports.services.rows import First
+from apps.reports.services.summary import Percentiles, Period, groupings, summarise, total_of
+from tests.statements import is_read
 
 pytestmark = pytest.mark.django_db
 UTC_ZONE = ZoneInfo("UTC")
@@ -24,9 +25,9 @@ def period(**length: float) -> Period:
 
 
 def store(level: int, start: datetime, *rows: tuple[str, str, int]) -> None:
-    """Totals of jobs as (dimension, value, succeeded) in one stretch."""
+    """Totals of jobs as (dimension, value, succeeded) in one bucket."""
     second = int(start.timestamp())
-    Stretch.objects.create(level=level, start=second, entries=len(rows))
+    RollupBucket.objects.create(level=level, start=second, entries=len(rows))
     counts = dict.fromkeys(
         ("failed", "retried", "timed_out", "expired", "released", "cancelled", "stage_done"), 0
     )
@@ -118,7 +119,7 @@ def test_hours_that_begin_at_a_quarter_are_read_level_by_level(
         found = summarise("job", "day", Period(START, START + timedelta(days=4), zone))
     # 18 hours and a quarter of the first local day, and the rest of the last one.
     assert [row.total for row in found.rows] == [73, 96, 96, 96, 23]
-    [totals] = [q["sql"] for q in asked.captured_queries if "reports_rollup" in q["sql"]]
+    [totals] = [q["sql"] for q in asked.captured_queries if is_read(Rollup, q["sql"])]
     assert totals.count("SELECT start") == 2
 
 

@@ -15,9 +15,8 @@ from apps.jobs.services import control
 from apps.jobs.services.giving_up import give_up_worn
 from apps.jobs.services.rescue import rescue_due
 from apps.journal.models import JournalEntry
-from apps.reports.services.figures import Figures, Percentiles, Period
 from apps.reports.services.rollup import roll_up
-from apps.reports.services.summary import summarise
+from apps.reports.services.summary import Figures, Percentiles, Period, summarise
 from tests import callback, factories
 from tests.callback import take_next
 from tests.frozen import FrozenClock

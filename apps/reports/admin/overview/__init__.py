@@ -1,1 +1,1 @@
-"""The overview, the home page of the admin: is work flowing, how well, what is late."""
+"""The overview on the home page of the admin: throughput, success, and what is late."""

@@ -1,4 +1,4 @@
-"""The part of the overview that changes once a minute: how the last hour went."""
+"""The part of the overview that changes once a minute: the last hour."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from apps.reports.admin.report import duration, percent
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
-from apps.reports.services.lately import Course, Minutes, Went
+from apps.reports.services.coverage import Stored
+from apps.reports.services.lately import Ended, Minutes, Trend
 
 MAX_COUNTED = 5_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
@@ -40,13 +41,13 @@ _BY = {JOB: "type", DISPATCH: "task"}
 # Reports count each attempt at a job as an end.
 _ENDED = {JOB: pgettext_lazy("of jobs", "finished"), DISPATCH: _("ended")}
 _FLOW_MINUTES = lately.FLOW // timedelta(minutes=1)
-# So much lower than in the hour before, a success rate is worth a look.
+# A success rate that fell by this much since the hour before is marked.
 _NOTABLE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The courses of types or groups, each a row in HTML; without rows there are too many."""
+    """The trends of types or groups as rows of HTML; None when there are too many."""
 
     key: str
     title: str | Promise
@@ -56,28 +57,26 @@ class Table:
     rows: list[SafeString] | None
 
 
-def panels(
-    sight: Sight, sources: Collection[str], until: datetime, _types: Collection[str]
-) -> list[Panel]:
+def panels(sight: Sight, sources: Collection[str], stored: Stored, until: datetime) -> list[Panel]:
     """A panel for each of these sources."""
     whole = [source for source in sources if not sight.is_limited(source)]
     came = lately.came_in([_MODELS[source] for source in whole], until, MAX_COUNTED)
     minutes = Minutes.read(until, [lately.of_all(source) for source in whole])
-    went = lately.last_hours(sources, until, executors=sight.executors)
+    ended = lately.last_hours(stored, sources, executors=sight.executors)
     found = []
     for source in sources:
         tiles, picture = list[Tile](), None
         if source in whole:
-            course = minutes.course_of_all(source)
-            tiles += _flow(source, came[_MODELS[source]], course, until)
-            picture = _picture(course)
-        tiles += _ends(sight, source, *went[source], until)
+            trend = minutes.trend_of_all(source)
+            tiles += _flow(source, came[_MODELS[source]], trend, until)
+            picture = _picture(trend)
+        tiles += _ends(sight, source, *ended[source], until)
         panel = Panel(key=f"hour-{source}", title=_TITLES[source], tiles=tiles, picture=picture)
         found.append(panel)
     return found
 
 
-def _flow(source: str, came: int, course: Course, until: datetime) -> Iterator[Tile]:
+def _flow(source: str, came: int, trend: Trend, until: datetime) -> Iterator[Tile]:
     model = _MODELS[source]
     minutes = gettext("last %d minutes") % _FLOW_MINUTES
     yield Tile(
@@ -90,19 +89,19 @@ def _flow(source: str, came: int, course: Course, until: datetime) -> Iterator[T
     yield Tile(
         key=f"{source}-out",
         title=_("out"),
-        value=rate(course.flow, _FLOW_MINUTES),
+        value=rate(trend.flow, _FLOW_MINUTES),
         url=_report(source, _BY[source], until, lately.FLOW),
         note=minutes,
     )
 
 
 def _report(source: str, by: str, until: datetime, length: timedelta = timedelta(hours=1)) -> str:
-    """The address of the report of the time before an instant."""
+    """The address of the report of the time up to an instant."""
     period = {"from": stamp(until - length), "to": stamp(until)}
     return f"{reverse('report')}?{urlencode({'source': source, 'by': by, **period})}"
 
 
-def _ends(sight: Sight, source: str, last: Went, before: Went, until: datetime) -> Iterator[Tile]:
+def _ends(sight: Sight, source: str, last: Ended, before: Ended, until: datetime) -> Iterator[Tile]:
     report = _report(source, "executor" if sight.is_limited(source) else _BY[source], until)
     yield Tile(
         key=f"{source}-ended",
@@ -121,22 +120,22 @@ def _ends(sight: Sight, source: str, last: Went, before: Went, until: datetime) 
     )
     yield Tile(
         key=f"{source}-wait",
-        title=_("wait, 95 % below"),
+        title=_("wait p95"),
         value=duration(last.wait_p95),
         url=report,
         note=_before(duration(before.wait_p95)),
     )
     yield Tile(
         key=f"{source}-run",
-        title=_("run, 95 % below"),
+        title=_("run p95"),
         value=duration(last.run_p95),
         url=report,
         note=_before(duration(before.run_p95)),
     )
 
 
-def _before(told: str) -> str:
-    return gettext("hour before: %s") % told
+def _before(text: str) -> str:
+    return gettext("hour before: %s") % text
 
 
 def _tone(last: float | None, before: float | None) -> str:
@@ -150,13 +149,13 @@ def _tone(last: float | None, before: float | None) -> str:
 def tables(
     sight: Sight, sources: Collection[str], until: datetime, types: Collection[str]
 ) -> list[Table]:
-    """The courses of types and groups; `types` are the names of all types."""
+    """The trends of types and groups; `types` are the names of all types."""
     groups = _groups(sight) if DISPATCH in sources else []
-    told = [lately.OF_TYPES] if JOB in sources else []
-    told += [lately.OF_GROUPS] if groups else []
-    minutes = Minutes.read(until, told)
+    series = [lately.OF_TYPES] if JOB in sources else []
+    series += [lately.OF_GROUPS] if groups else []
+    minutes = Minutes.read(until, series)
     found = []
-    if lately.OF_TYPES in told:
+    if lately.OF_TYPES in series:
         table = Table(
             key="types",
             title=_("Job types, last hour"),
@@ -165,13 +164,13 @@ def tables(
             url=listed(JobType),
             rows=_rows(
                 "type",
-                minutes.courses_of_types(types),
+                minutes.trends_of_types(types),
                 f"{listed(Job)}?type=",
                 f"{_report(JOB, 'minute', until)}&only=type%3A",
             ),
         )
         found.append(table)
-    if lately.OF_GROUPS in told:
+    if lately.OF_GROUPS in series:
         only = None
         if sight.is_limited(DISPATCH):
             only = set(sight.groups.values_list("name", flat=True))
@@ -183,7 +182,7 @@ def tables(
             url=listed(Executor, kind=Executor.Kind.GROUP),
             rows=_rows(
                 "group",
-                minutes.courses_of_groups(groups, only=only),
+                minutes.trends_of_groups(groups, only=only),
                 *[f"{listed(Dispatch)}?executor="] * 2,
             ),
         )
@@ -192,50 +191,48 @@ def tables(
 
 
 def _groups(sight: Sight) -> list[str]:
-    """The names of the first groups that can be seen."""
+    """The names of the first visible groups."""
     if not sight.may("dispatch.view_executor"):
         return []
     names = sight.groups.order_by("name").values_list("name", flat=True)
     return list(names[: lately.MAX_DRAWN])
 
 
-def _rows(
-    kind: str, courses: list[Course] | None, url: str, report: str
-) -> list[SafeString] | None:
-    """`url` and `report` are addresses that end with the name."""
-    if courses is None:
+def _rows(kind: str, trends: list[Trend] | None, url: str, report: str) -> list[SafeString] | None:
+    """`url` and `report` are addresses to which the name is appended."""
+    if trends is None:
         return None
-    return [_drawn(kind, course, url, report) for course in courses]
+    return [_drawn(kind, trend, url, report) for trend in trends]
 
 
-def _drawn(kind: str, course: Course, url: str, report: str) -> SafeString:
-    """A type or group with its course; drawn without a template, as tiles are."""
-    name, quoted = shown_text(course.name), quote(course.name, safe="")
+def _drawn(kind: str, trend: Trend, url: str, report: str) -> SafeString:
+    """The row of a type or group; drawn without a template, as tiles are."""
+    name, quoted = shown_text(trend.name), quote(trend.name, safe="")
     report = f'<td><a class="text-link" href="{escape(report + quoted)}">'
     return SafeString(
-        f'<tr id="overview-{kind}-{escape(course.name)}">'
+        f'<tr id="overview-{kind}-{escape(trend.name)}">'
         f'<th scope="row"><a class="text-link" href="{escape(url + quoted)}">'
         f"{escape(name)}</a></th>"
-        f"<td>{_picture(course)}</td>"
-        f"{report}{course.total:,}</a></td>"
-        f"{report}{escape(percent(course.success_rate))}</a></td></tr>"
+        f"<td>{_picture(trend)}</td>"
+        f"{report}{trend.total:,}</a></td>"
+        f"{report}{escape(percent(trend.success_rate))}</a></td></tr>"
     )
 
 
-def _picture(course: Course) -> SafeString:
-    return sparkline(course.ended, _words(course), unlucky=course.unlucky)
+def _picture(trend: Trend) -> SafeString:
+    return sparkline(trend.ended, _words(trend), failed=trend.failed)
 
 
-def _words(course: Course) -> str:
-    most = max(course.ended)
-    if not most:
+def _words(trend: Trend) -> str:
+    highest = max(trend.ended)
+    if not highest:
         return gettext("Nothing ended in the last hour.")
     return gettext(
-        "%(ended)s ended in the last hour, %(most)s in the busiest minute and %(last)s in the "
-        "newest; %(unlucky)s failed."
+        "%(ended)s ended in the last hour, %(max)s in the busiest minute and %(last)s in the "
+        "newest; %(failed)s failed."
     ) % {
-        "ended": f"{course.total:,}",
-        "most": f"{most:,}",
-        "last": f"{course.ended[-1]:,}",
-        "unlucky": f"{sum(course.unlucky):,}",
+        "ended": f"{trend.total:,}",
+        "max": f"{highest:,}",
+        "last": f"{trend.ended[-1]:,}",
+        "failed": f"{sum(trend.failed):,}",
     }

@@ -1,7 +1,7 @@
-"""The overview as a page that is whole by itself, and as the part of it that a script fetches.
+"""The overview as a complete page, and the parts of it that its script fetches.
 
-What it costs depends on the number of types, workers, sweeps and minutes, never on the number of
-jobs: all counts are capped.
+Its cost depends on the number of types, workers and sweeps, never on the number of jobs: all counts
+are capped.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from apps.jobs.services.type_snapshots import all_types
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
-from apps.reports.services.lately import closed_until
-from apps.reports.services.stretches import second_of
+from apps.reports.services.coverage import Stored, second_of
 
 OVERVIEW_URL = "overview"
-# The parts of the last hour that the reader has, each with the second it ends at.
+# The parts of the last hour that the page has, each with the second at which it ends.
 KNOWN = "known"
-_LATELY = {"hour": lately.panels, "courses": lately.tables}
+_HOUR, _TRENDS = "hour", "trends"
+_PARTS = (_HOUR, _TRENDS)
 
 
 class _Step(NamedTuple):
-    """What to do first on an empty platform, who may, and where."""
+    """A first step on an empty platform: its permission and address."""
 
     permission: str
     text: str | Promise
@@ -71,30 +71,33 @@ _FIRST_STEPS = {
 
 
 def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, Any]:
-    """What the template draws, {} for a person who may see nothing of it.
+    """The context of the template; {} for a person who may see nothing of it.
 
-    `periods` says how many seconds lie between two turns of each sweep.
+    `periods` are the seconds between two rounds of each sweep.
     """
     seen = _Seen.by(request.user)
     drawn = _present(seen, periods)
     if seen.until is not None:
-        for part in _LATELY:
+        for part in _PARTS:
             drawn |= _lately(seen, part, seen.until)
     return drawn if drawn["panels"] or drawn["steps"] else {}
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a person sees: job types, and of jobs and dispatches those there can be any of (`used`),
-    and of those the ones whose totals can be seen (`summed`), as far as they are added up; and what
-    is still to be done first (`steps`)."""
+    """What a person sees: the job types; of jobs and dispatches those that can exist (`used`) and
+    those with figures (`summed`, added up `until`); and the first steps still to do."""
 
     sight: Sight
     types: list[TypeSnapshot]
     used: list[str]
     steps: list[_Step]
     summed: list[str]
-    until: datetime | None
+    stored: Stored
+
+    @property
+    def until(self) -> datetime | None:
+        return self.stored.closed_until
 
     @classmethod
     def by(cls, user: Any) -> _Seen:
@@ -110,11 +113,11 @@ class _Seen:
             if not is_taken and sight.may(step.permission)
         ]
         summed = [source for source in sight.sources if source in used]
-        return cls(sight, types, used, steps, summed, closed_until() if summed else None)
+        return cls(sight, types, used, steps, summed, Stored.read() if summed else Stored({}))
 
 
 def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
-    """How everything stands now."""
+    """The present state."""
     sight, types, now = seen.sight, seen.types, clock.now()
     sees_types = sight.may("jobs.view_jobtype")
     sees_workers = sight.may("jobs.view_worker")
@@ -147,9 +150,13 @@ def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _lately(seen: _Seen, part: str, until: datetime) -> dict[str, Any]:
-    """A part of how the last hour went, that before `until`."""
-    names = [each.name for each in seen.types]
-    found = _LATELY[part](seen.sight, seen.summed, until, names)
+    """A part of the last hour, which ended at `until`."""
+    found: list[Any]
+    if part == _HOUR:
+        found = lately.panels(seen.sight, seen.summed, seen.stored, until)
+    else:
+        names = [each.name for each in seen.types]
+        found = lately.tables(seen.sight, seen.summed, until, names)
     return {part: {"known": _mark(part, until), "found": found, "until": until}}
 
 
@@ -158,12 +165,12 @@ def _mark(part: str, until: datetime) -> str:
 
 
 def known_of(until: datetime) -> list[str]:
-    """What a reader knows who has all parts of the last hour before `until`."""
-    return [_mark(part, until) for part in _LATELY]
+    """What a page sends that has all parts of the last hour before `until`."""
+    return [_mark(part, until) for part in _PARTS]
 
 
 def _taken() -> list[bool]:
-    """Which of the first steps to dispatches somebody has taken."""
+    """Which of the first steps to dispatches are done."""
     executor, once, rotate, client = (
         f"EXISTS (SELECT 1 FROM {table(model)})"
         for model in (Executor, OnceTask, RotateTask, ApiClient)
@@ -173,16 +180,16 @@ def _taken() -> list[bool]:
 
 
 def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpRequest], HttpResponse]:
-    """The view of what a page replaces itself by.
+    """The view that refreshes the page.
 
-    One part of it: a reader who lacks a part of the newest hour is told that alone, and asks again
-    for the rest, so that no answer takes as long as all of it.
+    Each answer is one part: a missing part of the newest hour, else the present state. So no answer
+    takes as long as the whole page.
     """
 
     def view(request: HttpRequest) -> HttpResponse:
         seen, known = _Seen.by(request.user), request.GET.getlist(KNOWN)
         until = seen.until
-        lacking = [part for part in _LATELY if until and _mark(part, until) not in known]
+        lacking = [part for part in _PARTS if until and _mark(part, until) not in known]
         if until and lacking:
             drawn = _lately(seen, lacking[0], until)
         else:

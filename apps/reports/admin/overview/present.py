@@ -1,4 +1,4 @@
-"""The part of the overview that changes all the time: how everything stands now."""
+"""The part of the overview that changes all the time: the present state."""
 
 from __future__ import annotations
 
@@ -154,9 +154,9 @@ def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
     slots = facts.slots(active)
     yield Tile(
         key="places",
-        title=_("busy places"),
-        value=gettext("%(busy)d of %(places)d")
-        % {"busy": slots.total - slots.free, "places": slots.total},
+        title=_("busy slots"),
+        value=gettext("%(busy)d of %(slots)d")
+        % {"busy": slots.total - slots.free, "slots": slots.total},
         url=listed(Worker, state=Worker.State.ACTIVE),
     )
 
@@ -168,11 +168,11 @@ def _silent(workers: Sequence[Worker], now: datetime) -> Iterator[Notice]:
             Link(
                 name=shown_text(each.name),
                 url=row_of(Worker, each.id),
-                told=relative(each.last_heartbeat_at, now),
+                note=relative(each.last_heartbeat_at, now),
             )
             for each in silent[:20]
         ]
-        yield Notice(key="silent", text=_("Workers fell silent:"), links=links)
+        yield Notice(key="silent", text=_("Lost workers:"), links=links)
 
 
 def _beat(found: Sequence[Turn], periods: Mapping[str, float], now: datetime) -> Iterator[Tile]:
@@ -183,7 +183,7 @@ def _beat(found: Sequence[Turn], periods: Mapping[str, float], now: datetime) ->
         title=_("beat"),
         value=gettext("never") if last is None else relative(last, now),
         url=_SWEEPS,
-        note=gettext("start it: nothing is looked after") if is_silent_now else "",
+        note=gettext("start beat: no sweep runs") if is_silent_now else "",
         tone=DANGER if is_silent_now else "",
     )
     late = sum(_is_late(turn, periods) for turn in found)
@@ -217,7 +217,7 @@ def _clock() -> Tile:
     ahead = clock.drift()
     return Tile(
         key="clock",
-        title=_("clock here"),
+        title=_("clock drift"),
         value=gettext("%+.1f s") % ahead.total_seconds(),
         note=gettext("against the database"),
         tone=WARNING if abs(ahead) > NOTABLE_DRIFT else "",
@@ -229,7 +229,7 @@ def held_back(types: Sequence[TypeSnapshot], now: datetime) -> Iterator[Notice]:
     """Pauses with reason and end, and breakers that are not closed."""
     paused = [each for each in types if each.is_paused(now)]
     if paused:
-        links = [Link(name=each.name, url=_page(each), told=_pause(each)) for each in paused]
+        links = [Link(name=each.name, url=_page(each), note=_pause(each)) for each in paused]
         yield Notice(key="paused", text=_("Paused job types:"), links=links)
     words = dict(TypeState.Breaker.choices)
     named = {each.name: each for each in types}
@@ -237,10 +237,10 @@ def held_back(types: Sequence[TypeSnapshot], now: datetime) -> Iterator[Notice]:
     for name, found in facts.breakers(types, now).items():
         if found.state == breaker.CLOSED:
             continue
-        told: str | Promise = words[TypeState.Breaker(found.state)]
+        text: str | Promise = words[TypeState.Breaker(found.state)]
         if found.probe_at is not None:
-            told = gettext("open, first probe %s") % relative(found.probe_at, now)
-        links.append(Link(name=name, url=_page(named[name]), told=str(told)))
+            text = gettext("open, first probe %s") % relative(found.probe_at, now)
+        links.append(Link(name=name, url=_page(named[name]), note=str(text)))
     if links:
         yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
 

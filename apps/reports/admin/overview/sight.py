@@ -1,4 +1,4 @@
-"""How much of the platform a person may see."""
+"""What a person may see of the platform."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_EXECUTORS = 500
 
 
 class Sight:
-    """By permissions, and for operators with scopes by their executors."""
+    """By permissions, and for operators with scopes also by their executors."""
 
     def __init__(self, user: Any) -> None:
         self._user = user
@@ -26,13 +26,13 @@ class Sight:
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
-        """Of jobs and dispatches those that can be seen."""
+        """Jobs, dispatches or both."""
         return tuple(source for source, name in _PERMISSIONS.items() if self.may(name))
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """Of those the ones whose totals can be seen. Those of a view of very many executors would
-        have to be added up one by one, and are left out."""
+        """Those of `shown` with figures. A view limited to very many executors has none, because
+        they would have to be added up one by one."""
         if not self.may(TOTALS):
             return ()
         many = len(self.executors or ()) > MAX_EXECUTORS
@@ -43,12 +43,12 @@ class Sight:
         return OperatorScope.names_of(self._user) is not None
 
     def is_limited(self, source: str) -> bool:
-        """Whether this person sees some executors only; jobs have none."""
+        """Whether this person sees only some executors; jobs have none."""
         return source == DISPATCH and self._has_scopes
 
     @cached_property
     def executors(self) -> list[str] | None:
-        """The users that dispatches are seen of; None for all."""
+        """The users whose dispatches are visible; None for all."""
         if not self._has_scopes:
             return None
         seen = Executor.objects.visible_to(self._user).users()

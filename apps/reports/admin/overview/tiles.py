@@ -1,4 +1,4 @@
-"""What the overview is made of: panels of figures, each a link to what it counts."""
+"""The parts of the overview: panels of figures, each with a link to what it counts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ WARNING, DANGER = "warning", "danger"
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """One figure. `key` stays the same from one refresh to the next; without an `url` nothing
-    lists what it tells of."""
+    """One figure. `key` stays the same at each refresh; without `url` it has no link."""
 
     key: str
     title: str | Promise
@@ -31,15 +30,15 @@ class Tile:
 
     @property
     def drawn(self) -> str:
-        """As HTML; a template takes ten times as long, and this is asked for every few seconds."""
+        """As HTML; a template takes ten times as long, and pages refresh every few seconds."""
         tone = f" figure-{self.tone}" if self.tone else ""
         note = f'<span class="cell-note faint">{escape(self.note)}</span>' if self.note else ""
         head = f'class="figure{tone}" id="overview-tile-{escape(self.key)}"'
         title = escape(capfirst(str(self.title)))
-        told = f"<span>{title}</span><strong>{escape(self.value)}</strong>"
+        text = f"<span>{title}</span><strong>{escape(self.value)}</strong>"
         if self.url:
-            return f'<a {head} href="{escape(self.url)}">{told}{note}</a>'
-        return f"<div {head}>{told}{note}</div>"
+            return f'<a {head} href="{escape(self.url)}">{text}{note}</a>'
+        return f"<div {head}>{text}{note}</div>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +62,16 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """A name in a notice, where it leads, and what is said of it."""
+    """A link in a notice, with a remark."""
 
     name: str
     url: str
-    told: str | SafeString = ""
+    note: str | SafeString = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """What an operator should look at."""
+    """Something that needs attention."""
 
     key: str
     text: str | Promise
@@ -97,9 +96,9 @@ def row_of(model: type[models.Model], key: int) -> str:
     return reverse(f"admin:{meta.app_label}_{meta.model_name}_change", args=[key])
 
 
-def rate(count: int, minutes: int, most: int | None = None) -> str:
-    """`12.4/min`, `35/s`; `2,000+/min` when so many were counted that counting stopped."""
-    beyond = "" if most is None or count < most else "+"
+def rate(count: int, minutes: int, limit: int | None = None) -> str:
+    """`12.4/min`, `35/s`; `2,000+/min` when counting stopped at the limit."""
+    beyond = "" if limit is None or count < limit else "+"
     each_minute = count / minutes
     if each_minute < 600:
         return gettext("%s/min") % f"{each_minute:,.1f}{beyond}"

@@ -1,4 +1,4 @@
-"""The local hours and days of a period, those on which clocks change included."""
+"""The local minutes, hours and days of a period, including days on which clocks change."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _HOUR = timedelta(hours=1)
 _QUARTER = timedelta(minutes=15)
 
 
-class Slot(NamedTuple):
-    """[start, end) in UTC; `label` is the local day `2026-03-29`, or the local hour or minute with
+class Bucket(NamedTuple):
+    """[start, end) in UTC. `label` is the local day `2026-03-29`, or the local hour or minute with
     its offset `2026-03-29T03:00+02:00`."""
 
     label: str
@@ -21,20 +21,20 @@ class Slot(NamedTuple):
     end: datetime
 
 
-def minutes(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
-    """The minutes of [start, end), the first and last ones cut to it."""
+def minutes(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Bucket]:
+    """The minutes of [start, end); the first and the last are cut to it."""
     at, end = start.astimezone(UTC), end.astimezone(UTC)
     while at < end:
         label = at.replace(second=0, microsecond=0)
         following = min(label + _MINUTE, end)
-        yield Slot(label.astimezone(zone).isoformat(timespec="minutes"), at, following)
+        yield Bucket(label.astimezone(zone).isoformat(timespec="minutes"), at, following)
         at = following
 
 
-def hours(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
-    """The local hours of [start, end), the first and last ones cut to it.
+def hours(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Bucket]:
+    """The local hours of [start, end); the first and the last are cut to it.
 
-    Where clocks are put back an hour, that hour comes twice, with two offsets.
+    When clocks are put back by an hour, that hour occurs twice, with two offsets.
     """
     at, end = start.astimezone(UTC), end.astimezone(UTC)
     local = at.astimezone(zone)
@@ -42,22 +42,22 @@ def hours(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
         following, shown = _next_hour(at, local, zone)
         label = local.isoformat(timespec="hours")
         label = f"{label[:13]}:00{label[13:]}"
-        yield Slot(label, at, min(following, end))
+        yield Bucket(label, at, min(following, end))
         at, local = following, shown
 
 
-def days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Slot]:
-    """The local days of [start, end), the first and last ones cut to it; 23 to 25 hours long."""
+def days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[Bucket]:
+    """The local days of [start, end), 23 to 25 hours long; the first and the last are cut to it."""
     at = start.astimezone(UTC)
     while at < end:
         following = _next_day(at, zone)
         label = at.astimezone(zone).date().isoformat()
-        yield Slot(label, at, min(following, end.astimezone(UTC)))
+        yield Bucket(label, at, min(following, end.astimezone(UTC)))
         at = following
 
 
 def _next_hour(at: datetime, local: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Where the next local hour begins, in UTC and in the zone; `local` is `at` in the zone."""
+    """The start of the next local hour, in UTC and in the zone; `local` is `at` in the zone."""
     full = at + _HOUR
     if local.minute or local.second or local.microsecond:
         full -= timedelta(
@@ -66,7 +66,7 @@ def _next_hour(at: datetime, local: datetime, zone: ZoneInfo) -> tuple[datetime,
     shown = full.astimezone(zone)
     if shown.utcoffset() == local.utcoffset():
         return full, shown
-    # The clock is changed on the way, perhaps by half an hour only.
+    # The clock changes in between, possibly by half an hour only.
     step = _ceiled(at)
     while True:
         shown = step.astimezone(zone)
@@ -76,9 +76,9 @@ def _next_hour(at: datetime, local: datetime, zone: ZoneInfo) -> tuple[datetime,
 
 
 def _next_day(at: datetime, zone: ZoneInfo) -> datetime:
-    """The first instant whose local date is a later one."""
+    """The first instant with a later local date."""
     today = at.astimezone(zone).date()
-    # No local day is longer, and none goes on after the next one has begun.
+    # No local day is longer, and the date never goes back once the next day has begun.
     low, high = at, at + timedelta(hours=27)
     while high - low > _QUARTER:
         middle = low + (high - low) / 2
@@ -94,6 +94,6 @@ def _hour(local: datetime) -> tuple[int, int]:
 
 
 def _ceiled(at: datetime) -> datetime:
-    """The next quarter of an hour, UTC: where all clocks of this century are changed."""
+    """The next quarter of an hour in UTC: all clock changes of this century happen at one."""
     into = timedelta(minutes=at.minute % 15, seconds=at.second, microseconds=at.microsecond)
     return at - into + _QUARTER

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.reports.rules.slots import Slot, days, hours, minutes
+from apps.reports.rules.buckets import Bucket, days, hours, minutes
 
 ZONES = sorted(available_timezones() - {"localtime", "Factory"})
 
@@ -17,8 +17,8 @@ def local(text: str, zone: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))
 
 
-def lengths(slots: list[Slot]) -> list[int]:
-    return [round((slot.end - slot.start) / timedelta(minutes=1)) for slot in slots]
+def lengths(buckets: list[Bucket]) -> list[int]:
+    return [round((bucket.end - bucket.start) / timedelta(minutes=1)) for bucket in buckets]
 
 
 @pytest.mark.parametrize(
@@ -38,36 +38,41 @@ def test_local_days_are_as_long_as_they_are(zone: str, day: str, length: int) ->
     here = ZoneInfo(zone)
     before, after = (date.fromisoformat(day) + timedelta(days=d) for d in (-1, 2))
     found = days(local(f"{before}T12:00", zone), local(f"{after}T12:00", zone), here)
-    slots = {slot.label: slot for slot in found}
-    assert lengths([slots[day]]) == [length]
+    buckets = {bucket.label: bucket for bucket in found}
+    assert lengths([buckets[day]]) == [length]
 
 
 def test_hour_that_is_put_back_comes_twice() -> None:
     zone = "Europe/Berlin"
-    slots = list(
+    buckets = list(
         hours(local("2026-10-25T01:30", zone), local("2026-10-25T04:00", zone), ZoneInfo(zone))
     )
-    assert [slot.label for slot in slots] == [
+    assert [bucket.label for bucket in buckets] == [
         "2026-10-25T01:00+02:00",
         "2026-10-25T02:00+02:00",
         "2026-10-25T02:00+01:00",
         "2026-10-25T03:00+01:00",
     ]
-    assert lengths(slots) == [30, 60, 60, 60]
+    assert lengths(buckets) == [30, 60, 60, 60]
 
 
 def test_hour_that_is_skipped_is_left_out() -> None:
     zone = "Europe/Berlin"
-    slots = hours(local("2026-03-29T01:00", zone), local("2026-03-29T04:00", zone), ZoneInfo(zone))
-    assert [slot.label for slot in slots] == ["2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"]
+    buckets = hours(
+        local("2026-03-29T01:00", zone), local("2026-03-29T04:00", zone), ZoneInfo(zone)
+    )
+    assert [bucket.label for bucket in buckets] == [
+        "2026-03-29T01:00+01:00",
+        "2026-03-29T03:00+02:00",
+    ]
 
 
 def test_clock_put_forward_half_an_hour_leaves_half_an_hour() -> None:
     zone = "Australia/Lord_Howe"
-    slots = list(
+    buckets = list(
         hours(local("2026-10-04T01:00", zone), local("2026-10-04T04:00", zone), ZoneInfo(zone))
     )
-    assert lengths(slots) == [60, 30, 60]
+    assert lengths(buckets) == [60, 30, 60]
 
 
 @given(
@@ -75,28 +80,28 @@ def test_clock_put_forward_half_an_hour_leaves_half_an_hour() -> None:
     st.datetimes(datetime(2025, 1, 1), datetime(2035, 1, 1)),
     st.integers(1, 60 * 24 * 40),
 )
-def test_slots_part_the_period_without_gap(zone: str, start: datetime, minutes: int) -> None:
+def test_buckets_part_the_period_without_gap(zone: str, start: datetime, minutes: int) -> None:
     here = ZoneInfo(zone)
     begin = start.replace(tzinfo=UTC)
     end = begin + timedelta(minutes=minutes)
     for kind, longest in ((hours, 90), (days, 25 * 60)):
-        slots = list(kind(begin, end, here))
-        assert slots[0].start == begin and slots[-1].end == end
-        assert all(one.end == two.start for one, two in pairwise(slots))
-        assert all(0 < length <= longest for length in lengths(slots[1:-1]))
-        assert len({slot.label for slot in slots}) == len(slots)
-    for slot in days(begin, end, here):
+        buckets = list(kind(begin, end, here))
+        assert buckets[0].start == begin and buckets[-1].end == end
+        assert all(one.end == two.start for one, two in pairwise(buckets))
+        assert all(0 < length <= longest for length in lengths(buckets[1:-1]))
+        assert len({bucket.label for bucket in buckets}) == len(buckets)
+    for bucket in days(begin, end, here):
         shown = {
             at.astimezone(here).date().isoformat()
-            for at in (slot.start, slot.end - timedelta(microseconds=1))
+            for at in (bucket.start, bucket.end - timedelta(microseconds=1))
         }
-        assert shown == {slot.label}
+        assert shown == {bucket.label}
 
 
 def test_minutes_are_named_as_clocks_show_them_and_cut_at_the_edges() -> None:
     start = datetime(2026, 3, 1, 23, 58, 30, tzinfo=UTC)
     found = list(minutes(start, start + timedelta(seconds=150), ZoneInfo("Asia/Kathmandu")))
-    assert [slot.label[11:] for slot in found] == ["05:43+05:45", "05:44+05:45", "05:45+05:45"]
+    assert [bucket.label[11:] for bucket in found] == ["05:43+05:45", "05:44+05:45", "05:45+05:45"]
     assert found[0].start == start
     assert all(before.end == after.start for before, after in pairwise(found))
     assert [(each.end - each.start).seconds for each in found] == [30, 60, 60]

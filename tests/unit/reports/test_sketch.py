@@ -1,44 +1,43 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.reports.rules.histogram import bucket_of, least_of, pack, percentiles, unpack, value_of
+from apps.reports.rules.sketch import bin_of, lower_bound, pack, percentiles, unpack, value_of
 
 durations = st.one_of(st.integers(0, 200), st.integers(0, 10**7), st.integers(0, 2**45))
 
 
-def histogram_of(values: list[int]) -> dict[int, int]:
-    return dict(Counter(map(bucket_of, values)))
+def sketch_of(values: list[int]) -> dict[int, int]:
+    return dict(Counter(map(bin_of, values)))
 
 
 @given(durations)
-def test_bucket_stands_for_its_values_within_two_percent(ms: int) -> None:
-    assert abs(value_of(bucket_of(ms)) - ms) <= 0.02 * ms
+def test_bin_stands_for_its_values_within_two_percent(ms: int) -> None:
+    assert abs(value_of(bin_of(ms)) - ms) <= 0.02 * ms
 
 
 def test_short_times_are_exact() -> None:
-    assert [value_of(bucket_of(ms)) for ms in range(50)] == list(range(50))
+    assert [value_of(bin_of(ms)) for ms in range(50)] == list(range(50))
 
 
 @given(durations)
-def test_what_is_told_as_a_value_begins_within_two_percent_below_it(ms: int) -> None:
-    value = value_of(bucket_of(ms))
-    assert 0.98 * value <= least_of(value) <= min(ms, value)
+def test_bin_of_a_value_begins_at_most_two_percent_below_it(ms: int) -> None:
+    value = value_of(bin_of(ms))
+    assert 0.98 * value <= lower_bound(value) <= min(ms, value)
 
 
 @pytest.mark.parametrize("ms", [-1, -86_400_000])
 def test_negative_times_count_as_none_at_all(ms: int) -> None:
-    assert value_of(bucket_of(ms)) == 0
+    assert value_of(bin_of(ms)) == 0
 
 
-def test_no_time_is_too_long_for_its_bucket() -> None:
-    longest = {bucket_of(2**63 - 1): 1}
+def test_no_time_is_too_long_for_its_bin() -> None:
+    longest = {bin_of(2**63 - 1): 1}
     assert unpack(pack(longest)) == longest
 
 
@@ -50,7 +49,7 @@ def test_percentiles_of_parts_are_those_of_all_their_values_within_two_percent(
     parts: list[list[int]], shares: list[float]
 ) -> None:
     exact = sorted(each for part in parts for each in part)
-    found = percentiles([pack(histogram_of(part)) for part in parts], shares)
+    found = percentiles([pack(sketch_of(part)) for part in parts], shares)
     if not exact:
         assert found == (None,) * len(shares)
         return
@@ -68,7 +67,7 @@ many = st.dictionaries(
 
 
 @given(st.lists(st.builds(lambda *each: each[0] | each[1], many, many), min_size=2, max_size=4))
-def test_parts_of_many_buckets_and_any_counts_add_up(parts: list[dict[int, int]]) -> None:
+def test_parts_of_many_bins_and_any_counts_add_up(parts: list[dict[int, int]]) -> None:
     whole: Counter[int] = Counter()
     for part in parts:
         whole.update(part)
@@ -78,10 +77,10 @@ def test_parts_of_many_buckets_and_any_counts_add_up(parts: list[dict[int, int]]
 
 @pytest.mark.parametrize("size", [1, 63, 64, 255, 256, 257, 600])
 @pytest.mark.parametrize("count", [1, 255, 256, 65_536, 2**32 - 1000, 2**33])
-def test_each_bucket_of_a_sum_counts_what_its_parts_do(size: int, count: int) -> None:
-    part = {bucket: count + bucket for bucket in range(size)}
-    whole = {bucket: 3 * each for bucket, each in part.items()}
-    shares = [(bucket + 0.5) / size for bucket in range(size)]
+def test_each_bin_of_a_sum_counts_what_its_parts_do(size: int, count: int) -> None:
+    part = {number: count + number for number in range(size)}
+    whole = {number: 3 * each for number, each in part.items()}
+    shares = [(number + 0.5) / size for number in range(size)]
     assert percentiles([pack(part)] * 3, shares) == percentiles([pack(whole)], shares)
 
 
@@ -91,8 +90,8 @@ def test_percentiles_of_nothing_are_none() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 3000), st.integers(1, 2**63), max_size=40))
-def test_packing_loses_nothing(histogram: dict[int, int]) -> None:
-    assert unpack(pack(histogram)) == histogram
+def test_packing_loses_nothing(sketch: dict[int, int]) -> None:
+    assert unpack(pack(sketch)) == sketch
 
 
 def test_packing_is_the_same_in_whatever_order_it_was_counted() -> None:
@@ -105,30 +104,3 @@ def test_packing_takes_as_few_bytes_as_it_can() -> None:
     assert len(pack(dict.fromkeys(range(100, 400, 3), 300))) == 401
     assert len(pack({7: 1, 900: 1})) == 7
     assert pack({}) == b""
-
-
-def packed_before(histogram: dict[int, int]) -> bytes:
-    """As the first version did, and as is still the shorter way where many buckets are empty."""
-    width, code = next(
-        each for each in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
-        if max(histogram.values()) < 1 << 8 * each[0]
-    )  # fmt: skip
-    size = len(histogram)
-    return struct.pack(
-        f"<B{size}H{size}{code}",
-        width,
-        *sorted(histogram),
-        *(histogram[bucket] for bucket in sorted(histogram)),
-    )
-
-
-@given(st.lists(many.filter(bool), min_size=1, max_size=4), st.integers(0, 4))
-def test_what_an_older_version_packed_is_read_as_before(
-    parts: list[dict[int, int]], old: int
-) -> None:
-    packed = [*map(packed_before, parts[:old]), *map(pack, parts[old:])]
-    assert [unpack(each) for each in packed] == parts
-    asked = (0.01, 0.5, 0.99)
-    assert percentiles(packed, asked) == percentiles([pack(part) for part in parts], asked)
-    one = [percentiles([each], asked) for each in packed]
-    assert one == [percentiles([pack(part), b""], asked) for part in parts]

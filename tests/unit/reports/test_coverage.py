@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.reports.rules.cover import (
+from apps.reports.rules.coverage import (
     DAY,
     EIGHT_DAYS,
     FOUR_HOURS,
@@ -41,11 +41,11 @@ def cover(
     return sorted(runs, key=lambda run: run.start), ranges
 
 
-def test_day_is_one_stretch() -> None:
+def test_day_is_one_bucket() -> None:
     assert cover([(START, START + DAY)], ALL) == ([Run(DAY, START, START + DAY)], [])
 
 
-def test_edges_take_ever_finer_stretches() -> None:
+def test_edges_take_ever_finer_buckets() -> None:
     period = (START + 10 * HOUR + 50 * MINUTE, START + 2 * DAY + HOUR + 16 * MINUTE)
     runs, left = cover([period], ALL)
     assert left == []
@@ -53,7 +53,7 @@ def test_edges_take_ever_finer_stretches() -> None:
     assert [run.level for run in runs] == levels
 
 
-def test_quarter_of_a_year_is_few_stretches() -> None:
+def test_quarter_of_a_year_is_few_buckets() -> None:
     stored = {level: every(level, days=96) for level in LEVELS}
     runs, left = cover([(START + DAY + 7 * HOUR, START + 91 * DAY + 7 * HOUR)], stored)
     assert left == []
@@ -65,7 +65,7 @@ def test_quarter_of_a_year_is_few_stretches() -> None:
     }
 
 
-def test_days_of_a_zone_eight_hours_off_are_six_stretches_each() -> None:
+def test_days_of_a_zone_eight_hours_off_are_six_buckets_each() -> None:
     midnight = START + 2 * DAY - 8 * HOUR
     runs, left = cover([(midnight - DAY, midnight), (midnight, midnight + DAY)], ALL)
     assert (runs, left) == ([Run(FOUR_HOURS, midnight - DAY, midnight + DAY)], [])
@@ -112,7 +112,7 @@ def test_runs_and_what_is_left_are_the_ranges(minutes: list[int], missing: set[i
     assert not any(s in stored[MINUTE] for part in left for s in range(*part, MINUTE))
 
 
-def test_spans_hold_whole_stretches_only_and_touch_nowhere() -> None:
+def test_spans_hold_whole_buckets_only_and_touch_nowhere() -> None:
     ranges = [
         (START + 1, START + HOUR - 1),
         (START + HOUR, START + 3 * HOUR),
@@ -120,13 +120,13 @@ def test_spans_hold_whole_stretches_only_and_touch_nowhere() -> None:
         (START + 6 * HOUR, START + 7 * HOUR),
     ]
     apart = [(START + HOUR, START + 4 * HOUR), (START + 6 * HOUR, START + 7 * HOUR)]
-    assert spans(ranges, HOUR, most=2) == apart
-    assert spans(ranges[:1], HOUR, most=2) == []
+    assert spans(ranges, HOUR, limit=2) == apart
+    assert spans(ranges[:1], HOUR, limit=2) == []
 
 
 def test_wanted_of_each_level_is_what_coarser_ones_leave() -> None:
     period = (START - 9 * HOUR - MINUTE, START + 9 * DAY + 31 * MINUTE)
-    found = wanted([period], most=6)
+    found = wanted([period], limit=6)
     assert found == {
         EIGHT_DAYS: [(START, START + 8 * DAY)],
         DAY: [(START + 8 * DAY, START + 9 * DAY)],
@@ -142,8 +142,8 @@ def test_wanted_of_each_level_is_what_coarser_ones_leave() -> None:
 
 def test_many_spans_are_one_from_the_first_to_the_last() -> None:
     ranges = [(START + 2 * n * HOUR, START + (2 * n + 1) * HOUR) for n in range(3)]
-    assert spans(ranges, HOUR, most=3) == ranges
-    assert spans(ranges, HOUR, most=2) == [(START, START + 5 * HOUR)]
+    assert spans(ranges, HOUR, limit=3) == ranges
+    assert spans(ranges, HOUR, limit=2) == [(START, START + 5 * HOUR)]
 
 
 def test_runs_are_cut_at_an_instant() -> None:
