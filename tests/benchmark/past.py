@@ -27,9 +27,9 @@ JOBS_SHARE = 0.72
 MAX_ATTEMPTS = 3
 # What failed once fails again more often than what did not.
 AGAIN = 0.35
-SEQUENCES = 1 << ids.SEQUENCE_BITS
+SEQUENCES = 1 << 12
 # Jobs and dispatches take their numbers apart from entries.
-NUMBERS_FROM = 1 << ids.SEQUENCE_BITS
+NUMBERS_FROM = SEQUENCES
 FIRST_ONCE = 100_000
 
 ENTRY_COLUMNS = (
@@ -285,7 +285,7 @@ class Past:
         key: str,
     ) -> None:
         began, ended, made = written(held), written(now), written(ids.made_at(subject))
-        number = subject >> ids.NODE_BITS
+        number = subject >> 10
         has_run = event != "cancelled"
         self.jobs.append(
             (
