@@ -156,7 +156,12 @@ if REDIS_URL:
             "LOCATION": REDIS_URL,
             # Installations with a database each may share a Redis.
             "KEY_PREFIX": f"taskplatform:{DATABASES['default']['NAME']}",
-            "OPTIONS": {"SOCKET_CONNECT_TIMEOUT": 0.3, "SOCKET_TIMEOUT": 0.3},
+            "OPTIONS": {
+                "SOCKET_CONNECT_TIMEOUT": 0.3,
+                "SOCKET_TIMEOUT": 0.3,
+                # Unlike pickle, it cannot run code that somebody put into Redis.
+                "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
+            },
         }
     }
 else:

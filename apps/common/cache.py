@@ -1,4 +1,4 @@
-"""Redis as a cache that may vanish at any instant and then costs nothing but speed."""
+"""Redis as a cache: when it is away, only speed is lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from django_redis.cache import RedisCache
@@ -19,7 +18,7 @@ OPEN_SECONDS = 5.0
 
 
 class Breaker:
-    """After three failures in a row skips Redis for five seconds, then lets one call probe it."""
+    """Skips Redis for five seconds after three failures in a row, then lets one call try it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +26,7 @@ class Breaker:
         self._skip_until = 0.0
 
     def allows(self) -> bool:
-        """Whether to call Redis now; the first yes after a pause is a probe, alone for 1 s."""
+        """Whether to call Redis now; after a pause one call per second tries it."""
         if self._failures < FAILURES_TO_OPEN:
             return True
         with self._lock:
@@ -60,61 +59,60 @@ def breaker_of(server: str) -> Breaker:
 
 
 class BreakerRedisCache(RedisCache):  # type: ignore[misc]
-    """django-redis whose calls answer like an empty cache while Redis is away."""
+    """django-redis that behaves like an empty cache while Redis is away.
+
+    Its option IGNORE_EXCEPTIONS does the same, but every call to a paused Redis would wait for the
+    timeout, and a request makes several. Values that cannot be decoded count as absent.
+    """
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         super().__init__(server, params)
         self.breaker = breaker_of(str(server))
 
-    def _guarded(self, call: Callable[[], Any], away: Any) -> Any:
+    def _call(self, name: str, away: Any, *args: Any, **kwargs: Any) -> Any:
         if not self.breaker.allows():
             return away
         try:
-            answer = call()
+            answer = getattr(super(), name)(*args, **kwargs)
         except (RedisError, OSError) as error:
             self.breaker.failed(error)
             return away
         self.breaker.succeeded()
         return answer
 
-    def get(
-        self, key: str, default: Any = None, version: int | None = None, client: Any = None
-    ) -> Any:
-        read = super().get
-        return self._guarded(lambda: read(key, default, version, client), default)
+    def get(self, key: str, default: Any = None, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call("get", default, key, default, *args, **kwargs)
+        except ValueError:
+            return default
 
     def get_many(self, *args: Any, **kwargs: Any) -> Any:
-        read = super().get_many
-        return self._guarded(lambda: read(*args, **kwargs), {})
+        try:
+            return self._call("get_many", {}, *args, **kwargs)
+        except ValueError:
+            return {}
 
     def set(self, *args: Any, **kwargs: Any) -> Any:
-        write = super().set
-        return self._guarded(lambda: write(*args, **kwargs), False)
+        return self._call("set", False, *args, **kwargs)
 
     def add(self, *args: Any, **kwargs: Any) -> Any:
-        write = super().add
-        return self._guarded(lambda: write(*args, **kwargs), False)
+        return self._call("add", False, *args, **kwargs)
 
     def incr(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        write = super().incr
-        count = self._guarded(lambda: write(key, *args, **kwargs), None)
+        count = self._call("incr", None, key, *args, **kwargs)
         if count is None:
-            # What Django's caches say of an absent key, and while Redis is away every key is.
+            # Django's answer for an absent key.
             raise ValueError(f"Key {key!r} not found")
         return count
 
     def touch(self, *args: Any, **kwargs: Any) -> Any:
-        write = super().touch
-        return self._guarded(lambda: write(*args, **kwargs), False)
+        return self._call("touch", False, *args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> Any:
-        write = super().delete
-        return self._guarded(lambda: write(*args, **kwargs), False)
+        return self._call("delete", False, *args, **kwargs)
 
     def delete_many(self, *args: Any, **kwargs: Any) -> Any:
-        write = super().delete_many
-        return self._guarded(lambda: write(*args, **kwargs), 0)
+        return self._call("delete_many", 0, *args, **kwargs)
 
     def has_key(self, *args: Any, **kwargs: Any) -> Any:
-        read = super().has_key
-        return self._guarded(lambda: read(*args, **kwargs), False)
+        return self._call("has_key", False, *args, **kwargs)

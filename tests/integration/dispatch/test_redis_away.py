@@ -22,7 +22,11 @@ def caches_in(server: RedisServer, *, patience: float) -> dict[str, Any]:
         "default": {
             "BACKEND": "apps.common.cache.BreakerRedisCache",
             "LOCATION": server.url,
-            "OPTIONS": {"SOCKET_CONNECT_TIMEOUT": patience, "SOCKET_TIMEOUT": patience},
+            "OPTIONS": {
+                "SOCKET_CONNECT_TIMEOUT": patience,
+                "SOCKET_TIMEOUT": patience,
+                "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
+            },
         }
     }
 
@@ -70,6 +74,14 @@ def test_hand_outs_do_not_depend_on_redis(
     assert Stock.objects.get(task=task.pk).handed == 4
     assert set(Dispatch.objects.values_list("state", flat=True)) == {"succeeded"}
     assert api_with("nobody.nothing").post("/api/v1/dispatch/", {"uid": "uid_0"}).status_code == 401
+
+
+def test_value_that_cannot_be_decoded_counts_as_absent(redis: RedisServer) -> None:
+    cache.set("a", {"b": [1]}, 60)
+    assert cache.get("a") == {"b": [1]}
+    cache.client.get_client().set(cache.make_key("a"), b"\x80\x05junk")
+    assert cache.get("a", 7) == 7
+    assert cache.get_many(["a"]) == {}
 
 
 def test_cache_comes_back_with_redis(
