@@ -80,7 +80,7 @@ def test_tasks_come_from_a_file_after_a_trial_and_go_out_as_one(
     good = HEADINGS + "Shelf,gid_shops,,multi,3\nTill,uid_ava,2026-03-04T08:00:00Z,,\n"
     page.locator("textarea[name=text]").fill(good)
     page.get_by_role("button", name="Try it").click()
-    expect(page.get_by_text("2 new, 0 changed, 0 as they were")).to_be_visible()
+    expect(page.get_by_text("2 new, 0 changed, 0 unchanged")).to_be_visible()
     assert not OnceTask.objects.exists()
     page.get_by_role("button", name="Import them").click()
     expect(page.get_by_text("Imported: 2 new")).to_be_visible()
@@ -92,7 +92,7 @@ def test_tasks_come_from_a_file_after_a_trial_and_go_out_as_one(
     page.get_by_role("link", name="Import").click()
     page.locator("input[type=file]").set_input_files(tmp_path / "out.csv")
     page.get_by_role("button", name="Try it").click()
-    expect(page.get_by_text("0 new, 0 changed, 2 as they were")).to_be_visible()
+    expect(page.get_by_text("0 new, 0 changed, 2 unchanged")).to_be_visible()
 
 
 def test_rotations_are_copied_to_names_that_are_completed(

@@ -1,4 +1,4 @@
-"""CSV as people send and take it: no formulas in it, and every mistake told with its row."""
+"""CSV text: exported cells hold no formulas, and every mistake names its row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import tablib  # type: ignore[import-untyped]
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpResponse
@@ -23,37 +22,37 @@ from apps.common.messages import Message
 BYTE_ORDER_MARK = "\ufeff"
 MAX_ROWS = 1000
 MAX_BYTES = 1_048_576
-# What Python says of text that is no CSV, marked so that catalogues have it.
-_PYTHONS_WORDS = (
+# Python's messages about text that is not CSV, marked for translation.
+_CSV_ERRORS = (
     gettext_noop("unexpected end of data"),
     gettext_noop("',' expected after '\"'"),
     gettext_noop("field larger than field limit (131072)"),
 )
-# What spreadsheets take for a formula, also behind blanks and quotes and in full width.
+# What spreadsheets read as a formula, also after blanks and quotes and in full width.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 def plain_cell(value: object) -> str:
-    """The value as a cell that no spreadsheet computes: what looks like a formula gets a `'`."""
+    """The value as a cell that no spreadsheet computes: a `'` precedes what reads as a formula."""
     text = "" if value is None else str(value)
     is_number = isinstance(value, int) and _NUMBER.fullmatch(text)
     return f"'{text}" if _FORMULA.match(text) and not is_number else text
 
 
 def cell_text(cell: str) -> str:
-    """What stood in a cell before `plain_cell`."""
+    """The text from which `plain_cell` made the cell."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell
 
 
 def read_cell(cell: str) -> str:
-    """The text of a cell, without blanks around it; browsers change line ends, so all are one."""
+    """The text of a cell without surrounding blanks, its line ends as `\n`."""
     text = cell_text(cell.strip())
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def download(text: str, *, name: str) -> HttpResponse:
-    """CSV as a file for people."""
+    """The CSV as a file that Excel opens as UTF-8."""
     return HttpResponse(
         BYTE_ORDER_MARK + text,
         content_type="text/csv; charset=utf-8",
@@ -62,16 +61,16 @@ def download(text: str, *, name: str) -> HttpResponse:
 
 
 class _Lines(forms.CharField):
-    """Text whose line ends count once, though browsers send two characters for each."""
+    """Text whose line ends are one character each; browsers send two."""
 
     def to_python(self, value: Any) -> str:
         return str(super().to_python(value)).replace("\r\n", "\n")
 
 
 class CsvForm(forms.Form):
-    """A CSV file, or its text; `rows` are what was read, once the form is valid.
+    """A CSV file or its text; a valid form has its `rows`, each a dict by column.
 
-    The first line names some of `columns` and all that are `needed`; `ignored` ones may be there.
+    The first line names some of `columns` and all `needed` ones; `ignored` ones are allowed.
     """
 
     file = forms.FileField(label=_("CSV file"), required=False, widget=FileWidget())
@@ -120,7 +119,7 @@ class CsvForm(forms.Form):
             ) from error
         return text
 
-    def _read(self, text: str) -> tablib.Dataset:
+    def _read(self, text: str) -> list[dict[str, str]]:
         try:
             plain = io.StringIO(text.lstrip(BYTE_ORDER_MARK), newline="")
             lines = list(csv.reader(plain, strict=True))
@@ -134,7 +133,7 @@ class CsvForm(forms.Form):
         self._check_headings(headings)
         if len(lines) - 1 > MAX_ROWS:
             raise ValidationError(gettext("At most %d rows at once; split the file.") % MAX_ROWS)
-        rows = tablib.Dataset(headers=headings)
+        rows = []
         for number, line in enumerate(lines[1:], start=2):
             if len(line) != len(headings):
                 raise ValidationError(
@@ -145,7 +144,8 @@ class CsvForm(forms.Form):
                     )
                     % {"number": number, "cells": len(line), "columns": len(headings)}
                 )
-            rows.append([read_cell(cell) for cell in line])
+            cells = [read_cell(cell) for cell in line]
+            rows.append(dict(zip(headings, cells, strict=True)))
         return rows
 
     def _check_headings(self, headings: list[str]) -> None:

@@ -22,7 +22,7 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import TextareaWidget
-from apps.dispatch.admin.executor_exchange import ExecutorExchange
+from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_obstacles import FIRST_DAY, obstacles
 from apps.dispatch.admin.executor_page import ExecutorPage
 from apps.dispatch.admin.explain import ExplainMixin
@@ -96,7 +96,7 @@ class EnabledFilter(ChoiceFilter):
     options = (("True", _("yes")), ("False", _("no")))
 
 
-class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorExchange, VersionedModelAdmin):
+class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModelAdmin):
     form = ExecutorForm
     is_removable = True
     when_empty = _("Tasks are addressed to executors: users (uid_…), and groups of them (gid_…).")

@@ -10,7 +10,6 @@ from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
-from apps.dispatch.admin.task_exchange import OnceTaskResource
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.admin.what_if import WhatIfMixin
@@ -24,7 +23,6 @@ class OnceTaskForm(TaskForm):
 
 class OnceTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     form = OnceTaskForm
-    resource_class = OnceTaskResource
     import_title = _("Import once tasks")
     when_empty = _("No task starts in these days. Choose others above, or plan one.")
     list_display = (

@@ -23,7 +23,7 @@ from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action
-from apps.dispatch.admin.task_exchange import RULE_PARTS, RotateTaskResource
+from apps.dispatch.admin.task_csv import RULE_PARTS
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
 from apps.dispatch.admin.what_if import WhatIfMixin
@@ -121,7 +121,6 @@ class RotateTaskForm(TaskForm):
 
 class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     form = RotateTaskForm
-    resource_class = RotateTaskResource
     import_title = _("Import rotations")
     when = (*RULE_PARTS, *OTHER_WHEN)
     when_read_only = ("shown_rule", *OTHER_WHEN)

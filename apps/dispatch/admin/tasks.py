@@ -27,7 +27,7 @@ from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.periods import period_bar
 from apps.dispatch.admin.task_actions import TaskActions
-from apps.dispatch.admin.task_exchange import TaskExchange
+from apps.dispatch.admin.task_csv import TaskCsvPages
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.models import Dispatch, Executor, Task
 from apps.dispatch.services import tasks
@@ -48,7 +48,7 @@ MODE_WORDS = {
 MAX_DISPATCHES = 10
 
 
-class TaskAdmin(TaskExchange, TaskActions, CountFreeMixin, VersionedModelAdmin):
+class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
     """A subclass names its form and columns.
 
     `when` are the fields that say when a task is due, and `when_read_only` the same ones for who

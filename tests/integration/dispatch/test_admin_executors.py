@@ -296,7 +296,7 @@ def test_export_of_an_operator_with_limits_can_be_imported_again(
     exported = operator.get(f"{LIST}export/").content.decode("utf-8-sig")
     assert "gid_other" not in exported
     trial = operator.post(f"{LIST}import/", {"text": exported})
-    assert "0 new, 0 changed, 2 as they were" in text_of(trial)
+    assert "0 new, 0 changed, 2 unchanged" in text_of(trial)
 
 
 def test_operator_with_limits_cannot_bring_strangers_into_view(

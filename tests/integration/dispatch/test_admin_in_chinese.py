@@ -14,8 +14,8 @@ from apps.dispatch.models import Executor, OnceTask, Template
 from apps.dispatch.services import tasks
 from tests import callback, factories
 from tests.frozen import FrozenClock
-from tests.integration.dispatch.test_admin_task_exchange import as_csv, refusals
-from tests.integration.dispatch.test_admin_task_import_refused import WRONG
+from tests.integration.dispatch.test_admin_task_csv import as_csv, refusals
+from tests.integration.dispatch.test_admin_task_csv_refused import WRONG
 from tests.pages import form_of, text_of
 
 EXECUTOR, ONCE, ROTATE, TEMPLATE = (

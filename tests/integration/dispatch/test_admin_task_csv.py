@@ -49,7 +49,7 @@ def import_it(client: Client, text: str, address: str = ONCE) -> Any:
 
 def refusals(page: Any) -> list[tuple[int, str, str]]:
     """Line, name, and all that is wrong with the row, a line each."""
-    return [(line, name, "\n".join(why)) for line, name, why in page.context["refused"]]
+    return [(row.line, row.name, "\n".join(row.errors)) for row in page.context["refused"]]
 
 
 def everything() -> list[Any]:
@@ -89,14 +89,14 @@ def test_new_tasks_are_tried_first_and_then_planned_by_the_services(
     )
     operator = role_client("operator")
     before = everything()
-    assert "2 new, 0 changed, 0 as they were. Nothing was changed yet." in text_of(
+    assert "2 new, 0 changed, 0 unchanged. Nothing is changed yet." in text_of(
         try_it(operator, text)
     )
     assert everything() == before
 
     page = import_it(operator, text)
 
-    assert "Imported: 2 new, 0 changed, 0 as they were." in text_of(page)
+    assert "Imported: 2 new, 0 changed, 0 unchanged." in text_of(page)
     first, second = OnceTask.objects.order_by("pk")
     assert (first.title, first.params, str(first.template)) == (
         "Shelf 4",
@@ -186,7 +186,7 @@ def test_what_is_exported_and_imported_again_changes_nothing(
 
     page = import_it(client, text, address)
 
-    assert f"Imported: 0 new, 0 changed, {count} as they were." in text_of(page)
+    assert f"Imported: 0 new, 0 changed, {count} unchanged." in text_of(page)
     assert everything() == before
 
 
@@ -244,19 +244,19 @@ def test_export_follows_the_filters_of_the_list(
 def test_export_reads_in_chunks_and_says_when_it_is_too_much(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    from apps.common.admin import exchange
+    from apps.common.admin import csv_pages
 
     alice = factories.user()
     for n in range(12):
         factories.once_task(alice, title=f"Task {n}", template=None)
-    monkeypatch.setattr(exchange, "CHUNK", 5)
+    monkeypatch.setattr(csv_pages, "CHUNK", 5)
     with django_assert_max_num_queries(12):
         assert [row["title"] for row in export(admin_client)] == [
             f"Task {n}" for n in reversed(range(12))
         ]
     for name, limit in (("MAX_EXPORTED", 11), ("MAX_EXPORTED_BYTES", 500)):
         with monkeypatch.context() as patch:
-            patch.setattr(exchange, name, limit)
+            patch.setattr(csv_pages, name, limit)
             page = admin_client.get(f"{ONCE}export/?mode=single&q=Task", follow=True)
             assert "narrow the list first" in text_of(page)
             # As it was narrowed so far.
@@ -298,8 +298,8 @@ def test_trial_tells_what_would_become_of_each_row(admin_client: Client) -> None
     ]
     page = try_it(admin_client, as_csv(*rows))
     told = "will be changed", "title Shelf → \\u202eTill; params; priority 0 → 5"
-    assert page.context["preview"][0] == (3, "\\u202eTill", *told)
-    assert page.context["preview"][1] == (4, "New 0", "will be new", "")
+    preview = [(row.line, row.name, outcome, row.note) for row, outcome in page.context["preview"]]
+    assert preview[:2] == [(3, "\\u202eTill", *told), (4, "New 0", "will be new", "")]
     assert (len(page.context["preview"]), page.context["more"]) == (100, 2)
 
 
@@ -312,7 +312,7 @@ def test_none_takes_away_and_an_empty_cell_does_not(
         factories.user(), end_at=ends, template=template, mode="multi", dispatch_times=4
     )
     empty = {"id": task.pk, "end_at": "", "template": "", "dispatch_times": "", "title": ""}
-    assert "1 as they were" in text_of(try_it(admin_client, as_csv(empty)))
+    assert "1 unchanged" in text_of(try_it(admin_client, as_csv(empty)))
 
     none = {"id": task.pk, "end_at": "none", "template": "None", "dispatch_times": "none"}
     import_it(admin_client, as_csv(none))

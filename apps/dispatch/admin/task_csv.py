@@ -1,4 +1,4 @@
-"""Once and rotate tasks as CSV: new ones, and edits of those that stand."""
+"""Once tasks and rotations as CSV: new ones, and edits of existing ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
-import tablib  # type: ignore[import-untyped]
+from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -17,9 +17,9 @@ from django.utils.translation import gettext
 
 from apps.common import clock
 from apps.common.admin import actor_of
+from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
 from apps.common.admin.display import MASK, is_secret, redacted, shown_text, unredacted
-from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.db import take_version
@@ -34,46 +34,27 @@ from apps.journal.admin.words import name_of, value_of
 from apps.journal.models import Source
 
 RULE_PARTS = ("every_minutes", "every_days", "at", "cron")
+RULE_NUMBERS = {"every_minutes", "every_days"}
 NONE = "none"
-MAX_TOLD = 60
-_FIRST = ("id", "version", "title", "executor", "status", "start_at", "end_at")
-_RULE = (*RULE_PARTS, "time_zone", "misfire", "misfire_limit")
-_LAST = (
-    "mode",
-    "dispatch_times",
-    "priority",
-    "lease_seconds",
-    "on_failure",
-    "on_expiry",
-    "max_rounds",
-    "template",
-)
-_NUMBERS = {
-    "every_minutes",
-    "every_days",
-    "misfire_limit",
-    "dispatch_times",
-    "priority",
-    "lease_seconds",
-    "max_rounds",
-}
-_INSTANTS = {"start_at", "end_at"}
-_MAY_BE_NONE = {"end_at", "dispatch_times", "template"}
+MAX_CELL = 60
+# These come first; the other fields of the task follow as the model has them.
+FIRST = ("title", "executor", "status", "start_at", "end_at")
+LAST = ("template", "params")
 
 
-class TaskResource(ServiceResource):
+class TaskResource(CsvResource):
     """A row with an id is an edit of that task, and one without it is a new task.
 
     A cell that is empty, missing or as it was exported leaves its field as it is. `rows` and
-    `executors` are what the operator may see; `shows_params` is off for who may not see params.
-    With the same `once` rows are imported one time only.
+    `executors` are what the operator may see; `shows_params` is off for operators without the
+    permission. With the same `once` rows are imported one time only.
     """
 
-    class Meta(ServiceResource.Meta):
-        abstract = True
+    row_names = ("title", "id")
 
     def __init__(
         self,
+        model: type[OnceTask] | type[RotateTask],
         *,
         actor: str,
         rows: QuerySet[Any],
@@ -81,7 +62,11 @@ class TaskResource(ServiceResource):
         shows_params: bool,
         once: int | None = None,
     ) -> None:
-        super().__init__()
+        self.model = model
+        rule = (*RULE_PARTS, "time_zone", "misfire", "misfire_limit") if self._is_rotation else ()
+        placed = {*FIRST, *LAST, *rule, "rule"}
+        others = [name for name in model.editable if name not in placed]
+        self.columns = ("id", "version", *FIRST, *rule, *others, *LAST)
         self.actor = actor
         self.rows = rows
         self.executors = executors
@@ -95,52 +80,54 @@ class TaskResource(ServiceResource):
         self._edits: list[Edit] = []
         self._given_more: set[int] = set()
 
-    # --- in ---------------------------------------------------------------------------------------
-    def before_import(self, dataset: tablib.Dataset, **kwargs: Any) -> None:
-        numbers = map(read_number, dataset["id"] if "id" in dataset.headers else [])
-        self._found = self.rows.in_bulk([number for number in numbers if number is not None])
-        if "executor" in dataset.headers:
-            named = self.executors.filter(name__in={*dataset["executor"]} - {""})
-            self._executors = {executor.name: executor for executor in named}
+    @property
+    def _is_rotation(self) -> bool:
+        return self.model is RotateTask
 
-    def get_instance(self, instance_loader: Any, row: Mapping[str, str]) -> Any:
-        text = row.get("id", "")
-        if not text:
-            return None
+    # --- in ---------------------------------------------------------------------------------------
+    def prepare(self, rows: Sequence[Mapping[str, str]]) -> None:
+        numbers = [read_number(row["id"]) for row in rows if row.get("id")]
+        self._found = self.rows.in_bulk([number for number in numbers if number is not None])
+        named = {row["executor"] for row in rows if row.get("executor")}
+        executors = self.executors.filter(name__in=named)
+        self._executors = {executor.name: executor for executor in executors}
+
+    def _find(self, text: str) -> Any:
         number = read_number(text)
         task = None if number is None else self._found.get(number)
         if task is None:
             raise Invalid.field(
                 "id",
                 gettext("There is no %(what)s %(id)s; leave the cell empty for a new one.")
-                % {"what": self._meta.model._meta.verbose_name, "id": repr(text[:40])},
+                % {"what": self.model._meta.verbose_name, "id": repr(text[:40])},
             )
         if task.pk in self._named:
             raise Invalid.field("id", gettext("An earlier row is about the same task."))
         self._named.add(task.pk)
         return task
 
-    def write(self, instance: Any, row: Mapping[str, str], *, is_new: bool) -> bool:
-        edit = self._plan(instance, row) if is_new else self._change(instance, row)
+    def write(self, row: Mapping[str, str]) -> tuple[str, str]:
+        if not row.get("id"):
+            self._edits.append(self._plan(row))
+            return NEW, ""
+        edit = self._change(self._find(row["id"]), row)
         if edit is None:
-            return False
+            return UNCHANGED, ""
         self._edits.append(edit)
-        if not is_new:
-            self.told = _difference(edit)
-        return True
+        return CHANGED, _difference(edit)
 
     def finish(self, *, is_trial: bool) -> None:
-        # Executors are locked at the end alone, and never by a trial: their pulls wait for it.
+        # Executors are locked last, and never by a trial, because their pulls wait for the lock.
         if is_trial:
             return
         self._demand_first()
-        if self._meta.model is RotateTask:
+        if self._is_rotation:
             tasks.lock_room(RotateTask, self._given_more)
             tasks.demand_rooms(self._given_more)
         tasks.tell(self._edits)
 
     def _demand_first(self) -> None:
-        """Conflict when this import has been made already: new tasks would be there twice."""
+        """Conflict when this import was made before: it would create its new tasks twice."""
         if self.once is None or not self._edits:
             return
         entry = journal.Entry(
@@ -148,24 +135,21 @@ class TaskResource(ServiceResource):
             source=Source.PLAN,
             subject_id=self.once,
             event="tasks_imported",
-            type_or_task=self._meta.model.source,
+            type_or_task=self.model.source,
             actor=self.actor,
             data={"rows": len(self._edits)},
         )
         if not journal.write_once(entry, self.once):
             raise Conflict(gettext("This form was sent before, and its rows are imported already."))
 
-    def _plan(self, instance: Any, row: Mapping[str, str]) -> Edit:
+    def _plan(self, row: Mapping[str, str]) -> Edit:
         mistakes = Mistakes()
         for name in ("title", "executor"):
             if not row.get(name):
-                told = gettext("A new task needs a cell in the column %s.") % name
-                mistakes.add(Invalid.field(name, told))
+                message = gettext("A new task needs a cell in the column %s.") % name
+                mistakes.add(Invalid.field(name, message))
         fields = self._fields({name for name, text in row.items() if text}, row, None, mistakes)
-        task, edit = tasks.plan(
-            self._meta.model, fields, now=self.now, actor=self.actor, locks=False
-        )
-        instance.__dict__.update(task.__dict__)
+        task, edit = tasks.plan(self.model, fields, now=self.now, actor=self.actor, locks=False)
         self._given_more.add(task.executor_id)
         return edit
 
@@ -184,7 +168,7 @@ class TaskResource(ServiceResource):
         mistakes, version = Mistakes(), task.version
         with mistakes:
             version = _number(row["version"], "version") if row.get("version") else task.version
-        current = take_version(self._meta.model, task.pk, version)
+        current = take_version(self.model, task.pk, version)
         with self._hidden_params():
             changes = self._fields(fields, row, current, mistakes)
         if not {"executor", "status"}.isdisjoint(changes):
@@ -194,18 +178,18 @@ class TaskResource(ServiceResource):
 
     @contextmanager
     def _hidden_params(self) -> Iterator[None]:
-        """What is said of stored params quotes them, which not everybody may see."""
+        """Without messages that quote stored params, for operators who may not see them."""
         try:
             yield
         except PlatformError as error:
-            told = [each for each in error.errors if not each.field.startswith("params")]
-            if self.shows_params or len(told) == len(error.errors):
+            others = [each for each in error.errors if not each.field.startswith("params")]
+            if self.shows_params or len(others) == len(error.errors):
                 raise
             hidden = gettext(
                 "The stored params do not fit this template; ask somebody who sees them."
             )
-            told.append(FieldError("template", "invalid", hidden))
-            raise Invalid(told[0].message, errors=told) from error
+            others.append(FieldError("template", "invalid", hidden))
+            raise Invalid(others[0].message, errors=others) from error
 
     def _fields(
         self, names: set[str], row: Mapping[str, str], current: Any, mistakes: Mistakes
@@ -219,34 +203,35 @@ class TaskResource(ServiceResource):
         for name in sorted(plain):
             with mistakes:
                 fields[name] = self._value(name, row[name], current)
-        if self._meta.model is RotateTask and (current is None or names & {*RULE_PARTS}):
+        if self._is_rotation and (current is None or names & {*RULE_PARTS}):
             stored = {} if current is None else current.rule
             given = {part: row.get(part, stored.get(part)) for part in RULE_PARTS}
             with mistakes:
                 fields["rule"] = {
-                    part: _number(str(text), f"rule.{part}") if part in _NUMBERS else text
+                    part: _number(str(text), f"rule.{part}") if part in RULE_NUMBERS else text
                     for part, text in given.items()
                     if text not in ("", None)
                 }
         if mistakes:
             with mistakes:
-                judge(self._meta.model, fields, current=current)
+                judge(self.model, fields, current=current)
             mistakes.raise_all()
         return fields
 
     def _value(self, name: str, text: str, current: Any) -> Any:
-        if name in _MAY_BE_NONE and text.lower() == NONE:
+        column = self.model._meta.get_field(name)
+        if column.null and text.lower() == NONE:
             return None
-        if name in _NUMBERS:
-            return _number(text, name)
-        if name in _INSTANTS:
-            return _instant(text, name)
         if name == "executor":
             return self._executor(text)
         if name == "template":
             return self._template(text)
         if name == "params":
             return _params(text, None if current is None else current.params)
+        if isinstance(column, models.IntegerField):
+            return _number(text, name)
+        if isinstance(column, models.DateTimeField):
+            return _instant(text, name)
         return text
 
     def _executor(self, name: str) -> Executor:
@@ -270,51 +255,30 @@ class TaskResource(ServiceResource):
         return self._templates[text]
 
     # --- out --------------------------------------------------------------------------------------
-    def get_export_headers(self, selected_fields: Any = None) -> list[str]:
-        return [*self.columns] if self.shows_params else [*self.columns[:-1]]
-
-    def export_resource(self, instance: Any, **kwargs: Any) -> list[str]:
-        cells = self.cells(instance)
-        return [plain_cell(cells[column]) for column in self.get_export_headers()]
+    def headers(self) -> Sequence[str]:
+        return [name for name in self.columns if self.shows_params or name != "params"]
 
     def cells(self, instance: Any) -> dict[str, Any]:
-        cells = {
-            name: getattr(instance, name)
-            for name in (*_FIRST, *_RULE, *_LAST)
-            if name not in RULE_PARTS and hasattr(instance, name)
-        }
-        for name in _INSTANTS:
-            cells[name] = None if cells[name] is None else wire_time(cells[name])
-        if isinstance(instance, RotateTask):
-            cells |= {name: instance.rule.get(name) for name in RULE_PARTS}
+        cells = {name: getattr(instance, name) for name in ("id", "version", *self.model.editable)}
+        if self._is_rotation:
+            rule = cells.pop("rule")
+            cells |= {part: rule.get(part) for part in RULE_PARTS}
+        for name, value in cells.items():
+            if isinstance(value, datetime):
+                cells[name] = wire_time(value)
         cells["executor"] = instance.executor.name
         cells["template"] = None if instance.template is None else str(instance.template)
         if instance.dispatch_times is None:
             # A new task from a row without it would have a limit of one.
             cells["dispatch_times"] = NONE
+        params = cells.pop("params")
         if self.shows_params:
-            cells["params"] = json.dumps(redacted(instance.params), ensure_ascii=False)
+            cells["params"] = json.dumps(redacted(params), ensure_ascii=False)
         return cells
 
 
-class OnceTaskResource(TaskResource):
-    columns = (*_FIRST, *_LAST, "params")
-
-    class Meta(ServiceResource.Meta):
-        model = OnceTask
-        fields = ("id",)
-
-
-class RotateTaskResource(TaskResource):
-    columns = (*_FIRST, *_RULE, *_LAST, "params")
-
-    class Meta(ServiceResource.Meta):
-        model = RotateTask
-        fields = ("id",)
-
-
 def _difference(edit: Edit) -> str:
-    """`priority 0 → 5`: each field that the edit changes; of params only that they change."""
+    """`priority 0 → 5` for each changed field; of params only their name."""
     data = edit.entry.data or {}
     parts = []
     for name, after in data["after"].items():
@@ -322,8 +286,8 @@ def _difference(edit: Edit) -> str:
         if isinstance(after, dict):
             parts.append(name_of(name))
             continue
-        told = (shown_text(value_of(name, value), limit=MAX_TOLD) for value in (before, after))
-        parts.append(f"{name_of(name)} {' → '.join(told)}")
+        values = (shown_text(value_of(name, value), limit=MAX_CELL) for value in (before, after))
+        parts.append(f"{name_of(name)} {' → '.join(values)}")
     return "; ".join(parts)
 
 
@@ -371,15 +335,14 @@ def _keeps_mask(value: Any) -> bool:
     return isinstance(value, list) and any(map(_keeps_mask, value))
 
 
-class TaskExchange(CsvExchange):
-    """The import and export of tasks, before VersionedModelAdmin."""
+class TaskCsvPages(CsvPages):
+    """Import and export of tasks."""
 
-    resource_class: ClassVar[type[TaskResource]]
     needed_columns = ()
-    row_names = ("title", "id")
 
     def resource(self, request: HttpRequest) -> TaskResource:
-        return self.resource_class(
+        return TaskResource(
+            self.model,
             actor=actor_of(request),
             rows=self.with_related(self.get_queryset(request)),
             executors=Executor.objects.visible_to(request.user),

@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actor_of
+from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
-from apps.common.admin.exchange import CsvExchange, ServiceResource
 from apps.common.errors import FieldError, Invalid, Mistakes
 from apps.common.messages import wire_time
 from apps.dispatch.models import Executor
@@ -26,20 +26,14 @@ COLUMNS = ("name", "title", "enabled", "groups")
 _YES, _NO = {"1", "yes", "true", "y"}, {"0", "no", "false", "n"}
 
 
-class ExecutorResource(ServiceResource):
-    """`groups` adds the user to those groups and takes it out of none. Cells of columns that are
-    empty or missing leave things as they are.
+class ExecutorResource(CsvResource):
+    """The column `groups` adds the user to those groups and removes it from none. Empty or missing
+    cells change nothing.
     """
 
     columns = ("name", "kind", "title", "enabled", "groups", "last_seen_at")
 
-    class Meta(ServiceResource.Meta):
-        model = Executor
-        fields = ("name",)
-        import_id_fields = ("name",)
-
     def __init__(self, *, actor: str, visible: ExecutorQuerySet) -> None:
-        super().__init__()
         self.actor = actor
         self.visible = visible
         self._groups: dict[str, Executor] = {}
@@ -47,7 +41,11 @@ class ExecutorResource(ServiceResource):
         self._joining: dict[str, list[str]] = {}
 
     # --- in ---------------------------------------------------------------------------------------
-    def write(self, instance: Executor, row: Mapping[str, str], *, is_new: bool) -> bool:
+    def prepare(self, rows: Sequence[Mapping[str, str]]) -> None:
+        named = {row["name"] for row in rows}
+        self._known = {*Executor.objects.filter(name__in=named).values_list("name", flat=True)}
+
+    def write(self, row: Mapping[str, str]) -> tuple[str, str]:
         name = row["name"]
         mistakes = Mistakes()
         given: dict[str, Any] = {"title": row["title"]} if row.get("title") else {}
@@ -57,25 +55,27 @@ class ExecutorResource(ServiceResource):
         with mistakes:
             groups = self._wanted_groups(row.get("groups") or "", name)
         with mistakes:
-            executor, is_changed = self._written(name, given, is_new=is_new)
+            executor, outcome = self._written(name, given)
         mistakes.raise_all()
         for group in groups:
-            is_changed |= self._note_joining(executor, group)
-        instance.__dict__.update(executor.__dict__)
-        return is_changed
+            if self._note_joining(executor, group) and outcome == UNCHANGED:
+                outcome = CHANGED
+        return outcome, ""
 
-    def _written(self, name: str, given: dict[str, Any], *, is_new: bool) -> tuple[Executor, bool]:
-        if is_new:
-            return executors.create_executor(name=name, actor=self.actor, **given), True
+    def _written(self, name: str, given: dict[str, Any]) -> tuple[Executor, str]:
+        if name not in self._known:
+            executor = executors.create_executor(name=name, actor=self.actor, **given)
+            self._known.add(name)
+            return executor, NEW
         current = self._seen(name, "name")
         version = current.version
         if given.get("title") == read_cell(plain_cell(current.title)):
-            # As it was exported, though a cell has no blanks around it.
+            # Unchanged since the export, which trims blanks.
             del given["title"]
         executor = executors.update_executor(
             executor=current, changes=given, version=version, actor=self.actor
         )
-        return executor, executor.version != version
+        return executor, UNCHANGED if executor.version == version else CHANGED
 
     def _wanted_groups(self, text: str, user: str) -> list[str]:
         """The names of the groups of a cell; Invalid with each that the user cannot join."""
@@ -101,7 +101,7 @@ class ExecutorResource(ServiceResource):
             self._members[name] = set(executors.member_names(group))
 
     def _note_joining(self, executor: Executor, name: str) -> bool:
-        """Remember that the user joins the group, which `finish` does for all at once."""
+        """Whether the user is new in the group; `finish` adds all of them at once."""
         if executor.name in self._members[name]:
             return False
         self._members[name].add(executor.name)
@@ -113,7 +113,7 @@ class ExecutorResource(ServiceResource):
             executors.change_members(group=self._groups[name], add=joining, actor=self.actor)
 
     def _seen(self, name: str, field: str) -> Executor:
-        """The executor of that name, as far as the operator may see it."""
+        """The executor of that name, if the operator may see it."""
         executor = self.visible.filter(name=name).first()
         if executor is None:
             raise Invalid.field(field, gettext("There is no executor %s.") % repr(name[:80]))
@@ -147,8 +147,8 @@ def _enabled(text: str) -> bool:
     return word in _YES
 
 
-class ExecutorExchange(CsvExchange):
-    """The import and export of executors, before VersionedModelAdmin."""
+class ExecutorCsvPages(CsvPages):
+    """Import and export of executors."""
 
     import_title = _("Import executors")
     ignored_columns: ClassVar[tuple[str, ...]] = ("kind", "last_seen_at")

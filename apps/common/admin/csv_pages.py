@@ -1,0 +1,290 @@
+"""CSV import by services, with a trial run first, and export of a filtered list."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django.contrib import messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.signing import BadSignature, Signer
+from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import ids
+from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.csv_text import CsvForm, download, plain_cell
+from apps.common.admin.display import shown_text, translate
+from apps.common.db import is_retryable, transactional
+from apps.common.errors import PlatformError
+
+logger = logging.getLogger(__name__)
+
+SALT = "import"
+MAX_EXPORTED = 10_000
+MAX_EXPORTED_BYTES = 32 * 1_048_576
+CHUNK = 500
+MAX_ERRORS = 30
+MAX_PREVIEWED = 100
+MAX_NAME = 120
+
+
+NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
+OUTCOMES = {NEW: _("will be new"), CHANGED: _("will be changed")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedRow:
+    """What became of the row in that line of the file; `note` describes a change."""
+
+    line: int
+    name: str
+    outcome: str = UNCHANGED
+    note: str = ""
+    errors: Sequence[str] = ()
+
+
+class CsvResource:
+    """Rows of a file become rows of the model by services, all of them or none.
+
+    A subclass gives a row of the file to the services in `write`, and returns in `cells` what each
+    of its `columns` shows of a row of the model.
+    """
+
+    columns: tuple[str, ...] = ()
+    # The columns whose first filled cell names a row in lists.
+    row_names: ClassVar[tuple[str, ...]] = ("name",)
+
+    # --- defined by a subclass --------------------------------------------------------------------
+    def prepare(self, rows: Sequence[Mapping[str, str]]) -> None:
+        """Read what several rows need."""
+
+    def write(self, row: Mapping[str, str]) -> tuple[str, str]:
+        """Create or change what the row describes: NEW, CHANGED or UNCHANGED, and a note."""
+        raise NotImplementedError(f"{type(self).__name__} must define write()")
+
+    def finish(self, *, is_trial: bool) -> None:
+        """Write what concerns all rows together; what a trial run writes is rolled back."""
+
+    def cells(self, instance: Any) -> dict[str, Any]:
+        """The values of the columns."""
+        raise NotImplementedError(f"{type(self).__name__} must define cells()")
+
+    # --- in ---------------------------------------------------------------------------------------
+    def import_rows(
+        self, rows: Sequence[Mapping[str, str]], *, is_trial: bool
+    ) -> list[ImportedRow]:
+        """Write the rows, within a transaction; a trial or an error in any row rolls it back."""
+        self.prepare(rows)
+        imported = [self._import(line, row) for line, row in enumerate(rows, start=2)]
+        if not any(row.errors for row in imported):
+            errors = _errors_of(lambda: self.finish(is_trial=is_trial))
+            imported += [ImportedRow(line=1, name="", errors=errors)] if errors else []
+        if is_trial or any(row.errors for row in imported):
+            transaction.set_rollback(True)
+        return imported
+
+    def _import(self, line: int, row: Mapping[str, str]) -> ImportedRow:
+        outcome, note = UNCHANGED, ""
+
+        def write() -> None:
+            nonlocal outcome, note
+            outcome, note = self.write(row)
+
+        errors = _errors_of(write)
+        name = next((row[name] for name in self.row_names if row.get(name)), "")
+        return ImportedRow(
+            line=line,
+            name=shown_text(name, limit=MAX_NAME),
+            outcome=outcome,
+            note=note,
+            errors=errors,
+        )
+
+    # --- out --------------------------------------------------------------------------------------
+    def headers(self) -> Sequence[str]:
+        """The columns of an export."""
+        return self.columns
+
+    def export(self, instance: Any) -> list[str]:
+        cells = self.cells(instance)
+        return [plain_cell(cells[column]) for column in self.headers()]
+
+
+def _errors_of(write: Callable[[], None]) -> list[str]:
+    """Run it in a savepoint and return its mistakes, each after the column it is in.
+
+    A lost lock is raised, because the whole import is then run again.
+    """
+    try:
+        with transaction.atomic():
+            write()
+    except PlatformError as error:
+        errors = [each.named for each in error.errors[:MAX_ERRORS]]
+        return [translate(each) for each in errors or [error.detail]]
+    except ValidationError as error:
+        return error.messages
+    except DatabaseError as error:
+        if is_retryable(error):
+            raise
+        logger.exception("an import failed")
+        return [gettext("The database did not take this row; try again.")]
+    return []
+
+
+class CsvPages(PlatformModelAdmin):
+    """Import and export of a list; list it before the other bases.
+
+    A subclass makes its `resource` and describes the file in `import_help`.
+    """
+
+    change_list_template = "admin/csv_list.html"
+    import_title: ClassVar[str | Promise] = _("Import")
+    needed_columns: ClassVar[tuple[str, ...]] = ("name",)
+    ignored_columns: ClassVar[tuple[str, ...]] = ()
+
+    # --- defined by a subclass --------------------------------------------------------------------
+    def resource(self, request: HttpRequest) -> CsvResource:
+        """A new resource, limited to what the user may see."""
+        raise NotImplementedError(f"{type(self).__name__} must define resource()")
+
+    def import_columns(self, request: HttpRequest) -> Sequence[str]:
+        """The columns that are read."""
+        return self.resource(request).columns
+
+    def import_help(self) -> Sequence[str]:
+        """Sentences about the file."""
+        return ()
+
+    def with_related(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """The rows with the related rows that their cells show."""
+        return rows
+
+    def once(self, request: HttpRequest) -> int | None:
+        """The id of this import from its trial page, so that it runs only once."""
+        try:
+            return int(Signer(salt=SALT).unsign(request.POST.get("once", "")))
+        except BadSignature:
+            return None
+
+    # --- pages ------------------------------------------------------------------------------------
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("import/", wrap(self.import_view), name=self._url_name("import")),
+            path("export/", wrap(self.export_view), name=self._url_name("export")),
+            *super().get_urls(),
+        ]
+
+    def _url_name(self, what: str) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{what}"
+
+    def has_import_permission(self, request: HttpRequest) -> bool:
+        return self.has_add_permission(request) and self.has_change_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        site = self.admin_site.name
+        context = {
+            "import_url": reverse(f"{site}:{self._url_name('import')}")
+            if self.has_import_permission(request)
+            else "",
+            "export_url": reverse(f"{site}:{self._url_name('export')}"),
+            **(extra_context or {}),
+        }
+        return super().changelist_view(request, context)
+
+    def import_view(self, request: HttpRequest) -> HttpResponseBase:
+        """The form; its first POST tries every row, the confirmed one imports them."""
+        if not self.has_import_permission(request):
+            raise PermissionDenied
+        sent = (request.POST, request.FILES) if request.method == "POST" else ()
+        columns = self.import_columns(request)
+        form = CsvForm(
+            *sent, columns=columns, needed=self.needed_columns, ignored=self.ignored_columns
+        )
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": self.import_title,
+            "opts": self.opts,
+            "form": form,
+            "columns": columns,
+            "help": self.import_help(),
+            "back_url": self.changelist_url(),
+        }
+        if form.is_valid():
+            is_trial = "confirmed" not in request.POST
+            rows = self._imported(request, form.rows, is_trial)
+            refused = [row for row in rows if row.errors]
+            summary = _summary(rows)
+            if not is_trial and not refused:
+                self.message_user(request, gettext("Imported: %s.") % summary, messages.SUCCESS)
+                return HttpResponseRedirect(self.changelist_url())
+            written = [row for row in rows if row.outcome != UNCHANGED]
+            context |= {
+                "refused": refused,
+                "summary": summary,
+                "text": form.cleaned_data["text"],
+                "once": Signer(salt=SALT).sign(str(ids.next_id())),
+                "preview": [(row, OUTCOMES[row.outcome]) for row in written[:MAX_PREVIEWED]],
+                "more": max(0, len(written) - MAX_PREVIEWED),
+            }
+        return TemplateResponse(request, "admin/csv_import.html", context)
+
+    @transactional
+    def _imported(
+        self, request: HttpRequest, rows: Sequence[Mapping[str, str]], is_trial: bool
+    ) -> list[ImportedRow]:
+        return self.resource(request).import_rows(rows, is_trial=is_trial)
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """The rows of the list with its filters as CSV, at most MAX_EXPORTED."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            found: QuerySet[Any] = self.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{self.changelist_url()}?e=1")
+        pks = list(found.values_list("pk", flat=True)[: MAX_EXPORTED + 1])
+        text = None if len(pks) > MAX_EXPORTED else self._exported(request, pks)
+        if text is None:
+            message = gettext("More than %(rows)d rows or %(megabytes)d MB; narrow the list first.")
+            message %= {"rows": MAX_EXPORTED, "megabytes": MAX_EXPORTED_BYTES // 1_048_576}
+            self.message_user(request, message, messages.WARNING)
+            return HttpResponseRedirect(f"{self.changelist_url()}?{request.GET.urlencode()}")
+        return download(text, name=f"{self.opts.model_name}s.csv")
+
+    def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
+        """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES."""
+        resource = self.resource(request)
+        lines = io.StringIO()
+        writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
+        writer.writerow(resource.headers())
+        for start in range(0, len(pks), CHUNK):
+            chunk = pks[start : start + CHUNK]
+            rows = self.with_related(self.get_queryset(request)).in_bulk(chunk)
+            writer.writerows(resource.export(rows[pk]) for pk in chunk if pk in rows)
+            if lines.tell() > MAX_EXPORTED_BYTES:
+                return None
+        return lines.getvalue()
+
+
+def _summary(rows: Sequence[ImportedRow]) -> str:
+    counts = Counter(row.outcome for row in rows)
+    return gettext("%(new)d new, %(changed)d changed, %(same)d unchanged") % {
+        "new": counts[NEW],
+        "changed": counts[CHANGED],
+        "same": counts[UNCHANGED],
+    }
