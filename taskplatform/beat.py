@@ -1,4 +1,4 @@
-"""Every sweep and its period, in this one table."""
+"""Every sweep and its period."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from apps.dispatch.conf import conf as dispatch
 from apps.jobs.conf import conf as jobs
 from apps.reports.conf import conf as reports
 
-# Of machines whose wall clocks differ by less, each can run what the other's beat has sent.
-_CLOCKS_DIFFER_SECONDS = 60
+# Machines whose wall clocks differ by less can run each other's sweeps.
+_MAX_CLOCK_DRIFT_SECONDS = 60
 
 
 def periods() -> dict[str, int]:
-    """How many seconds lie between two turns of each sweep."""
+    """The seconds between two runs of each sweep."""
     return {
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
@@ -28,12 +28,12 @@ def periods() -> dict[str, int]:
 
 
 def schedule() -> dict[str, dict[str, Any]]:
-    """Celery's beat schedule; a beat that was missed is not worth a second run."""
+    """Celery's beat schedule. Late messages expire, because the next one follows soon."""
     return {
         name: {
             "task": name,
             "schedule": seconds,
-            "options": {"expires": seconds * 2 + _CLOCKS_DIFFER_SECONDS},
+            "options": {"expires": seconds * 2 + _MAX_CLOCK_DRIFT_SECONDS},
         }
         for name, seconds in periods().items()
     }

@@ -1,7 +1,7 @@
-"""The broker of a machine without Redis: a folder of messages, each there whole or not at all.
+"""The broker of a machine without Redis: a folder of messages that appear atomically.
 
-Kombu opens the file of a message under its final name and writes it afterwards. A process that
-looked in between read nothing, and ended.
+Kombu opens the file of a message under its final name and writes it afterwards. A worker that read
+the file in between found it empty and ended.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kombu.utils.json import dumps
 
 
 class Channel(filesystem.Channel):
-    """Kombu's channel, with files that appear when they are written."""
+    """Kombu's channel, with files that get their names once they are complete."""
 
     def _put(self, queue: str, message: Any, **_: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
         with _written(folder, dumps(message)) as draft:
-            # The drafts of one folder differ in name, and the oldest message is taken first.
+            # Draft names are unique, and the oldest message is read first.
             draft.rename(folder / f"{monotonic_ns():020}_{draft.name}.{queue}.msg")
 
     def _queue_bind(self, exchange: str, *binding: Any) -> None:
@@ -33,7 +33,7 @@ class Channel(filesystem.Channel):
         if not file.exists():
             self.control_folder.mkdir(exist_ok=True)
             with _written(self.control_folder, "[]") as draft:
-                # Unlike a rename, a link leaves alone what another process has made meanwhile.
+                # Unlike a rename, a link does not replace the file of another process.
                 with suppress(FileExistsError):
                     os.link(draft, file)
         super()._queue_bind(exchange, *binding)
@@ -47,7 +47,7 @@ class Transport(filesystem.Transport):
 
 @contextmanager
 def _written(folder: Path, text: str) -> Iterator[Path]:
-    """A file with that text and a name that no reader looks for; gone afterwards unless renamed."""
+    """A file with the text under a name that readers ignore; deleted afterwards unless renamed."""
     try:
         number, name = tempfile.mkstemp(dir=folder)
         draft = Path(name)
@@ -58,4 +58,4 @@ def _written(folder: Path, text: str) -> Iterator[Path]:
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise ChannelError(f"A message cannot be put into {folder}: {error.strerror}") from error
+        raise ChannelError(f"A message cannot be written to {folder}: {error.strerror}") from error

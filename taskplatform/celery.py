@@ -1,4 +1,4 @@
-"""The Celery application: it beats and wakes, the tables hold the work."""
+"""The Celery application: it starts sweeps and drains; the tables are the queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 
 app = Celery("taskplatform")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-# "Task" is the business word here, so the entry points live in sweeps.py.
+# "Task" has another meaning here, so Celery tasks live in sweeps.py.
 app.autodiscover_tasks(related_name="sweeps")
 app.steps["worker"].add("taskplatform.clockwork:EndWithBeat")
 

@@ -1,4 +1,4 @@
-"""What keeps the sweeps coming, whatever becomes of the wall clock and of the process of beat."""
+"""Keeps sweeps running when the wall clock is set or the beat process dies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduler(beat.Scheduler):
-    """Celery's beat, by elapsed time: after a step back of the wall clock Celery's own waits until
-    that time comes again, even when it is started anew, because it keeps the time in a file."""
+    """Celery's beat by elapsed time.
+
+    When the wall clock is set back, Celery's own scheduler waits until the old time comes again,
+    even after a restart, because it keeps the time in a file.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._due_at: dict[str, float] = {}
@@ -36,7 +39,7 @@ class Scheduler(beat.Scheduler):
         return max(0.0, min(self._due_at.values()) - time.monotonic())
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        """Send one; while the broker is away in one line, where Celery tells of the whole stack."""
+        """Send one; log one line, not Celery's traceback, when the broker is unavailable."""
         try:
             self.apply_async(entry, producer=producer, advance=False)
         except SchedulingError as error:
@@ -44,11 +47,10 @@ class Scheduler(beat.Scheduler):
 
 
 class EndWithBeat(bootsteps.StartStopStep):
-    """Ends a worker whose beat, a process of its own, has died, so that both are started anew; and
-    the beat with its worker.
+    """Ends a worker when its beat process dies, so that both restart, and the beat with its worker.
 
-    Celery itself goes on without, and no sweep ever comes again. The SIGTERM that it ends a beat
-    with is lost on one that has just been forked and still has the handler of its parent.
+    Celery itself would go on without beat and never run a sweep again. Its SIGTERM does not end a
+    beat that has just been forked and still has the signal handler of its parent.
     """
 
     requires = (Beat, Timer)
@@ -56,13 +58,13 @@ class EndWithBeat(bootsteps.StartStopStep):
 
     def start(self, worker: Any) -> None:
         if worker.beat is not None:
-            self._watch = worker.timer.call_repeatedly(1.0, self._look, (worker,))
+            self._watch = worker.timer.call_repeatedly(1.0, self._check, (worker,))
 
     def stop(self, worker: Any) -> None:
         if self._watch is not None:
             self._watch.cancel()
         if worker.beat is not None and worker.beat.is_alive():
-            # It keeps nothing that would have to be put in order.
+            # It has nothing to clean up.
             with suppress(ProcessLookupError):
                 os.kill(worker.beat.pid, signal.SIGKILL)
 
@@ -70,8 +72,8 @@ class EndWithBeat(bootsteps.StartStopStep):
         self.stop(worker)
 
     @staticmethod
-    def _look(worker: Any) -> None:
+    def _check(worker: Any) -> None:
         is_stopping = state.should_stop is not None or state.should_terminate is not None
         if not is_stopping and not worker.beat.is_alive():
-            logger.critical("The beat has died; this worker ends, to be started again with it.")
+            logger.critical("The beat process has died. This worker ends so that both restart.")
             state.should_stop = 1  # type: ignore[assignment]

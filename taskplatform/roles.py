@@ -1,9 +1,8 @@
-"""The three roles of operators, as Django groups that every migrate brings up to date.
+"""The three roles of operators, as Django groups that every migrate updates.
 
-viewer looks · operator also plans tasks, submits jobs and steps into what is under way · configurer
-also sets up templates, job types and API keys, sees params, contexts and results, and may overrule
-what workers say of a job. The limits of operators stand on the pages of accounts, which are for
-superusers and those they let.
+viewer: reads · operator: also plans tasks, submits jobs and intervenes in running ones ·
+configurer: also manages templates, job types and API keys, sees params, contexts and results, and
+may override what workers report. Only superusers, and accounts they allow to, limit operators.
 """
 
 from __future__ import annotations
@@ -88,16 +87,16 @@ def make_roles(
     apps: Apps = installed_apps,
     **_signal: Any,
 ) -> None:
-    """Give each role exactly the permissions on this app that the table names.
+    """Give each role exactly the permissions on this app that the table lists.
 
-    Receiver of post_migrate. Permissions on other people's apps stay as they are, so a role may be
-    extended by them; who needs another mix on these apps makes a group of their own.
+    Receiver of post_migrate. Permissions on other apps stay, so a role may be extended with them.
+    For another selection on these apps, create another group.
     """
     label = app_config.label
     wanted = {role: _codenames(names, label) for role, names in ROLES.items()}
     if not any(wanted.values()):
         return
-    # Django makes them on the same signal, but perhaps only after this receiver.
+    # Django creates them on the same signal, but perhaps after this receiver.
     create_permissions(app_config, verbosity=0, using=using, apps=apps)
     try:
         group_model = apps.get_model("auth", "Group")

@@ -31,16 +31,16 @@ CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
 PORT = environment.port("PORT", 8000)
 HOST = environment.text("HOST", "127.0.0.1")
 
-# Whose X-Forwarded-For is believed; else all people behind a proxy have one address, and any of
-# them can close a name for all by wrong passwords.
+# Proxies whose X-Forwarded-For is trusted. Otherwise all people behind a proxy share one address,
+# and wrong passwords of one lock a login name for all.
 TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
 
 # One switch for everything that only makes sense behind TLS.
 HTTPS = environment.flag("HTTPS")
-# Invented people, tasks and a key that may do much are no guests of a real platform.
+# A real platform wants no invented people and tasks, and no key with many scopes.
 DEMO = environment.flag("DEMO", default=not HTTPS)
 SECURE_SSL_REDIRECT = HTTPS
-# Load balancers ask each process itself, where there is no TLS.
+# Load balancers check each process directly, without TLS.
 SECURE_REDIRECT_EXEMPT = [r"^health/"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
@@ -356,11 +356,11 @@ LOGGING: dict[str, Any] = {
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
         "axes": {"level": "WARNING"},
-        # Sweeps come and go every second; only what fails in them is news.
+        # Sweeps run every second; only their failures are logged.
         "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
-        # What clients do wrong is told to them; only failures of ours are for operators.
+        # Clients get their mistakes as answers; operators only see failures of the platform.
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},
     },

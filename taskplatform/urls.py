@@ -1,4 +1,4 @@
-"""Every address of the platform."""
+"""Every URL of the platform."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taskplatform.site import AUDIT_URL
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
-    """Browsers ask for this address on pages that name no icon, such as JSON ones."""
+    """Browsers request this URL for pages without an icon, such as JSON."""
     return HttpResponseRedirect(static("taskplatform/favicon.svg"))
 
 
@@ -31,17 +31,17 @@ urlpatterns = [
     path("api/v1/", include("apps.reports.api.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", favicon),
-    # Before the admin, which answers for all that begins alike.
+    # Before admin.site.urls, which would answer them with 404.
     path("admin/audit/", admin.site.admin_view(audit_page.audit), name=AUDIT_URL),
     path("admin/reports/", admin.site.admin_view(report_pages.report), name="report"),
     path("admin/reports/csv/", admin.site.admin_view(report_pages.report_csv), name="report_csv"),
     path("admin/failures/", admin.site.admin_view(failures.failures_page), name="failures"),
     path("admin/overview/", admin.site.admin_view(refreshed(beat.periods)), name=OVERVIEW_URL),
     path("admin/", admin.site.urls),
-    # Takes the language that a person chooses in the menu.
+    # Sets the language that a person chooses in the menu.
     path("i18n/", include("django.conf.urls.i18n")),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    # Split: the page and its script come apart, so that no script stands inside HTML.
+    # The split view has its script in a file of its own, as the Content-Security-Policy requires.
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     path("health/live", health.live, name="live"),
     path("health/ready", health.ready, name="ready"),

@@ -1,4 +1,4 @@
-"""What every test stands on: an environment of its own, a clock to move, keys and clients.
+"""What every test uses: an environment of its own, a clock to move, keys and clients.
 
 Django is configured from here and not from pyproject.toml, because its settings read the
 environment once, and pytest-django would load them before this file can prepare it.
@@ -70,7 +70,7 @@ def is_mariadb() -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Let the one printed seed of the run decide the examples of Hypothesis as well."""
     if config.getoption("--hypothesis-seed") is None:
-        # Absent under `-p no:randomly`; Hypothesis then draws a seed and tells it with a failure.
+        # Absent under `-p no:randomly`; Hypothesis then draws a seed and prints it with a failure.
         hypothesis.core.global_force_seed = config.getoption("randomly_seed", None)
 
 
@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
-    """Escape lone surrogates, which tests log on purpose and xdist's channel dies of."""
+    """Escape lone surrogates, which tests log on purpose and xdist cannot send."""
     return _escaped((yield))
 
 
@@ -134,7 +134,7 @@ def plain_settings() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_clock() -> Iterator[None]:
-    """It asks the database with each new connection, and not in the middle of what is counted."""
+    """The clock syncs with each new connection only, not while a test counts statements."""
     from apps.common import clock
 
     with pytest.MonkeyPatch.context() as patch:
@@ -144,8 +144,7 @@ def patient_clock() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def patient_cache() -> Iterator[None]:
-    """Redis is waited for as long as it takes: that the platform soon goes on without it, the tests
-    of that prove on servers of their own."""
+    """Redis may take long on a busy machine; tests of short timeouts use servers of their own."""
     from django.test import override_settings
 
     default = django_settings.CACHES["default"]
@@ -160,7 +159,7 @@ def patient_cache() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_emptying() -> Iterator[None]:
-    """Of the database, behind each test that commits."""
+    """Empty the database quickly after each test that commits."""
     from django.test import TransactionTestCase
 
     from tests.emptying import empty_database
@@ -182,7 +181,7 @@ def fresh_process_state() -> Iterator[None]:
 
 @pytest.fixture
 def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    """`apps.common.clock.now()` stands at Monday 2026-03-02 09:00 UTC until the test moves it."""
+    """`apps.common.clock.now()` stays at Monday 2026-03-02 09:00 UTC until the test moves it."""
     from apps.common import clock, ids
 
     frozen = FrozenClock(datetime(2026, 3, 2, 9, tzinfo=UTC))

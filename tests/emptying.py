@@ -1,7 +1,7 @@
-"""Empties the database behind a test that commits, and keeps what every migrate makes.
+"""Empties the database after a test that commits, except for the rows that migrate creates.
 
-Django's own way has all content types, permissions and roles made anew after each such test, which
-takes longer than most of these tests do.
+Django creates all content types, permissions and roles again after each such test, which takes
+longer than most of these tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.core.management.color import no_style
 from django.db import connection, models
 
 KEPT: list[type[models.Model]] = [ContentType, Permission, Group, Group.permissions.through]
-# The rows of these tables as migrate made them, once they are known.
+# The rows of these tables as migrate created them, once they are known.
 _made: list[list[tuple[Any, ...]]] = []
 
 

@@ -19,11 +19,13 @@ from taskplatform.bootstrap import CannotGoOn, run, say, tool
 from tests.environment import neutral
 
 MANAGE = [sys.executable, "manage.py"]
+# One worker more than cores, because tests of whole processes often wait; Redis has 16 databases.
+WORKERS = min((os.cpu_count() or 1) + 1, 16)
 # Some tests take twenty seconds: a worker that has finished takes half of what another has left.
-PYTEST = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+PYTEST = [sys.executable, "-m", "pytest", "-n", str(WORKERS), "--dist", "worksteal"]
 # What does not depend on the database runs on SQLite only. Tests in tests/unit use none
-# (tests/unit/conftest.py enforces it); the others end before a query, or show pages whose queries
-# tests/integration runs on both.
+# (tests/unit/conftest.py enforces it). The others end before a query, are about texts, or open
+# pages whose queries other tests run on both.
 ONCE = [
     "tests/unit",
     "tests/browser",
@@ -33,8 +35,14 @@ ONCE = [
     "tests/integration/api/test_matrix.py",
     "tests/integration/api/test_openapi.py",
     "tests/integration/access/test_schema.py",
+    "tests/integration/dispatch/test_admin_in_chinese.py",
+    "tests/integration/jobs/admin/test_chinese.py",
+    "tests/integration/reports/test_page_addresses.py",
     "tests/integration/test_admin_site.py",
+    "tests/integration/test_broker.py",
     "tests/integration/test_readme_handler.py",
+    "tests/integration/test_seconds.py",
+    "tests/acceptance/test_serve_supervisor.py",
 ]
 CHECKS: list[tuple[str, list[str]]] = [
     ("ruff check", [tool("ruff"), "check", "."]),
@@ -56,8 +64,10 @@ def isolated(folder: str) -> dict[str, str]:
 
 
 def check() -> int:
-    """Lint, format, types, contracts, migrations and deployment; CannotGoOn names the first
-    that fails, below its output."""
+    """Lint, format, types, contracts, migrations and deployment settings.
+
+    CannotGoOn names the first that fails, after its output.
+    """
     production = {
         "HTTPS": "1",
         "DEBUG": "0",
@@ -85,7 +95,7 @@ def suite(title: str, command: Sequence[str]) -> int:
 
 
 def test() -> int:
-    """Everything; the last line on success is the closing line of pytest."""
+    """All checks and tests; on success the last line is that of pytest."""
     left_out = [f"--ignore={path}" for path in ONCE]
     on_servers = [sys.executable, "-m", "tests.servers", "--", *PYTEST, *left_out]
     return (
@@ -96,13 +106,13 @@ def test() -> int:
 
 
 def test_fast() -> int:
-    """The suite on SQLite, without browser and without whole processes."""
+    """The suite on SQLite without tests of browsers and whole processes."""
     return suite("SQLite", [*PYTEST, "--ignore=tests/browser", "--ignore=tests/acceptance"])
 
 
 def test_calendar() -> int:
-    """Every time zone through all years: minutes, and nothing a change elsewhere could break."""
-    return suite("the clocks of every zone", [*PYTEST, "-m", "calendar", "tests/unit/dispatch"])
+    """Every time zone through all years; takes minutes."""
+    return suite("every time zone", [*PYTEST, "-m", "calendar", "tests/unit/dispatch"])
 
 
 COMMANDS = {

@@ -1,6 +1,6 @@
-"""Pins anew what pyproject.toml asks for: `python -m tests.locks`, or `make locks`.
+"""Updates the lock files from pyproject.toml: `python -m tests.locks`, or `make locks`.
 
-A lock holds names, versions and hashes, and no address of where they came from.
+A lock file holds names, versions and hashes, but no addresses of packages.
 """
 
 from __future__ import annotations

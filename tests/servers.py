@@ -135,7 +135,7 @@ class PrivateServer(ABC):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
     def stop(self) -> None:
-        """End it in good order: what it keeps on disk is complete. Nothing when it is down."""
+        """Shut it down cleanly. Does nothing when it is down."""
         if self._process is None:
             return
         self.resume()
@@ -151,7 +151,7 @@ class PrivateServer(ABC):
         self._process = None
 
     def kill(self) -> None:
-        """kill -9, as a crash would end it. Nothing when it is down."""
+        """kill -9, like a crash. Does nothing when it is down."""
         if self._process is None:
             return
         self._process.kill()
@@ -163,7 +163,7 @@ class PrivateServer(ABC):
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a frozen one go on."""
+        """Continue after `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
 
@@ -173,8 +173,8 @@ class MariaDBServer(PrivateServer):
     name = "mariadb"
     user = "taskplatform"
     database = "taskplatform"
-    # A commit reaches the kernel but not the disk: a killed server loses nothing, only a machine
-    # that loses power would.
+    # A commit reaches the kernel but not the disk: a killed server loses nothing, only a power
+    # failure would.
     storage = (
         "--innodb-flush-log-at-trx-commit=2",
         "--innodb-flush-method=fsync",
@@ -218,7 +218,7 @@ class MariaDBServer(PrivateServer):
             f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '{self._password}';",
             f"GRANT ALL ON `{self.database}`.* TO {user};",
             rf"GRANT ALL ON `test\_{self.database}%`.* TO {user};",
-            # Races are tested by who waits for whose locks.
+            # Tests of races read which transaction waits for which lock.
             f"GRANT PROCESS ON *.* TO {user};",
             f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY '{self._password}';",
             f"GRANT ALL ON *.* TO {admin} WITH GRANT OPTION;",
@@ -245,7 +245,7 @@ class MariaDBServer(PrivateServer):
             "--max-connections=300",
             "--character-set-server=utf8mb4",
             "--collation-server=utf8mb4_general_ci",
-            # Far from UTC, and without zone tables: nothing may lean on the server's own zone.
+            # Far from UTC and without zone tables, so that tests fail if SQL relies on either.
             "--default-time-zone=+08:00",
             *self.storage,
         ]
@@ -270,9 +270,8 @@ class MariaDBServer(PrivateServer):
 
 
 class DurableMariaDBServer(MariaDBServer):
-    """One as in production, for measuring speed: every commit reaches the disk, and millions of
-    rows have their place in memory, from where they are written as fast as a disk without moving
-    parts takes them."""
+    """As in production, for benchmarks: every commit reaches the disk, and millions of rows fit in
+    memory, written back at the speed of an SSD."""
 
     in_memory = False
     storage = (
@@ -284,7 +283,7 @@ class DurableMariaDBServer(MariaDBServer):
 
 
 class RedisServer(PrivateServer):
-    """A Redis that keeps nothing: after stop or kill it starts empty."""
+    """A Redis without persistence: after a stop or a kill it starts empty."""
 
     name = "redis"
 
@@ -321,24 +320,24 @@ def _started(make: type[S]) -> Iterator[S]:
             server.start()
             yield server
         finally:
-            # Its data is thrown away, so there is nothing to end in good order.
+            # Its data is deleted, so a clean shutdown would only take time.
             server.kill()
     finally:
         shutil.rmtree(folder)
 
 
 def mariadb_server(*, durable: bool = False) -> AbstractContextManager[MariaDBServer]:
-    """A running MariaDB, gone with all its data at the end of the block."""
+    """A running MariaDB, deleted with its data at the end of the block."""
     return _started(DurableMariaDBServer if durable else MariaDBServer)
 
 
 def redis_server() -> AbstractContextManager[RedisServer]:
-    """A running Redis, gone at the end of the block."""
+    """A running Redis until the end of the block."""
     return _started(RedisServer)
 
 
 class _Signals:
-    """Notes a request to end, so that none breaks off a start or a clean-up half way."""
+    """Records a stop signal instead of interrupting a start or a clean-up."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -350,7 +349,7 @@ class _Signals:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], signals: _Signals) -> int:
-    """Run the command until it ends or is asked to; its exit code as Popen gives it."""
+    """Run the command until it ends or a signal stops it; its exit code as Popen gives it."""
     try:
         process = subprocess.Popen(command, env=environment)
     except OSError as error:
@@ -359,7 +358,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], signals: _Signa
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(0.2)
     if signals.received == signal.SIGINT:
-        # The command shares the terminal and has had the Ctrl-C itself.
+        # The command shares the terminal and has received the Ctrl-C itself.
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(STOP_SECONDS)
     process.terminate()
@@ -374,7 +373,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.servers",
         description="Run COMMAND beside a private MariaDB and Redis, "
-        "named to it by DATABASE_URL and REDIS_URL.",
+        "with DATABASE_URL and REDIS_URL set.",
     )
     parser.add_argument(
         "--durable",

@@ -120,15 +120,15 @@ class Workers:
         return dict(self.rows("SELECT status, COUNT(*) FROM jobs_job GROUP BY status"))
 
     def events(self, number: int) -> list[str]:
-        """What the journal tells of a job, by name: the clocks of two processes may differ by
-        more milliseconds than lie between two entries."""
-        told = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY event"
-        return [row[0] for row in self.rows(told)]
+        """The journal of a job, ordered by name: the clocks of two processes may differ by more
+        milliseconds than lie between two entries."""
+        sql = f"SELECT event FROM journal_journalentry WHERE subject_id = {number} ORDER BY event"
+        return [row[0] for row in self.rows(sql)]
 
     def losses(self) -> set[str]:
         """Why workers were taken for dead, by the journal."""
-        told = "SELECT reason FROM journal_journalentry WHERE source = 'worker' AND event = 'lost'"
-        return {row[0] for row in self.rows(told)}
+        sql = "SELECT reason FROM journal_journalentry WHERE source = 'worker' AND event = 'lost'"
+        return {row[0] for row in self.rows(sql)}
 
     def processes(self) -> list[int]:
         """The processes that live by the register."""

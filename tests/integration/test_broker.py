@@ -35,8 +35,8 @@ def channel(folder: Path) -> Any:
     ).channel()
 
 
-class Looking:
-    """A message that has somebody look for it while it is written."""
+class ReadWhileWritten:
+    """A message that another process tries to read while it is written."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
@@ -48,8 +48,8 @@ class Looking:
 
 
 def test_half_a_message_is_none_yet(folder: Path) -> None:
-    """A process that read the file of one between its name and its content ended."""
-    channel(folder)._put("fast", Looking(channel(folder)))
+    """A worker that read the file between its creation and its content ended."""
+    channel(folder)._put("fast", ReadWhileWritten(channel(folder)))
     assert channel(folder)._get("fast") == {"number": 1}
 
 
@@ -103,8 +103,8 @@ def test_queues_that_are_bound_at_once_are_all_known(folder: Path) -> None:
     assert sorted(each.queue for each in bound) == [f"queue{number}" for number in range(8)]
 
 
-def test_folder_that_is_gone_is_told(folder: Path) -> None:
+def test_missing_folder_is_reported(folder: Path) -> None:
     there = channel(folder)
     folder.rmdir()
-    with pytest.raises(ChannelError, match="cannot be put into"):
+    with pytest.raises(ChannelError, match="cannot be written to"):
         there._put("fast", {})

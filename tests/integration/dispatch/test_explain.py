@@ -234,7 +234,7 @@ def test_what_there_is_not_is_refused(alice: Executor) -> None:
         explain.find_task("once", once.pk, bound=["gid_a"])
 
 
-@plans.in_worlds(60)
+@plans.in_worlds(40)
 def test_eligible_is_what_a_pull_hands_out(
     world: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
