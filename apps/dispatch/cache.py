@@ -81,11 +81,12 @@ def save_plan(executor: int, plan: SavedPlan, *, now: datetime) -> None:
 
 def load_queue(executor: int) -> SavedQueue | None:
     """The queue that was saved last for the user, whatever versions it has."""
-    value = cache.get(_key(executor))
-    return None if value is None else read(lambda: _as_queue(value))
+    return read(lambda: _as_queue(cache.get(_key(executor))))
 
 
-def _as_queue(value: Any) -> SavedQueue:
+def _as_queue(value: Any) -> SavedQueue | None:
+    if value is None:
+        return None
     versions, built_at, frame, size, closed = value
     return SavedQueue(
         tuple((int(executor), int(version)) for executor, version in versions),
