@@ -11,12 +11,12 @@ import pytest
 
 from apps.common.logs import JsonFormatter
 from apps.dispatch.models import Dispatch
-from apps.dispatch.services import ending
+from apps.dispatch.services import ending, pull
 from apps.jobs.handlers import registry
 from apps.jobs.runner import attempt
 from apps.jobs.runner.holding import Holding
 from apps.jobs.services import control
-from tests import callback, factories
+from tests import factories
 from tests.clients import JsonClient
 from tests.jobs import job_type, jobs, take
 
@@ -56,7 +56,7 @@ def test_lines_of_a_callback_carry_request_executor_dispatch_and_trace(
 ) -> None:
     factories.once_task(factories.user("uid_alice"))
     number = api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).json()["number"]
-    telling(monkeypatch, callback, "call_back")
+    telling(monkeypatch, pull, "call_back")
 
     api.post(
         "/api/v1/callback/",

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
-from apps.dispatch.services import pull, tasks
+from apps.dispatch.services import pull, queue, tasks
 from apps.dispatch.services.state import state_of
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -164,12 +164,11 @@ class TestCache:
         """A task that nobody was told of is found, wherever the next pull is served."""
         task = factories.once_task(alice, status="paused")
         assert isinstance(callback.take_next(alice), pull.Nothing)
-        kept = cache.near.get(alice.pk)
-        assert kept is not None
+        kept, plan = queue.entries[alice.pk], queue.plans[alice.pk]
         OnceTask.objects.update(status="active")
         rebuild(admin_client, alice)
         # What another process holds of its own.
-        cache.near.put(alice.pk, kept)
+        queue.entries[alice.pk], queue.plans[alice.pk] = kept, plan
         taken = callback.take_next(alice)
         assert isinstance(taken, Dispatch)
         assert taken.task == task.pk
@@ -187,7 +186,7 @@ class TestCache:
         assert answer.headers["Location"] == reverse(
             "admin:dispatch_executor_change", args=[alice.pk]
         )
-        entry = cache.look(alice.pk)
+        entry = cache.load_queue(alice.pk)
         assert entry is not None
         assert entry.built_at == frozen_clock.instant
         assert entry.versions == state_of(alice.pk).versions

@@ -111,16 +111,15 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each type is held by a statement of its own."""
-    run, calls = hold_service.send, count(1)
+    run, calls = hold_service.execute, count(1)
     lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
 
-    def locked(*statements: Any) -> Any:
-        if next(calls) == 1:
-            run(statements[0])
+    def locked(*statement: Any) -> Any:
+        if next(calls) == 2:
             raise OperationalError(*lost)
-        return run(*statements)
+        return run(*statement)
 
-    monkeypatch.setattr(hold_service, "send", locked)
+    monkeypatch.setattr(hold_service, "execute", locked)
     job_type("mail")
     job_type("web")
     mails, pages = jobs(2), jobs(2, "web")
