@@ -146,7 +146,7 @@ ROUND = (
         title="Window photo",
         executor=PHOTOS,
         template="photo-check",
-        params={"photos": 1, "angle": "left", "hint": "Everyone from another place"},
+        params={"photos": 1, "angle": "left", "hint": "Everyone from another side"},
         quota=None,
     ),
     Inspection(

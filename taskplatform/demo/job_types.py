@@ -72,7 +72,7 @@ KINDS = (
         share=15,
         context={"seconds": 3},
         settings={
-            "title": "Keeps checkpoints and tells its progress",
+            "title": "Keeps checkpoints and reports its progress",
             "handler": "sleep",
             "lane": "slow",
         },

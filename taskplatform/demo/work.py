@@ -103,7 +103,8 @@ class Outcome(NamedTuple):
             " ".join(
                 name.removeprefix("uid_") + (f"×{count}" if count > 1 else "")
                 for name, count in times.most_common()
-            ),
+            )
+            or "nobody",
             "yes" if self.is_met else "NO",
         ]
 

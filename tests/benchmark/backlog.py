@@ -39,7 +39,7 @@ def ensure_types() -> None:
 
 
 def waiting(count: int, name: str, **columns: Any) -> list[int]:
-    """So many jobs that are due, in the order of their ids."""
+    """Create due jobs; their ids, ascending."""
     now = clock.now()
     numbers = ids.next_ids(count)
     for start in range(0, count, SEED):
@@ -64,7 +64,7 @@ def _row(pk: int, name: str, now: datetime, **columns: Any) -> dict[str, Any]:
 
 
 def fill(count: int, name: str, **columns: Any) -> None:
-    """So many rows alike but for their ids and keys: a thousand are written, the rest are copied.
+    """Create rows that differ only in ids and keys: a thousand are written, the rest are copied.
 
     Their ids lie below all that are made later.
     """
@@ -86,10 +86,10 @@ def fill(count: int, name: str, **columns: Any) -> None:
     fetch("ANALYZE TABLE jobs_job" if connection.vendor == "mysql" else "ANALYZE")
 
 
-def cycle(types: Sequence[str], *, most: int | None = None) -> int:
-    """Hold and settle in batches of a hundred until nothing is left; how many jobs."""
+def cycle(types: Sequence[str], *, limit: int | None = None) -> int:
+    """Hold and settle in batches of a hundred until nothing is left; the number of jobs."""
     done = 0
-    while most is None or done < most:
+    while limit is None or done < limit:
         held = hold(holder=WORKER, types=types, limit=BATCH)
         if not held:
             break

@@ -1,8 +1,5 @@
 """The baselines over HTTP: bare Django views that run recorded statements, and a trivial DRF view.
 
-They stand on Django's own middleware and database backend, not on ours, and run each statement by
-itself, as a raw cursor does.
-
 Served as a process of its own: `granian --interface wsgi tests.benchmark.bare:application`
 with BENCHMARK_STATEMENTS naming the JSON file of the recorded ones.
 """
@@ -20,9 +17,8 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
-# It gives the length of an answer, without which a connection cannot be kept.
+# The only middleware: it sets Content-Length, without which a connection is not kept open.
 settings.MIDDLEWARE = ["django.middleware.common.CommonMiddleware"]
-settings.DATABASES["default"]["ENGINE"] = "django.db.backends.mysql"
 settings.ROOT_URLCONF = "tests.benchmark.bare"
 django.setup()
 
@@ -44,7 +40,7 @@ STATEMENTS: dict[str, list[Statement]] = {
 
 
 def bare(request: HttpRequest, name: str) -> HttpResponse:
-    """Run the statements of that name with the values in the body, which are all it trusts."""
+    """Run the statements of that name with the values in the body."""
     values: dict[str, Any] = {"journal": ids.next_id(), **json.loads(request.body)}
     values.setdefault("number", ids.next_id())
     replay(STATEMENTS[name], values)

@@ -15,5 +15,5 @@ def noop(context: Any) -> None:
 
 @handler("stamp")
 def stamp(context: Any) -> float:
-    """Seconds since the submitter looked at the clock that all processes of a machine share."""
+    """Seconds since the submitter read the clock, which all processes of a machine share."""
     return time.monotonic() - float(context["at"])

@@ -1,6 +1,6 @@
 """A platform that has been at work for thirteen weeks, with a million jobs still to do.
 
-The newest week is made row by row, with the jobs and dispatches that it tells of. The weeks before
+The newest week is made row by row, with its jobs and dispatches. The weeks before
 are copies of it by `INSERT … SELECT`, with workers and once tasks of their own.
 """
 
@@ -36,7 +36,7 @@ WEEK = timedelta(days=7)
 FIRST_USER = 1000
 BLOCK = 2000
 COPIED_AT_ONCE = timedelta(hours=12)
-# Live jobs are copied from so many.
+# Live jobs are copied from this number of rows.
 SEED = 20_000
 GROUPS = 20
 STOPPED = "score"
@@ -76,7 +76,7 @@ def make(size: Size, say: Callable[[str], None]) -> None:
 
 
 def load(size: Size, start: datetime, minutes: int, a_second: int) -> int:
-    """So many entries a second in each of the minutes from `start`; returns how many in all."""
+    """Write `a_second` entries for each second of the minutes from `start`; returns the number."""
     made = Past(_crowd(size), until=start + WEEK, seed=2)
     entries = made.minute(start, a_second * 60)
     _insert(JournalEntry, past.ENTRY_COLUMNS, entries)
@@ -90,7 +90,7 @@ def _crowd(size: Size) -> Crowd:
 
 
 def beat_hearts() -> None:
-    """Let all workers be alive now."""
+    """Make all workers alive now."""
     Worker.objects.filter(state=Worker.State.ACTIVE).update(last_heartbeat_at=clock.now())
 
 
@@ -135,7 +135,7 @@ def _plans(crowd: Crowd) -> None:
 
 
 def once_number(number: int, week: int) -> int:
-    """The once task in the place of that of the newest week (0), so many weeks before."""
+    """The once task that stands for one of the newest week (0), this number of weeks before."""
     return int(f"{week}{number}") if week else number
 
 
@@ -240,16 +240,23 @@ def _live(count: int, until: datetime) -> None:
         if status == "scheduled":
             run_at = until + timedelta(minutes=20 + draw.randrange(10_000))
         held = status == "running"
-        place = draw.randrange(HOSTS * WORKERS_PER_HOST)
-        worker = (past.worker_of(place), past.host_of(place)) if held else ("", "")
-        told = written(made)
+        where = draw.randrange(HOSTS * WORKERS_PER_HOST)
+        worker = (past.worker_of(where), past.host_of(where)) if held else ("", "")
+        since = written(made)
         rows.append(
             (
                 *(ids.lowest_id_at(made), draw.choices(names, shares)[0], f"order-{n}"),
                 *(f"uid_{n % 4000}", f'{{"order": {n}}}', status),
-                *(int(run_at.timestamp() * 1000), written(run_at), told),
-                *(int(held), past.MAX_ATTEMPTS, int(held), "", told if held else None, *worker),
-                *("", "", told, told if held else None, None, n % 1024),
+                *(int(run_at.timestamp() * 1000), written(run_at), since),
+                *(
+                    int(held),
+                    past.MAX_ATTEMPTS,
+                    int(held),
+                    "",
+                    since if held else None,
+                    *worker,
+                ),
+                *("", "", since, since if held else None, None, n % 1024),
             )
         )
     _insert(Job, past.JOB_COLUMNS, rows)

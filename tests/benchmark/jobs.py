@@ -57,11 +57,11 @@ def submit_bulk(run: Run) -> Iterator[Figure]:
     jobs = [Submission(type="noop", context={"to": "somebody", "order": n}) for n in range(1000)]
     submit_many(jobs)
     [insert] = _changing(record(lambda: submit_many(jobs)))
-    places = [at for at, value in enumerate(insert.parameters) if _is_id(value)]
+    positions = [at for at, value in enumerate(insert.parameters) if _is_id(value)]
 
     def raw(numbers: list[int]) -> None:
         parameters = list(insert.parameters)
-        for at, pk in zip(places, numbers, strict=True):
+        for at, pk in zip(positions, numbers, strict=True):
             parameters[at] = pk
         with connection.cursor() as cursor:
             cursor.execute(insert.sql, parameters)
@@ -77,10 +77,10 @@ def hold_and_settle(run: Run) -> Iterator[Figure]:
     """Batches of a hundred beside the same statements, the journal's too, by a raw cursor."""
     _empty()
     backlog.waiting(3 * BATCH, "noop")
-    backlog.cycle(["noop"], most=2 * BATCH)
+    backlog.cycle(["noop"], limit=2 * BATCH)
     # So the recorded batch is the only one there, and its ids are known.
     numbers = [row[0] for row in fetch(f"SELECT id FROM {table(Job)} WHERE status = 'ready'")]
-    statements = record(lambda: backlog.cycle(["noop"], most=BATCH))
+    statements = record(lambda: backlog.cycle(["noop"], limit=BATCH))
     names: dict[Any, str] = {pk: f"job{n}" for n, pk in enumerate(sorted(numbers))}
     for statement in statements:
         for value in statement.parameters:
@@ -93,7 +93,7 @@ def hold_and_settle(run: Run) -> Iterator[Figure]:
     ours, bare = [], []
     for _ in range(10 if run.quick else 50):
         backlog.waiting(BATCH, "noop")
-        ours.append(seconds_of(lambda: backlog.cycle(["noop"], most=BATCH)))
+        ours.append(seconds_of(lambda: backlog.cycle(["noop"], limit=BATCH)))
         values: dict[str, Any] = {
             f"job{n}": pk for n, pk in enumerate(backlog.waiting(BATCH, "noop"))
         }

@@ -27,11 +27,10 @@ class Answer(NamedTuple):
 
 
 class Volley(NamedTuple):
-    """The answers in the order of their requests, who of the clients asked for each, and the time
-    for all of them."""
+    """The answers in the order of their requests, the client of each, and the time for all."""
 
     answers: list[Answer]
-    asked_by: list[int]
+    sent_by: list[int]
     seconds: float
 
     @property
@@ -51,7 +50,7 @@ def post(path: str, body: Any, *, key: str = "") -> bytes:
 
 
 class Clients:
-    """So many clients of a server on loopback, each with a connection that it keeps open."""
+    """Clients of a server on loopback, each with a connection that it keeps open."""
 
     def __init__(self, port: int, number: int) -> None:
         self._port, self._number = port, number
@@ -75,11 +74,11 @@ class Clients:
     def fire(self, requests: Sequence[bytes], *, after: Volley | None = None) -> Volley:
         """Send all requests, one of each client at a time; OSError when it breaks off.
 
-        Each client takes the next one or, `after` another volley, those at the places of its own
-        requests there: it goes on with its own work.
+        Each client takes the next request or, `after` another volley, those at the positions of its
+        own requests there.
         """
         answers: list[Any] = [None] * len(requests)
-        asked_by = [0] * len(requests)
+        sent_by = [0] * len(requests)
         failures: list[Exception] = []
         begun: list[float] = []
         barrier = threading.Barrier(self._number, lambda: begun.append(time.perf_counter()))
@@ -90,12 +89,12 @@ class Clients:
         def run(client: int) -> None:
             own = waiting
             if after is not None:
-                own = iter([n for n in range(len(requests)) if after.asked_by[n] == client])
+                own = iter([n for n in range(len(requests)) if after.sent_by[n] == client])
             barrier.wait()
             try:
                 for position in own:
                     answers[position] = _ask(self._wires[client], requests[position])
-                    asked_by[position] = client
+                    sent_by[position] = client
             except OSError as error:
                 failures.append(error)
 
@@ -109,11 +108,11 @@ class Clients:
             thread.join()
         if failures:
             raise failures[0]
-        return Volley(answers, asked_by, time.perf_counter() - begun[0])
+        return Volley(answers, sent_by, time.perf_counter() - begun[0])
 
 
 def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volley:
-    """Send all requests to a server on loopback, so many at a time; OSError when it breaks off."""
+    """`Clients.fire` on this number of connections."""
     with Clients(port, connections) as clients:
         return clients.fire(requests)
 

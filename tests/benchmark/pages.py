@@ -1,4 +1,4 @@
-"""Every page of the admin that shows history, by what is asked of it, and what it costs."""
+"""Every page of the admin that shows history, with its filters, and what it costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 @contextmanager
 def open_doors() -> Iterator[None]:
-    """Let pages be asked for whatever the host's name and wherever its static files are."""
+    """Serve pages under the name localhost and without collected static files."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     with override_settings(
         ALLOWED_HOSTS=["localhost"], STORAGES={**settings.STORAGES, "staticfiles": plain}
@@ -66,12 +66,12 @@ class Visitor:
         self._client.force_login(person)
 
     def cost(self, page: Page, *, times: int) -> Cost:
-        """Ask once for what only the first one pays, then so many times."""
-        self._ask(page)
-        asked = [self._ask(page) for _ in range(times)]
-        return Cost(page, median([ms for ms, _ in asked]), max(queries for _, queries in asked))
+        """Request it once to fill caches, then this number of times."""
+        self._get(page)
+        costs = [self._get(page) for _ in range(times)]
+        return Cost(page, median([ms for ms, _ in costs]), max(queries for _, queries in costs))
 
-    def _ask(self, page: Page) -> tuple[float, int]:
+    def _get(self, page: Page) -> tuple[float, int]:
         queries = 0
 
         def count(execute: Any, *arguments: Any) -> Any:
@@ -116,8 +116,8 @@ def reports() -> Iterator[Page]:
 def report(source: str, by: str, preset: str, **more: str) -> Page:
     """One report."""
     query = urlencode({"source": source, "by": by, "period": preset, **more})
-    told = "".join(f", {name} {value}" for name, value in more.items())
-    return Page(f"report of {source} by {by}, {preset}{told}", f"{reverse('report')}?{query}")
+    options = "".join(f", {name} {value}" for name, value in more.items())
+    return Page(f"report of {source} by {by}, {preset}{options}", f"{reverse('report')}?{query}")
 
 
 def failures() -> Iterator[Page]:
@@ -172,9 +172,9 @@ def jobs() -> Iterator[Page]:
 
 def journal(until: datetime) -> Iterator[Page]:
     """The list, and what figures of reports lead to."""
-    told = {"until": stamp(until)}
+    end = {"until": stamp(until)}
     since = {
-        name: {"since": stamp(until - length), **told}
+        name: {"since": stamp(until - length), **end}
         for name, length in (("1h", timedelta(hours=1)), ("90d", timedelta(days=90)))
     }
     entry = JournalEntry.objects.exclude(worker="").order_by("-pk")[0]
@@ -216,10 +216,10 @@ def dispatches() -> Iterator[Page]:
     yield _row("group", Executor.objects.groups()[0])
 
 
-def _rows(model: Any, told: str, **query: str) -> Page:
+def _rows(model: Any, filtered: str, **query: str) -> Page:
     url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
     name = f"list of {model._meta.verbose_name_plural}"
-    return Page(f"{name} {told}".strip(), f"{url}?{urlencode(query)}")
+    return Page(f"{name} {filtered}".strip(), f"{url}?{urlencode(query)}")
 
 
 def _row(name: str, row: Any) -> Page:

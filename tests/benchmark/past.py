@@ -1,4 +1,4 @@
-"""What a company's journal tells of a stretch of time: who did what, how long, and what went wrong.
+"""The journal of a company over some time: who did what, how long, and what went wrong.
 
 Made from a fixed seed, minute by minute, as rows that the tables take as they are. Volumes rise and
 fall with the hour and the day of the week; every type of job has run times, hosts and errors of its
@@ -22,7 +22,7 @@ from apps.journal.services import error_key
 MINUTE = timedelta(minutes=1)
 _MS = timedelta(milliseconds=1)
 MINUTES_A_WEEK = 7 * 24 * 60
-# Of the entries, the rest tells of dispatches.
+# Of the entries; the rest is about dispatches.
 JOBS_SHARE = 0.72
 MAX_ATTEMPTS = 3
 # What failed once fails again more often than what did not.
@@ -137,10 +137,10 @@ def worker_of(number: int) -> str:
 
 
 class Past:
-    """Rows of a stretch of time, minute by minute; what has ended, as the rows that are left of it.
+    """Rows of some time, minute by minute; what has ended, as the rows that are left of it.
 
-    `jobs`, `dispatches` and `stocks` grow with every minute; whoever stores them empties them. What
-    would end after `until` is still in hand then.
+    `jobs`, `dispatches` and `stocks` grow with every minute; the caller stores and empties them.
+    What would end after `until` is still open then.
     """
 
     def __init__(self, crowd: Crowd, *, until: datetime, seed: int = 1) -> None:
@@ -162,7 +162,7 @@ class Past:
         self._hopeless: set[int] = set()
 
     def week(self, start: datetime, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """About so many entries in the week from `start`, minute by minute."""
+        """About `rows` entries in the week from `start`, minute by minute."""
         first = start.weekday() * 24 * 60 + start.hour * 60 + start.minute
         shares = [volume((first + n) % MINUTES_A_WEEK) for n in range(MINUTES_A_WEEK)]
         whole, owed = sum(shares), 0.0
@@ -335,9 +335,9 @@ class Past:
             state, open_for, finished, message = "open", user, None, ""
         else:
             ended_in = end.replace(second=0, microsecond=0)
-            told = ("dispatch", number, state, "open", state, 1, label, name, "", "", wait, run)
+            ended = ("dispatch", number, state, "open", state, 1, label, name, "", "", wait, run)
             key = self._key(message)
-            self._ends[ended_in].append(((end - ended_in) // _MS, *told, message, key, None))
+            self._ends[ended_in].append(((end - ended_in) // _MS, *ended, message, key, None))
         # A user has one in hand at most.
         if open_for not in self._open:
             self._rounds[user, source, task, occurrence] += 1

@@ -1,4 +1,4 @@
-"""Executors and tasks in bulk, made by the statements of the tables themselves."""
+"""Executors, tasks and dispatches in bulk, and what users do with them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import count as count_from
 from itertools import islice
 from typing import Any, NamedTuple
+
+from django.core.management.base import CommandError
 
 from apps.common import clock, ids
 from apps.common.db import fetch
 from apps.common.rows import insert_rows
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
+from apps.dispatch.services.pull import answer_pull, call_back
 
 BLOCK = 1000
 FEW_PAGES = 500
 _MADE_BY = "benchmark"
+# No other value in a statement is as large.
+_NUMBERS = count_from(1_000_000_000, 10_000_000)
 
 
 class User(NamedTuple):
@@ -25,6 +31,11 @@ class User(NamedTuple):
     pk: int
     name: str
     base: int
+
+
+def number() -> int:
+    """The first of some million unused numbers."""
+    return next(_NUMBERS)
 
 
 def insert(model: Any, rows: Iterable[dict[str, Any]]) -> None:
@@ -67,18 +78,28 @@ def task(pk: int, owner: int, start_at: datetime, **fields: Any) -> dict[str, An
     }
 
 
-def users(first: int, count: int, *, tasks_each: int, group: int) -> list[User]:
-    """So many users in one group, each with due tasks of its own; numbers start at `first`."""
+def group() -> int:
+    """The number of a new group."""
+    pk = number()
+    insert(Executor, [executor(pk, f"gid_bench_{pk}")])
+    return pk
+
+
+def join(group: int, users: Iterable[int]) -> None:
+    """Make the users members of the group."""
     now = clock.now()
+    insert(Membership, ({"user_id": pk, "group_id": group, "created_at": now} for pk in users))
+
+
+def users(count: int, *, tasks_each: int, group: int) -> list[User]:
+    """New users in a group, each with due tasks of its own."""
+    first, now = number(), clock.now()
     made = [
         User(first + n, f"uid_bench_{first + n}", first + n * max(1, tasks_each))
         for n in range(count)
     ]
     insert(Executor, (executor(user.pk, user.name) for user in made))
-    insert(
-        Membership,
-        ({"user_id": user.pk, "group_id": group, "created_at": now} for user in made),
-    )
+    join(group, (user.pk for user in made))
     insert(
         OnceTask,
         (
@@ -90,9 +111,9 @@ def users(first: int, count: int, *, tasks_each: int, group: int) -> list[User]:
     return made
 
 
-def rotations(first: int, owner: int, count: int) -> None:
+def rotations(owner: int, count: int, **fields: Any) -> None:
     """Rotations of the three kinds, in turn."""
-    now = clock.now()
+    first, now = number(), clock.now()
     rules = (
         {"every_minutes": 30},
         {"every_days": 2, "at": "09:30"},
@@ -108,16 +129,16 @@ def rotations(first: int, owner: int, count: int) -> None:
                 rule=rules[n % 3],
                 time_zone=("UTC", "Asia/Shanghai", "Europe/Berlin")[n % 3],
                 effective_from=now - timedelta(days=30, minutes=n),
+                **fields,
             )
             for n in range(count)
         ),
     )
 
 
-def history(people: Sequence[User], count: int, *, task_pk: int) -> None:
-    """So many finished dispatches of long ago, spread over the people, with their stock."""
-    now = clock.now()
-    oldest = now - timedelta(days=90)
+def history(people: Sequence[User], count: int, *, task_pk: int, days_ago: int = 90) -> None:
+    """Finished dispatches of long ago, spread over 80 days and the people, with their stock."""
+    oldest = clock.now() - timedelta(days=days_ago)
     step = timedelta(days=80) / count
     numbers = (ids.lowest_id_at(oldest + n * step) + n % 4096 for n in range(count))
     insert(
@@ -133,10 +154,28 @@ def history(people: Sequence[User], count: int, *, task_pk: int) -> None:
             for n, number in enumerate(numbers)
         ),
     )
-    insert(
-        Stock,
-        (
-            {"source": "once", "task": task_pk + n, "occurrence": 0, "handed": 1}
-            for n in range(count)
-        ),
-    )
+    used_up(range(task_pk, task_pk + count))
+
+
+def used_up(tasks: Iterable[int]) -> None:
+    """Let each of the once tasks have been handed out once."""
+    insert(Stock, ({"source": "once", "task": pk, "occurrence": 0, "handed": 1} for pk in tasks))
+
+
+# --- what users do --------------------------------------------------------------------------------
+def pull(user: User) -> Dispatch:
+    """The user's next task; CommandError when there is none."""
+    taken = answer_pull(user.name)
+    if not isinstance(taken, Dispatch):
+        raise CommandError(f"{user.name} got nothing, although it has due tasks.")
+    return taken
+
+
+def end(user: User, taken: Dispatch) -> None:
+    """Call back."""
+    call_back(user.name, taken.pk, "succeeded")
+
+
+def finish(user: User) -> None:
+    """Pull and call back."""
+    end(user, pull(user))

@@ -35,7 +35,7 @@ def noop() -> None:
 
 @app.task(name="plain.stamp")
 def stamp(at: float) -> None:
-    """Note the seconds since the sender looked at the clock."""
+    """Note the seconds since the sender read the clock."""
     server().rpush(STAMPS, time.monotonic() - at)
 
 

@@ -1,10 +1,15 @@
-"""The figures of what operators see: every page beside a long history, rollups, the overview."""
+"""The figures of what operators see: pages beside a long history, the overview, and rollups."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlencode
 
@@ -13,6 +18,7 @@ from django.db import connection
 from django.urls import reverse
 
 from apps.common import clock
+from apps.common.db import fetch
 from apps.common.leases import load_position
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL, known_of
@@ -20,7 +26,6 @@ from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rollup import SWEEP, roll_up
 from tests.benchmark import history, pages
-from tests.benchmark.effort import measured
 from tests.benchmark.figures import Figure, Part, Run, figure
 from tests.benchmark.pages import Cost, Page, Visitor
 from tests.benchmark.people import settle
@@ -66,16 +71,16 @@ def _catch_up() -> None:
 
 
 def _overview(run: Run) -> Iterator[Figure]:
-    """As a page asks for it every few seconds: how everything stands, or, once a minute and just
-    before that, a part of how the last hour went."""
+    """As a page requests it every few seconds: the present state and, once a minute, parts of the
+    last hour."""
     yield from _beside_history(run)
     history.beat_hearts()
     url = reverse(OVERVIEW_URL)
     parts = known_of(_until())
-    told = [*(f"overview refresh, {part.partition('-')[0]}" for part in parts), "overview refresh"]
+    names = [*(f"overview refresh, {part.partition('-')[0]}" for part in parts), "overview refresh"]
     with pages.open_doors():
         visitor = Visitor()
-        for known, name in enumerate(told):
+        for known, name in enumerate(names):
             page = Page(name, f"{url}?{urlencode({KNOWN: parts[:known]}, doseq=True)}")
             yield _timed(visitor.cost(page, times=5 if run.quick else 31), 20)
 
@@ -110,14 +115,14 @@ def _until() -> datetime:
     return until
 
 
-def _timed(cost: Cost, most: float) -> Figure:
-    return figure(f"{cost.page.name} ({cost.queries} queries)", cost.ms, "ms", at_most=most)
+def _timed(cost: Cost, limit: float) -> Figure:
+    return figure(f"{cost.page.name} ({cost.queries} queries)", cost.ms, "ms", at_most=limit)
 
 
 def _rollups(run: Run) -> Iterator[Figure]:
-    """Percent of a core of the sweep, turn by turn, while so many entries come every second.
+    """Percent of a core that the sweep takes while 5,000 entries come every second.
 
-    They are there at once, in minutes to come, and the clock of this process goes on by turns.
+    The entries of future minutes are written first; then the clock of this process moves on.
     """
     yield from _beside_history(run)
     minutes = 1 if run.quick else 16
@@ -126,8 +131,8 @@ def _rollups(run: Run) -> Iterator[Figure]:
     size = history.QUICK if run.quick else history.FULL
     entries = history.load(size, start, minutes, A_SECOND)
     _settle()
-    with measured() as effort:
-        # The last minute is added up in the turn after its end.
+    with _measured() as effort:
+        # The last minute is added up in the round after its end.
         while at <= end:
             at += TURN
             with patch.object(clock, "now", lambda now=at: now):
@@ -140,6 +145,65 @@ def _rollups(run: Run) -> Iterator[Figure]:
         "% of a core",
         at_most=20,
     )
+
+
+# --- The share of a core --------------------------------------------------------------------------
+@dataclass
+class Effort:
+    """Seconds of a core, of this process and of the database's.
+
+    `counted` says how: for a server on another machine the time of its answers, an upper limit.
+    """
+
+    counted: str
+    seconds: float = 0.0
+
+
+@contextmanager
+def _measured() -> Iterator[Effort]:
+    """What the work inside takes."""
+    pid = _database_pid()
+    waited = 0.0
+
+    def wait(execute: Any, *arguments: Any) -> Any:
+        nonlocal waited
+        begun = time.perf_counter()
+        try:
+            return execute(*arguments)
+        finally:
+            waited += time.perf_counter() - begun
+
+    if connection.vendor == "sqlite":
+        effort = Effort("one process")
+    else:
+        effort = Effort("client + server" if pid else "client + time of statements")
+    client, server = time.process_time(), _used(pid)
+    with connection.execute_wrapper(wait):
+        yield effort
+    effort.seconds = time.process_time() - client + _used(pid) - server
+    if connection.vendor != "sqlite" and pid is None:
+        effort.seconds += waited
+
+
+def _database_pid() -> int | None:
+    """The database's process, when it is a readable one of this machine."""
+    if connection.vendor == "sqlite":
+        return None
+    [(pid_file, data)] = fetch("SELECT @@pid_file, @@datadir")
+    try:
+        pid = int(Path(data, pid_file).read_text())
+        return pid if _used(pid) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _used(pid: int | None) -> float:
+    """Seconds of a core that the process has used."""
+    if pid is None:
+        return 0.0
+    # The name in parentheses may hold anything.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 PARTS = [

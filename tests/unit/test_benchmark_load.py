@@ -38,13 +38,13 @@ class TestFire:
         assert volley.rate == 30 / volley.seconds
 
     def test_connections_are_kept_and_take_what_others_leave(self, server: Stub) -> None:
-        all_asked = threading.Event()
+        all_sent = threading.Event()
 
         def first_waits(handler: Handler) -> None:
             if len(server.seen) == 30:
-                all_asked.set()
+                all_sent.set()
             if handler.seen.body == {"n": 0}:
-                assert all_asked.wait(20)
+                assert all_sent.wait(20)
             echoes(handler)
 
         server.behaves(first_waits)
@@ -54,13 +54,13 @@ class TestFire:
         assert min(shares.values()) == 1
 
     def test_clients_go_on_with_their_own_work(self, server: Stub) -> None:
-        """By the connection of before, and whoever is done with its own leaves those of others."""
+        """On the same connection; a client that is done takes no requests of others."""
         server.behaves(echoes)
         with Clients(server.server_port, 3) as clients:
             first = clients.fire(numbered(30))
             second = clients.fire(numbered(20), after=first)
         assert [answer.json for answer in second.answers] == [{"n": n} for n in range(20)]
-        assert second.asked_by == first.asked_by[:20]
+        assert second.sent_by == first.sent_by[:20]
         peers: dict[int, set[object]] = {n: set() for n in range(30)}
         for seen in server.seen:
             peers[seen.body["n"]].add(seen.peer)
@@ -96,12 +96,12 @@ class TestFire:
 
 class TestBreakingOff:
     @pytest.mark.parametrize("behaviour", [hangs_up, cuts_short], ids=["at once", "half-way"])
-    def test_server_that_hangs_up_is_told(self, server: Stub, behaviour: object) -> None:
+    def test_server_that_hangs_up_is_an_error(self, server: Stub, behaviour: object) -> None:
         server.behaves(behaviour)  # type: ignore[arg-type]
         with pytest.raises(ConnectionError, match="in the middle of an answer"):
             fire(server.server_port, numbered(1), connections=1)
 
-    def test_answer_without_a_length_is_told(self, server: Stub) -> None:
+    def test_answer_without_a_length_is_an_error(self, server: Stub) -> None:
         def answers_until_the_end(handler: Handler) -> None:
             handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n{}")
 
@@ -109,7 +109,7 @@ class TestBreakingOff:
         with pytest.raises(ConnectionError, match="an answer 200 without its length"):
             fire(server.server_port, numbered(1), connections=1)
 
-    def test_nobody_listening_is_told_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_nobody_listening_is_an_error_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(load, "ANSWER_SECONDS", 3)
         with socket.socket() as reserved:
             reserved.bind(("127.0.0.1", 0))
