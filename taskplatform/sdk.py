@@ -8,10 +8,10 @@ Python 3.9 or later, standard library only; one file on purpose.
     submitted = client.submit("mail", {"to": "alice@example.com"}, key="order-7", unique=True)
     client.job(submitted.id).status
 
-A call repeats itself on 429, 5xx, timeouts and lost connections. That is safe, because the
-server answers a repeat like the first time: a pull with the dispatch that is still open, a
-callback or release with its first answer, a unique submission with the job that is open. One that
-is not unique is only repeated while it surely has not arrived.
+Calls are repeated after 429, 5xx, timeouts and lost connections. This is safe because the server
+answers a repeat like the first call: a pull with the dispatch that is still open, a callback or
+release with its first answer, a unique submission with the open job. A submission that is not
+unique is repeated only if the server certainly has not received it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ logger = logging.getLogger("taskplatform.sdk")
 T = TypeVar("T")
 
 _API = "/api/v1"
-# What the server takes; more is refused here, as it would cut the connection while sending.
+# Limits of the server. It would cut the connection while a larger body is sent.
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_BATCH = 1000
@@ -62,24 +62,24 @@ _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
 _MIN_WAIT = 0.1
 _DEFAULT_WAIT = 5.0
-# More than a day is the mistake of something between here and the server.
+# A longer Retry-After is an error of a proxy.
 _MAX_WAIT = 86_400.0
-# Codes of a dispatch that has ended otherwise, or that the server no longer knows.
+# Codes for a dispatch that has ended in another way or is unknown to the server.
 _TOO_LATE = frozenset({"closed", "not_found"})
-# Not seeded: devices that were started from one image must not retry in step.
+# Not seeded: devices started from one image must not retry at the same moments.
 _random = random.SystemRandom()
 
 
 class PlatformError(Exception):
-    """Base of every error of this module; no message ever holds the key."""
+    """Base of every error of this module. No message contains the key."""
 
 
 class ApiError(PlatformError):
-    """The server refused the call, and a repeat would be refused alike.
+    """The server refused the call and would refuse a repeat.
 
-    `status` is the HTTP status; `code` the stable word for machines (`invalid`, `not_found`,
-    `closed`, `conflict` …; "" when something before the server refused); `errors` are
-    `{"field", "code", "message"}`; `request_id` finds the call in the server's log.
+    `status` is the HTTP status. `code` is stable (`invalid`, `not_found`, `closed`, `conflict` …;
+    "" when a proxy refused). `errors` are `{"field", "code", "message"}`. `request_id` is in the
+    server's log.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class ApiError(PlatformError):
 
 
 class Unavailable(PlatformError):
-    """No answer that counts came in time; the cause is the last failure.
+    """The server did not answer in time; `__cause__` is the last failure.
 
-    `retry_after` is the number of seconds after which another try makes sense.
+    `retry_after`: seconds to wait before another try.
     """
 
     def __init__(self, message: str, *, retry_after: float) -> None:
@@ -112,29 +112,29 @@ class Unavailable(PlatformError):
 
 
 class UnexpectedAnswer(PlatformError):
-    """Something answered that is not the task platform: the address or a proxy is wrong."""
+    """Something else than the task platform answered: the address or a proxy is wrong."""
 
 
 class Release(Exception):
     """Raised by a handler of `Client.run` to give the dispatch back unfinished, with a reason."""
 
 
-class _Passing(Exception):
-    """An answer that a repeat may better: 429, 5xx, or a body cut short."""
+class _Temporary(Exception):
+    """An answer after which the call is repeated: 429, 5xx, or an incomplete body."""
 
     def __init__(self, message: str, retry_after: float = 0.0, *, undone: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        # Whether the server surely has not carried out the call.
+        # Whether the server certainly has not executed the call.
         self.undone = undone
 
 
 @final
 @dataclass(frozen=True)
 class Dispatch:
-    """One hand-out: what to do, until when.
+    """A task that was handed out, with its deadline.
 
-    `number` goes into every further call. `redo` counts how often it was pulled again.
+    `number` goes into every further call. `redo` counts repeated pulls.
     `source` is `once` or `rotate`, `task` the id of the task, `template` `{"name", "version"}`
     or None. Times are aware and in UTC.
     """
@@ -167,7 +167,7 @@ class Nothing:
 class Ending:
     """How a dispatch ended: `state` is `succeeded`, `failed` or `released`.
 
-    `finished_at` is None for a release; `next` is None unless it was asked for.
+    `finished_at` is None for a release. `next` is set by `callback(next=True)` only.
     """
 
     number: str
@@ -191,8 +191,8 @@ class Submitted:
 class Job:
     """One job as it is now.
 
-    `status`: scheduled, ready, running, succeeded, failed or cancelled. `attempts` counts those
-    of the present stage, `holds` all; `run_at` is when it may run next.
+    `status`: scheduled, ready, running, succeeded, failed or cancelled. `attempts` counts the
+    current stage, `holds` all stages. `run_at` is the earliest time of the next attempt.
     """
 
     id: str
@@ -224,13 +224,13 @@ class Job:
 
     @property
     def is_final(self) -> bool:
-        """Whether it has ended; an operator may still let it run again."""
+        """Whether it has ended. An operator can still retry it."""
         return self.status in ("succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """A good answer; `body` is None for 204, `wait` is its Retry-After in seconds."""
+    """A 2xx answer. `body` is None for 204, `wait` is Retry-After in seconds."""
 
     body: Any
     wait: float
@@ -238,7 +238,7 @@ class _Answer:
 
 @dataclass(frozen=True)
 class _Raw:
-    """An answer as it came."""
+    """An HTTP answer before its status is checked."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -254,7 +254,7 @@ class _Raw:
 
     @property
     def problem(self) -> Mapping[str, Any]:
-        """The problem document of an error, or nothing when it holds none."""
+        """The problem document of an error; empty without one."""
         try:
             body = json.loads(self.content) if self.is_json else None
         except ValueError:
@@ -263,19 +263,19 @@ class _Raw:
 
     @property
     def reason(self) -> str:
-        """What the error says, else its status in words."""
+        """The detail of the error, else the phrase of its status."""
         detail = self.problem.get("detail") or http.client.responses.get(self.status, "")
         return str(detail) or f"HTTP status {self.status}"
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds asked for by Retry-After, which may be a number or a date; None without."""
+        """Retry-After in seconds, sent as a number or a date; None without."""
         text = self.headers.get("Retry-After", "").strip()
         if re.fullmatch(r"[0-9]{1,18}", text):
             return min(float(text), _MAX_WAIT)
         try:
             until = email.utils.parsedate_to_datetime(text)
-            # The clock of a device may be wrong; that of the answer is the one meant.
+            # The clock of this device may be wrong, so the Date of the answer counts.
             since = email.utils.parsedate_to_datetime(self.headers.get("Date", ""))
             return min(max((until - since).total_seconds(), 0.0), _MAX_WAIT)
         except (TypeError, ValueError):
@@ -286,10 +286,10 @@ class Client:
     """Calls one server with one API key over one kept connection.
 
     `base_url`: scheme, host and port, for example `https://tasks.example.com`.
-    `timeout`: seconds of silence after which a connection counts as lost.
-    `give_up_after`: seconds after which a call is not repeated again.
-    `tls`: an own context, for example for a private certificate authority.
-    Threads may share a client; their calls take turns, so busy threads want one each.
+    `timeout`: seconds without data after which a connection counts as lost.
+    `give_up_after`: seconds after which a call is no longer repeated.
+    `tls`: a context of your own, for example for a private certificate authority.
+    Threads can share a client. Their calls run one after the other, so give busy threads one each.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class Client:
         give_up_after: float = 60.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """ValueError tells what is wrong with the address or the shape of the key."""
+        """Raises ValueError for a malformed address or key."""
         address = _checked_address(base_url)
         host = address.hostname or ""
         self.base_url = f"{address.scheme}://{address.netloc}"
@@ -313,7 +313,7 @@ class Client:
             "User-Agent": "taskplatform-sdk",
         }
         self._give_up_after = give_up_after
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection
         if address.scheme == "https":
             self._connection = http.client.HTTPSConnection(
@@ -333,11 +333,11 @@ class Client:
 
     def close(self) -> None:
         """Close the kept connection; a later call opens a new one."""
-        with self._turn:
+        with self._lock:
             self._connection.close()
 
     def pull(self, uid: str) -> Dispatch | Nothing:
-        """The task that is `uid`'s now: the open dispatch again, a new one, or `Nothing`."""
+        """The open dispatch of `uid`, else a new one, else `Nothing`."""
         return self._pull(uid)
 
     def callback(
@@ -349,12 +349,12 @@ class Client:
         message: str = "",
         next: bool = False,  # noqa: A002 - the name on the wire
     ) -> Ending:
-        """Report what became of a dispatch; `next=True` pulls the following one as well.
+        """Report the outcome of a dispatch; `next=True` also pulls the next one.
 
-        ApiError `closed`: the dispatch had ended before in another way (expired, released,
-        cancelled) and this outcome does not count. It never means that an earlier try of the
-        same callback arrived: the repeat of that one gets the first answer.
-        ApiError `conflict`: another outcome or result was told first and stands.
+        ApiError `closed`: the dispatch has already ended in another way (expired, released,
+        cancelled), so this outcome does not count. A repeat of a callback that was received
+        returns its first answer instead.
+        ApiError `conflict`: another outcome or result was reported first and is kept.
         """
         body: dict[str, Any] = {"uid": uid, "number": number, "outcome": outcome}
         if result is not None:
@@ -366,12 +366,12 @@ class Client:
         return self._call("/callback/", body, _ending)
 
     def extend(self, uid: str, number: str, seconds: int) -> Dispatch:
-        """Move the deadline to `seconds` (1…86400) from now, unless it is later already."""
+        """Move the deadline to `seconds` (1…86400) from now. A later deadline stays."""
         body = {"uid": uid, "number": number, "seconds": seconds}
         return self._call("/dispatch/extend/", body, lambda answer: _dispatch(answer.body))
 
     def release(self, uid: str, number: str, reason: str = "") -> Ending:
-        """Give a dispatch back unfinished; others may have it at once."""
+        """Give a dispatch back unfinished. Others can receive it at once."""
         return self._release(uid, number, reason)
 
     def submit(
@@ -390,11 +390,11 @@ class Client:
         route_key: str = "",
         trace_id: str = "",
     ) -> Submitted:
-        """Have a job of the type done; what is left out its type decides.
+        """Submit a job. The type sets what is left out.
 
-        `unique` (with a `key`): while a job of that type and key is open, its id is the answer and
-        nothing is made; so an answer that got lost does no harm. Without it, Unavailable may mean
-        that the job was made all the same.
+        `unique` (with a `key`): while a job of this type and key is open, its id is returned and
+        no other job is made, so a lost answer does no harm. Without `unique`, the job may exist
+        after Unavailable.
         """
         body: dict[str, Any] = {
             "type": type,
@@ -415,25 +415,25 @@ class Client:
         return self._call("/jobs/", body, lambda answer: _submitted(answer.body), repeatable=unique)
 
     def submit_many(self, jobs: Sequence[Mapping[str, Any]]) -> list[Submitted]:
-        """Have up to 1,000 jobs done, all or none; each as the API takes it.
+        """Submit up to 1,000 jobs, all or none.
 
-        `{"type", "key", "context", "run_at", "delay", "unique", …}`, `run_at` a time with zone,
-        `delay` in seconds or as timedelta. The answers are in order.
+        Each is `{"type", "key", "context", "run_at", "delay", "unique", …}` as in the API, `run_at`
+        with time zone, `delay` in seconds or as timedelta. Returns the answers in order.
         """
         if len(jobs) > _MAX_BATCH:
-            raise ValueError(f"{len(jobs)} jobs at once are too many; send {_MAX_BATCH} at a time")
+            raise ValueError(f"{len(jobs)} jobs are too many; send at most {_MAX_BATCH} at once")
         if not jobs:
             return []
         return self._call(
             "/jobs/",
             {"jobs": [{name: _wire(value) for name, value in job.items()} for job in jobs]},
             lambda answer: [_submitted(each) for each in answer.body["jobs"]],
-            most_bytes=_MAX_BATCH_BYTES,
+            max_bytes=_MAX_BATCH_BYTES,
             repeatable=all(job.get("unique") for job in jobs),
         )
 
     def job(self, id: str) -> Job:  # noqa: A002 - the name on the wire
-        """The job as it is now; ApiError `not_found` when unknown or not this key's to see."""
+        """The job as it is now. ApiError `not_found`: unknown, or not visible to this key."""
         path = f"/jobs/{urllib.parse.quote(id, safe='')}/"
         return self._call(path, None, lambda answer: _job(answer.body))
 
@@ -444,14 +444,14 @@ class Client:
         *,
         stop: threading.Event | None = None,
     ) -> int:
-        """Pull, handle and call back until `stop` is set; returns how many were handled.
+        """Pull, handle and call back until `stop` is set; returns the number of handled dispatches.
 
         `handler` returns the result (a JSON object) or None. `Release` gives the dispatch
         back; any other exception reports it as failed, with the exception as message.
-        Outages are waited out, and a result is told again until the server has it. A process
-        that is killed loses nothing: the next `run` gets the same number again.
-        Raises ApiError when key or uid are refused, UnexpectedAnswer when the address is
-        wrong, and Unavailable when a result could not be told although `stop` is set.
+        After an outage the loop goes on; a result is sent until the server has received it. A
+        killed process loses nothing: the next `run` receives the same dispatch.
+        Raises ApiError when the server refuses key or uid, UnexpectedAnswer when the address is
+        wrong, and Unavailable when `stop` is set and a result could not be delivered.
         """
         stop = stop or threading.Event()
         handled = 0
@@ -469,7 +469,7 @@ class Client:
             if isinstance(offer, Nothing):
                 stop.wait(max(offer.retry_after, _MIN_WAIT))
         if isinstance(offer, Dispatch):
-            self._let_go(uid, offer, "the executor stopped before it began", stop)
+            self._let_go(uid, offer, "the executor stopped before the task began", stop)
         return handled
 
     def _carry_out(
@@ -479,7 +479,7 @@ class Client:
         handler: Callable[[Dispatch], Mapping[str, Any] | None],
         stop: threading.Event,
     ) -> Dispatch | Nothing:
-        """Handle and report one dispatch; returns what comes next."""
+        """Handle and report one dispatch; returns the next one."""
         try:
             result = handler(dispatch)
             json.dumps(result, allow_nan=False)
@@ -500,30 +500,30 @@ class Client:
         result: Mapping[str, Any] | None,
         message: str,
     ) -> Dispatch | Nothing:
-        """Call back until the server has answered; returns what comes next."""
+        """Call back until the server answers; returns the next dispatch."""
         while True:
             try:
-                # After a stop nobody would carry out the next one.
+                # After a stop the next one would not be handled.
                 ending = self.callback(uid, number, outcome, result, message, not stop.is_set())
             except Unavailable as exc:
                 if stop.is_set():
                     raise
-                logger.warning("%s: outcome of dispatch %s not told yet: %s", uid, number, exc)
+                logger.warning("%s: outcome of dispatch %s not delivered yet: %s", uid, number, exc)
                 stop.wait(exc.retry_after)
             except ApiError as exc:
                 if exc.code in _TOO_LATE:
-                    logger.warning("%s: dispatch %s does not count: %s", uid, number, exc)
+                    logger.warning("%s: outcome of %s does not count: %s", uid, number, exc)
                     return Nothing(0.0)
                 if outcome == "failed" or exc.status not in (400, 413):
                     raise
-                # A result that the server never takes must not block this executor for ever.
+                # A result that the server always refuses must not block this executor forever.
                 message = _sendable(f"The result was refused: {exc.detail}")
                 outcome, result = "failed", None
             else:
                 return Nothing(0.0) if ending.next is None else ending.next
 
     def _let_go(self, uid: str, dispatch: Dispatch, reason: str, stop: threading.Event) -> Nothing:
-        """Release; where that does not arrive, the next pull or the deadline settles it."""
+        """Release. If this fails, the next pull returns the dispatch, or its deadline ends it."""
         try:
             self._release(uid, dispatch.number, reason, stop)
         except Unavailable as exc:
@@ -531,7 +531,7 @@ class Client:
         except ApiError as exc:
             if exc.code not in _TOO_LATE:
                 raise
-            logger.warning("%s: dispatch %s had ended: %s", uid, dispatch.number, exc)
+            logger.warning("%s: dispatch %s has already ended: %s", uid, dispatch.number, exc)
         return Nothing(0.0)
 
     def _pull(self, uid: str, stop: threading.Event | None = None) -> Dispatch | Nothing:
@@ -552,20 +552,20 @@ class Client:
         read: Callable[[_Answer], T],
         stop: threading.Event | None = None,
         *,
-        most_bytes: int = _MAX_BODY_BYTES,
+        max_bytes: int = _MAX_BODY_BYTES,
         repeatable: bool = True,
     ) -> T:
-        """One call with its repeats, a GET without body; `read` makes of the answer what the
-        caller gets. What is not `repeatable` is repeated only if it surely has not arrived.
+        """Call (GET without body) and repeat; `read` converts the answer.
 
-        The pause is what Retry-After asks for plus full jitter: a random part of a span that
-        doubles from 0.25 s to 10 s, so that clients which fail together do not return together.
+        A call that is not `repeatable` is repeated only if the server certainly has not executed
+        it. The pause is Retry-After plus full jitter: a random part of a span that doubles from
+        0.25 s to 10 s, so that clients that fail together do not return together.
         """
         payload = None
         if body is not None:
             payload = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-            if len(payload) > most_bytes:
-                raise ApiError(413, "too_large", f"The body has more than {most_bytes} bytes")
+            if len(payload) > max_bytes:
+                raise ApiError(413, "too_large", f"The body has more than {max_bytes} bytes")
         give_up_at = time.monotonic() + self._give_up_after
         stop = stop or threading.Event()
         attempt = 0
@@ -579,9 +579,9 @@ class Client:
             except ssl.SSLCertVerificationError as exc:
                 raise UnexpectedAnswer(
                     f"The certificate of {self.base_url} is not trusted: {exc.verify_message}; "
-                    "check the address, or pass a context that knows its authority as tls"
+                    "check the address, or pass a context with its authority as tls"
                 ) from exc
-            except _Passing as exc:
+            except _Temporary as exc:
                 failure, asked = exc, exc.retry_after
             except (OSError, http.client.HTTPException) as exc:
                 failure = exc
@@ -591,21 +591,21 @@ class Client:
             is_over = not repeatable and not _is_undone(failure)
             if is_over or time.monotonic() + pause > give_up_at or stop.wait(pause):
                 hint = (
-                    "It may have been carried out all the same; look before you repeat it"
+                    "The server may have executed the call; check before you repeat it"
                     if is_over
-                    else "Check the address and that the server runs"
+                    else "Check the address and that the server is running"
                 )
                 raise Unavailable(
-                    f"No useful answer from {self.base_url} (tries: {attempt}); the last one: "
+                    f"{self.base_url} gave no usable answer (tries: {attempt}); the last failure: "
                     f"{str(failure) or type(failure).__name__}. {hint}",
                     retry_after=pause,
                 ) from failure
 
     def _exchange(self, path: str, payload: bytes | None, repeatable: bool) -> _Raw:
         """Send one request and read its whole answer over the kept connection."""
-        with self._turn:
+        with self._lock:
             if not repeatable:
-                # Of one that the server closes meanwhile nobody knows what it has read.
+                # If the server closes a kept connection now, it is unknown what it has read.
                 self._connection.close()
             kept = self._connection.sock is not None
             try:
@@ -613,7 +613,7 @@ class Client:
             except ConnectionError:
                 if not kept:
                     raise
-            # Servers close idle connections; only a new one tells whether this one is up.
+            # Servers close idle connections; only a new connection shows whether it is up.
             return self._send(path, payload)
 
     def _send(self, path: str, payload: bytes | None) -> _Raw:
@@ -625,15 +625,15 @@ class Client:
                 if response.length:
                     raise http.client.IncompleteRead(content, response.length)
         except BaseException:
-            # Half an exchange left on the connection would be read as the next answer.
+            # The rest of this answer would be read as the next answer.
             self._connection.close()
             raise
         return _Raw(response.status, response.headers, content)
 
     def _read_answer(self, raw: _Raw, read: Callable[[_Answer], T]) -> T:
-        """What `read` makes of a good answer; every other answer rises as what it means."""
+        """Convert a 2xx answer with `read`; raise the error of any other."""
         if raw.status == 429 or raw.status == 408 or raw.status >= 500:
-            raise _Passing(
+            raise _Temporary(
                 f"{raw.status} {raw.reason}", raw.retry_after or 0.0, undone=raw.status == 429
             )
         if 300 <= raw.status < 400:
@@ -646,7 +646,7 @@ class Client:
         try:
             body = None if raw.status == 204 else json.loads(raw.content)
         except ValueError as exc:
-            raise _Passing(f"the answer is not whole JSON: {exc}") from exc
+            raise _Temporary(f"the answer is incomplete JSON: {exc}") from exc
         try:
             wait = _DEFAULT_WAIT if raw.retry_after is None else raw.retry_after
             return read(_Answer(body, wait))
@@ -654,10 +654,10 @@ class Client:
             raise self._unexpected(f"JSON of another shape ({exc!r})") from exc
 
     def _refusal(self, raw: _Raw) -> PlatformError:
-        """The error of a 4xx answer: of the platform, or of something before it."""
+        """The error of a 4xx answer, from the platform or a proxy."""
         problem = raw.problem
         if "code" not in problem and raw.status in (404, 405):
-            return self._unexpected(f"{raw.status}, but not in the words of the platform")
+            return self._unexpected(f"{raw.status} without a problem document")
         return ApiError(
             raw.status,
             str(problem.get("code", "")),
@@ -680,7 +680,7 @@ def _checked_address(base_url: str) -> urllib.parse.SplitResult:
     except ValueError as exc:
         raise ValueError(f"base_url {base_url!r} is not an address: {exc}") from exc
     if address.username is not None or address.password is not None:
-        raise ValueError("base_url holds a user name or password; pass the key by itself")
+        raise ValueError("base_url contains a user name or password; pass the key separately")
     if not known or address.query or address.fragment:
         raise ValueError(
             f"base_url {base_url!r} is not an address such as https://tasks.example.com "
@@ -690,7 +690,7 @@ def _checked_address(base_url: str) -> urllib.parse.SplitResult:
 
 
 def _checked_key(key: str) -> str:
-    """The key without the line end of the file it came from; the error does not show it."""
+    """The key without surrounding blanks; the error does not show it."""
     key = key.strip()
     if not re.fullmatch(r"[!-~]+\.[!-~]+", key):
         raise ValueError(
@@ -701,7 +701,7 @@ def _checked_key(key: str) -> str:
 
 
 def _sendable(text: str) -> str:
-    """Text that the server stores: cut, without NUL and lone surrogates."""
+    """Text that the server accepts: cut, without NUL and lone surrogates."""
     return text[:_MAX_MESSAGE].replace("\0", " ").encode("utf-8", "replace").decode()
 
 
@@ -712,7 +712,7 @@ def _instant(text: str) -> datetime:
 
 
 def _wire(value: Any) -> Any:
-    """A time or span as the API takes it; anything else as it is."""
+    """A time or duration in the format of the API; other values unchanged."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{value.isoformat()} needs a time zone")
@@ -721,8 +721,8 @@ def _wire(value: Any) -> Any:
 
 
 def _is_undone(failure: Exception) -> bool:
-    """Whether the server surely has not carried out what was sent."""
-    if isinstance(failure, _Passing):
+    """Whether the server certainly has not executed the call."""
+    if isinstance(failure, _Temporary):
         return failure.undone
     return isinstance(failure, (ConnectionRefusedError, socket.gaierror))
 

@@ -245,7 +245,7 @@ class TestRepeats:
         with (
             unused_port() as port,
             sdk.Client(f"http://127.0.0.1:{port}", KEY, give_up_after=0.1) as client,
-            pytest.raises(sdk.Unavailable, match=f"127.0.0.1:{port}.*refused.*server runs"),
+            pytest.raises(sdk.Unavailable, match=f"127.0.0.1:{port}.*refused.*server is running"),
         ):
             client.pull("uid_alice")
 
@@ -306,7 +306,7 @@ class TestRefusals:
         ("behaviour", "words"),
         [
             (says_text(200, b"<html>Router", "text/html"), "text/html, not JSON"),
-            (says_text(404, b"<html>", "text/html"), "404, but not in the words"),
+            (says_text(404, b"<html>", "text/html"), "404 without a problem document"),
             (says(200, ["another", "service"]), "JSON of another shape"),
             (says(200, {}), "JSON of another shape"),
             (says(301, None, Location="https://tasks.example.com/"), "https://tasks.example.com/"),

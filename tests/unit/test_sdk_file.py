@@ -36,7 +36,7 @@ def test_wrong_address_is_named(base_url: str) -> None:
 
 
 def test_address_with_a_password_is_refused_without_showing_it() -> None:
-    with pytest.raises(ValueError, match="pass the key by itself") as caught:
+    with pytest.raises(ValueError, match="pass the key separately") as caught:
         sdk.Client("http://me:hunter2@tasks.example.com", KEY)
     assert "hunter2" not in str(caught.value)
 

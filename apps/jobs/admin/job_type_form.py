@@ -19,7 +19,7 @@ MAX_HANDLERS = 30
 FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (None, ("name", "title", "handler", "lane")),
     (
-        _("What is submitted"),
+        _("Submission"),
         ("params_schema", "stages", "unique", "default_priority", "expires_after_seconds"),
     ),
     (
@@ -34,7 +34,7 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     ),
     (_("Time limits"), ("lease_seconds", "max_processing_seconds")),
     (
-        _("How much at once"),
+        _("Limits"),
         ("weight", "batch_limit", "max_running", "rate_per_minute", "settle"),
     ),
     (_("Where it runs"), ("allowed_hosts", "origin", "origin_grace_seconds")),
@@ -48,51 +48,56 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "breaker_open_seconds",
         ),
     ),
-    (_("Keeping"), ("retention_days",)),
+    (_("Retention"), ("retention_days",)),
 )
 FIELDS = tuple(name for _title, names in FIELDSETS for name in names)
 
 HELP = {
-    "name": _("What submitters and workers call it; it cannot be changed later."),
+    "name": _("The name that submitters and workers use. It cannot be changed later."),
     "handler": _(
-        "The registered function that runs it in-house. Empty: only workers over HTTP do."
+        "The registered function that runs the jobs in-house. Empty: only workers over HTTP run "
+        "them."
     ),
-    "lane": _("Slow work has workers of its own, so that it never stands in the way of fast work."),
+    "lane": _("Slow jobs have workers of their own, so that they never delay fast jobs."),
     "params_schema": _(
-        "JSON Schema 2020-12 that every context must fit; {} takes any object. The form for new "
-        "jobs is made from it."
+        "JSON Schema 2020-12 of the context. {} accepts any object. The form for new jobs is "
+        "built from it."
     ),
-    "stages": _("Names of the stages in their order, one a line; empty: a single stage."),
-    "unique": _("Whether one job at a time may be open for a key."),
-    "default_priority": _("For jobs submitted without one; higher goes first."),
-    "expires_after_seconds": _(
-        "So long after its expected time a job is not retried any more. Empty: for ever."
+    "stages": _("Names of the stages in order, one per line. Empty: a single stage."),
+    "unique": _("Whether only one job per key may be open at a time."),
+    "default_priority": _("For jobs submitted without a priority. Higher goes first."),
+    "expires_after_seconds": _("Stop retrying this long after the scheduled time. Empty: never."),
+    "max_attempts": _("Maximum attempts per stage. Timeouts and lost workers count."),
+    "retry_delay_seconds": _("Wait after the first failed attempt."),
+    "retry_multiplier": _("Each further wait is the previous one multiplied by this."),
+    "retry_max_seconds": _("Upper limit of a wait."),
+    "retry_jitter": _("0.1 varies each wait by ±10 %, so that retries do not all come at once."),
+    "lease_seconds": _(
+        "Length of a lease. Workers renew it; a job whose lease has ended is taken back."
     ),
-    "max_attempts": _("Holds of a stage before the job fails for good; lost and slow ones count."),
-    "retry_delay_seconds": _("The wait after the first failed attempt."),
-    "retry_multiplier": _("Each further wait is so many times the one before."),
-    "retry_max_seconds": _("No wait is longer than this."),
-    "retry_jitter": _(
-        "0.1 spreads each wait by ±10 %, so that failures do not return all at once."
-    ),
-    "lease_seconds": _("How long a silent worker is believed before its jobs are taken back."),
     "max_processing_seconds": _(
-        "The end of one attempt since it was held or last saved a checkpoint."
+        "Deadline of an attempt, counted from its start or its last checkpoint."
     ),
-    "weight": _("Its share of the places when several types have work."),
-    "batch_limit": _("Most jobs that one hold takes."),
-    "max_running": _("In the whole cluster; 0 stops the type. Empty: no limit."),
-    "rate_per_minute": _("Attempts begun in the whole cluster. Empty: no limit."),
-    "settle": _("In batches is faster; each at once loses nothing to a killed worker."),
-    "allowed_hosts": _("Only workers on these hosts hold its jobs, one a line; empty: all."),
-    "origin": _("Where a retry goes: to any host, or first to the one that ran it."),
-    "origin_grace_seconds": _("After this long without that host, any other may take the retry."),
-    "breaker_enabled": _("Stop taking jobs while most of them fail, and probe one at a time."),
-    "breaker_failure_rate": _("0.5 opens it when half of the attempts fail."),
+    "weight": _("Share of the slots when several types have work."),
+    "batch_limit": _("Maximum number of jobs per hold."),
+    "max_running": _("In the whole cluster. 0 stops the type. Empty: no limit."),
+    "rate_per_minute": _("Attempts started in the whole cluster. Empty: no limit."),
+    "settle": _("In batches is faster. Each at once loses no result when a worker is killed."),
+    "allowed_hosts": _(
+        "Only workers on these hosts run the jobs, one host per line. Empty: all hosts."
+    ),
+    "origin": _("Where a retry runs: on any host, or on the host of the last attempt first."),
+    "origin_grace_seconds": _(
+        "After this long without a worker on that host, any other host may run the retry."
+    ),
+    "breaker_enabled": _(
+        "Start no jobs while most of them fail, then test with one job at a time."
+    ),
+    "breaker_failure_rate": _("0.5 opens the breaker when half of the attempts fail."),
     "breaker_window_seconds": _("Attempts are counted in windows of this length."),
-    "breaker_min_calls": _("With fewer attempts in a window it stays closed."),
-    "breaker_open_seconds": _("Then one job probes whether it works again."),
-    "retention_days": _("How long finished jobs are kept. Empty: as the platform does."),
+    "breaker_min_calls": _("With fewer attempts in a window the breaker stays closed."),
+    "breaker_open_seconds": _("After this time, one job tests whether the cause is gone."),
+    "retention_days": _("How long finished jobs are kept. Empty: the default of the platform."),
 }
 
 
@@ -109,17 +114,17 @@ class JobTypeForm(VersionedForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, field in self.fields.items():
-            told = str(HELP.get(name, ""))
+            text = str(HELP.get(name, ""))
             if name in RANGES:
-                least, most = RANGES[name]
-                told += gettext(" %(least)s to %(most)s.") % {
-                    "least": f"{least:g}",
-                    "most": f"{most:,.0f}" if most >= 1000 else f"{most:g}",
+                low, high = RANGES[name]
+                text += gettext(" %(min)s to %(max)s.") % {
+                    "min": f"{low:g}",
+                    "max": f"{high:,.0f}" if high >= 1000 else f"{high:g}",
                 }
             if name == "handler" and (known := sorted(registry.names())):
-                told += gettext(" Known here: %s.") % ", ".join(known[:MAX_HANDLERS])
+                text += gettext(" Registered here: %s.") % ", ".join(known[:MAX_HANDLERS])
             # The theme prints help texts as they are.
-            field.help_text = escape(told)
+            field.help_text = escape(text)
 
     def clean_params_schema(self) -> dict[str, Any]:
         return self.cleaned_data["params_schema"] or {}

@@ -1,4 +1,4 @@
-"""Job types in the admin: their settings, how they retry, and how they stand now."""
+"""Job types in the admin: settings, retries, state."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, pgettext
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -25,16 +27,17 @@ from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
 from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
-from apps.jobs.admin.job_type_page import state_panel
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
-from apps.jobs.services.facts import active_workers, breakers, unserved
+from apps.jobs.services.facts import active_workers, breakers, serves, unserved
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
+BREAKER_COLOURS = {rules.CLOSED: "success", rules.OPEN: "danger", rules.HALF_OPEN: "warning"}
+MAX_SERVING = 20
 LANE_COLOURS = {JobType.Lane.FAST: "info", JobType.Lane.SLOW: "warning"}
 
 
@@ -44,7 +47,9 @@ class PauseForm(ReasonForm):
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=TextWidget(attrs={"type": "datetime-local", "step": "1"}),
-        help_text=_("It resumes by itself then. Empty: when somebody resumes it."),
+        help_text=_(
+            "The type resumes at this time. Empty: it stays paused until somebody resumes it."
+        ),
     )
 
 
@@ -64,7 +69,7 @@ class JobTypeAdmin(VersionedModelAdmin):
     form = JobTypeForm
     is_removable = True
     when_empty = _(
-        "A type says how its jobs are run. Those of handlers are made when workers start."
+        "A type defines how its jobs run. Starting workers add the types of their handlers."
     )
     list_display = (
         "name",
@@ -122,13 +127,10 @@ class JobTypeAdmin(VersionedModelAdmin):
 
     @column(_("running"))
     def running(self, job_type: Any) -> str:
-        told = labels.capped(job_type.counts.running, MAX_COUNTED)
+        count = labels.capped(job_type.counts.running, MAX_COUNTED)
         if job_type.max_running is None:
-            return told
-        return gettext("%(running)s of %(most)d") % {
-            "running": told,
-            "most": job_type.max_running,
-        }
+            return count
+        return gettext("%(running)s of %(max)d") % {"running": count, "max": job_type.max_running}
 
     @column(_("attempts"), ordering="max_attempts")
     def attempts(self, job_type: JobType) -> int:
@@ -136,12 +138,12 @@ class JobTypeAdmin(VersionedModelAdmin):
 
     @column(_("limits"))
     def limits(self, job_type: JobType) -> str:
-        told = []
+        texts = []
         if job_type.rate_per_minute is not None:
-            told.append(gettext("%d a minute") % job_type.rate_per_minute)
+            texts.append(gettext("%d a minute") % job_type.rate_per_minute)
         if job_type.allowed_hosts:
-            told.append(gettext("hosts: %s") % ", ".join(job_type.allowed_hosts[:3]))
-        return shown_text(" · ".join(told), limit=200)
+            texts.append(gettext("hosts: %s") % ", ".join(job_type.allowed_hosts[:3]))
+        return shown_text(" · ".join(texts), limit=200)
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -162,7 +164,7 @@ class JobTypeAdmin(VersionedModelAdmin):
     def obstacles(self, row: JobType) -> Sequence[str]:
         if not Job.objects.filter(type=row.name).exists():
             return ()
-        return [gettext("There are jobs of it, finished ones count; pause it instead.")]
+        return [gettext("The type still has jobs, finished ones included. Pause it instead.")]
 
     def remove(self, request: HttpRequest, row: JobType, *, actor: str) -> None:
         types.delete_type(job_type=row, actor=actor)
@@ -171,7 +173,7 @@ class JobTypeAdmin(VersionedModelAdmin):
     def top_panels(self, request: HttpRequest, row: JobType) -> list[Panel]:
         waits = backoff_picture(row.snapshot.backoff, row.max_attempts)
         return [
-            Panel(_("Now"), state_panel(row)),
+            Panel(_("Now"), _state_panel(row)),
             Panel(_("Wait before each retry"), waits),
         ]
 
@@ -183,7 +185,8 @@ class JobTypeAdmin(VersionedModelAdmin):
     @reason_action(
         description=_("Pause"),
         permission="operate",
-        question=_("None of their jobs is held any more; running ones go on."),
+        question=_("No new jobs of this type start. Running jobs finish."),
+        done=ngettext_lazy("%d job type paused.", "%d job types paused."),
         icon="pause_circle",
         offered=lambda job_type: not job_type.snapshot.is_paused(clock.now()),
         form=PauseForm,
@@ -194,7 +197,8 @@ class JobTypeAdmin(VersionedModelAdmin):
     @reason_action(
         description=_("Resume"),
         permission="operate",
-        question=_("Their jobs are held again."),
+        question=_("Jobs of this type start again."),
+        done=ngettext_lazy("%d job type resumed.", "%d job types resumed."),
         icon="play_circle",
         offered=lambda job_type: job_type.paused,
     )
@@ -206,7 +210,8 @@ class JobTypeAdmin(VersionedModelAdmin):
     @reason_action(
         description=_("Close the breaker"),
         permission="operate",
-        question=_("All of their jobs may run at once, and failures are counted anew."),
+        question=_("All jobs of this type may run again. Failures are counted from zero."),
+        done=ngettext_lazy("%d breaker closed.", "%d breakers closed."),
         icon="restart_alt",
         offered=lambda job_type: job_type.breaker_enabled,
     )
@@ -215,7 +220,7 @@ class JobTypeAdmin(VersionedModelAdmin):
 
 
 def _states(job_type: Any) -> list[tuple[str, str]]:
-    """Its state in labels: paused, breaker, nobody there; or that it is taken."""
+    """Texts and colours of what keeps its jobs from starting, or that workers serve it."""
     found: list[tuple[str, str]] = []
     if job_type.snapshot.is_paused(job_type.now):
         found.append((gettext("Paused"), "warning"))
@@ -226,6 +231,52 @@ def _states(job_type: Any) -> list[tuple[str, str]]:
     if job_type.is_unserved:
         found.append((gettext("No worker"), "danger"))
     return found or [(pgettext("job type", "Served"), "success")]
+
+
+def _state_panel(job_type: JobType) -> SafeString:
+    now = clock.now()
+    counts = counts_of([job_type.name])[job_type.name]
+    serving = [worker for worker in active_workers(now) if serves(worker, job_type.snapshot)]
+    shown = (
+        (Job.Status.READY, counts.ready),
+        (Job.Status.SCHEDULED, counts.scheduled),
+        (Job.Status.RUNNING, counts.running),
+    )
+    context: dict[str, Any] = {
+        "type": job_type,
+        "is_paused": job_type.snapshot.is_paused(now),
+        "pause_reason": shown_text(job_type.pause_reason),
+        "paused_until": None
+        if job_type.paused_until is None
+        else labels.time_from_now(job_type.paused_until, now),
+        "counts": [
+            (
+                labels.jobs_url(type=job_type.name, status=status.value),
+                capfirst(str(status.label)),
+                labels.capped(count, MAX_COUNTED),
+            )
+            for status, count in shown
+        ],
+        "too_long": labels.waiting_too_long([job_type.snapshot]),
+        "workers": serving[:MAX_SERVING],
+        "more": max(0, len(serving) - MAX_SERVING),
+        "breaker": _breaker(job_type, now),
+    }
+    return SafeString(render_to_string("admin/includes/job_type_state.html", context))
+
+
+def _breaker(job_type: JobType, now: datetime) -> dict[str, Any] | None:
+    found = breakers([job_type.snapshot], now).get(job_type.name)
+    if found is None:
+        return None
+    word = capfirst(str(dict(TypeState.Breaker.choices)[TypeState.Breaker(found.state)]))
+    return {
+        "label": label(word, BREAKER_COLOURS[found.state]),
+        "probes": found.probe_at and labels.time_from_now(found.probe_at, now),
+        "calls": found.calls,
+        "failures": found.failures,
+        "share": round(100 * found.failures / found.calls) if found.calls else None,
+    }
 
 
 admin.site.register(JobType, JobTypeAdmin)

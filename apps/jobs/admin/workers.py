@@ -129,18 +129,18 @@ class WorkerAdmin(MachineRowAdmin):
         return format_html(
             '<span class="unbroken">{}</span>',
             ngettext(
-                "%(running)d job, %(drains)d of %(capacity)d drains",
-                "%(running)d jobs, %(drains)d of %(capacity)d drains",
+                "%(running)d job, %(used)d of %(slots)d slots",
+                "%(running)d jobs, %(used)d of %(slots)d slots",
                 worker.running,
             )
             % {
                 "running": worker.running,
-                "drains": sum(count for count in worker.drains.values() if isinstance(count, int)),
-                "capacity": worker.capacity,
+                "used": sum(count for count in worker.drains.values() if isinstance(count, int)),
+                "slots": worker.capacity,
             },
         )
 
-    @column(_("drains"))
+    @column(_("worker loops"))
     def shown_drains(self, worker: Worker) -> SafeString:
         words = dict(JobType.Lane.choices)
         return format_html_join(

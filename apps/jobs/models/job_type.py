@@ -47,7 +47,9 @@ class JobType(models.Model):
     weight = models.PositiveIntegerField(_("weight"), default=1)
     batch_limit = models.PositiveIntegerField(_("jobs per hold"), default=100)
     lease_seconds = models.PositiveIntegerField(_("lease (s)"), default=30)
-    max_processing_seconds = models.PositiveIntegerField(_("hard end (s)"), default=900)
+    max_processing_seconds = models.PositiveIntegerField(
+        _("deadline of an attempt (s)"), default=900
+    )
     max_attempts = models.PositiveIntegerField(_("attempts"), default=3)
     retry_delay_seconds = models.FloatField(_("first retry after (s)"), default=10.0)
     retry_multiplier = models.FloatField(_("multiplier"), default=2.0)
@@ -57,8 +59,8 @@ class JobType(models.Model):
         _("expires after (s)"), null=True, blank=True
     )
     default_priority = models.SmallIntegerField(_("priority"), default=0)
-    max_running = models.PositiveIntegerField(_("most running"), null=True, blank=True)
-    rate_per_minute = models.PositiveIntegerField(_("most per minute"), null=True, blank=True)
+    max_running = models.PositiveIntegerField(_("maximum running"), null=True, blank=True)
+    rate_per_minute = models.PositiveIntegerField(_("maximum per minute"), null=True, blank=True)
     origin = KeyField(_("retries on"), max_length=8, choices=Origin.choices, default=Origin.NONE)
     origin_grace_seconds = models.PositiveIntegerField(_("grace of the same host (s)"), default=60)
     allowed_hosts = models.JSONField(_("allowed hosts"), default=list, blank=True)
@@ -71,7 +73,7 @@ class JobType(models.Model):
     breaker_enabled = models.BooleanField(_("breaker"), default=False)
     breaker_failure_rate = models.FloatField(_("opens at a failure rate of"), default=0.5)
     breaker_window_seconds = models.PositiveIntegerField(_("counted over (s)"), default=60)
-    breaker_min_calls = models.PositiveIntegerField(_("least attempts counted"), default=20)
+    breaker_min_calls = models.PositiveIntegerField(_("minimum attempts counted"), default=20)
     breaker_open_seconds = models.PositiveIntegerField(_("stays open (s)"), default=30)
     version = models.PositiveIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(_("created"), editable=False)

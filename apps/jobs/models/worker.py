@@ -32,7 +32,7 @@ class Worker(models.Model):
     lanes = models.JSONField(_("lanes"), default=list)
     types = models.JSONField(_("types"), default=list)
     capacity = models.PositiveIntegerField(_("capacity"), default=1)
-    drains = models.JSONField(_("drains"), default=dict)
+    drains = models.JSONField(_("worker loops"), default=dict)
     running = models.PositiveIntegerField(_("running"), default=0)
     version = models.CharField(_("version"), max_length=64, blank=True)
     started_at = models.DateTimeField(_("started"))

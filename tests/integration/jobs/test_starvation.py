@@ -93,7 +93,7 @@ def test_lists_and_page_warn_of_what_waits_too_long(
     jobs(1, run_at=frozen_clock.instant - timedelta(minutes=14))
     for url in (LIST, TYPES, page):
         shown = text_of(admin_client.get(url))
-        assert "Ready jobs wait too long to start: mail: the next one for 14 min" in shown
+        assert "Ready jobs wait too long to start: mail: next job ready for 14 min" in shown
     other = reverse("admin:jobs_jobtype_change", args=[JobType.objects.get(name="film").pk])
     assert quiet not in text_of(admin_client.get(other))
 

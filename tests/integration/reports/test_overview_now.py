@@ -148,8 +148,8 @@ def test_pauses_breakers_and_starving_types_are_told(
     assert "web" in told["breakers"]
     assert "in 30 s" in told["breakers"]
     assert "calm" not in told["breakers"]
-    assert "No live worker serves these types" in html
-    assert "web: the next one for 1 h 0 min" in html
+    assert "No live worker runs these types" in html
+    assert "web: next job ready for 1 h 0 min" in html
 
 
 def test_empty_platform_says_what_to_do_first(

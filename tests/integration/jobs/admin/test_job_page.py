@@ -70,7 +70,7 @@ def test_order_is_shown_as_a_formula_with_its_numbers(
     job = row(number)
     text = text_of(page_of(admin_client, number))
     base = job.order_key - 2 * 60_000 - 30_000
-    assert f"waits since {base} 2026-03-02 08:59:59" in text
+    assert f"waiting since {base} 2026-03-02 08:59:59" in text
     assert "− priority -2 × 60000 ms + 120000" in text
     assert "+ demotion after 2 attempts + 30000" in text
     assert f"order {job.order_key}" in text
@@ -81,7 +81,7 @@ def test_strict_priority_says_that_age_does_not_count(admin_client: Client, sett
     settings.JOB_PRIORITY_WEIGHT_MS = 10**12
     job_type()
     (number,) = jobs(priority=3)
-    assert "Priority alone decides" in text_of(page_of(admin_client, number))
+    assert "Only the priority counts" in text_of(page_of(admin_client, number))
     assert "priority 3" in text_of(admin_client.get(LIST))
 
 

@@ -58,7 +58,7 @@ def test_type_is_made_and_changed_by_a_configurer(role_client: Any) -> None:
     entry = JournalEntry.objects.latest("id")
     assert (entry.event, entry.actor) == ("type_changed", "admin:configurer")
     text = text_of(client.get(page_url(made)))
-    assert "most attempts 3 → 7" in text
+    assert "maximum attempts 3 → 7" in text
     assert "Job type created" in text
 
 
@@ -125,7 +125,7 @@ def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
     jobs()
     url = f"{TYPES}{made.pk}/delete/"
     for page in (admin_client.get(url), admin_client.post(url, {"post": "yes"})):
-        assert "There are jobs of it, finished ones count; pause it instead." in text_of(page)
+        assert "The type still has jobs, finished ones included. Pause it instead." in text_of(page)
     assert JobType.objects.exists()
     spare = job_type("spare")
     admin_client.post(f"{TYPES}{spare.pk}/delete/", {"post": "yes"})
@@ -198,8 +198,7 @@ def test_waiting_jobs_are_counted_so_far_and_no_further(
     admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counts, "MAX_COUNTED", 4)
-    for module in ("job_types", "job_type_page"):
-        monkeypatch.setattr(f"apps.jobs.admin.{module}.MAX_COUNTED", 4)
+    monkeypatch.setattr("apps.jobs.admin.job_types.MAX_COUNTED", 4)
     made = job_type()
     jobs(6)
     take(1)
@@ -227,11 +226,11 @@ def test_type_that_no_live_worker_serves_is_named(
     for url in (TYPES, reverse("admin:jobs_worker_changelist")):
         page = admin_client.get(url)
         assert [made.name for made in page.context["unserved"]] == ["bound", "crm", "scan", "web"]
-        assert "No live worker serves these types" in text_of(page)
+        assert "No live worker runs these types" in text_of(page)
     page = admin_client.get(page_url(JobType.objects.get(name="web")))
-    assert "No live worker serves type web" in text_of(page)
+    assert "No live worker runs jobs of type web" in text_of(page)
     served = text_of(admin_client.get(page_url(JobType.objects.get(name="mail"))))
-    assert "Served by host-a:0" in served
+    assert "Workers: host-a:0" in served
 
 
 def test_list_of_many_types_asks_as_often_as_one_of_two(
@@ -269,7 +268,7 @@ def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
         "Active 0 s ago",
         "Lost 1 min 30 s ago",
         "Stopping 3 s ago",
-        "17 jobs, 2 of 4 drains",
+        "17 jobs, 2 of 4 slots",
         "mail, web",
     ):
         assert told in text, told
