@@ -78,7 +78,8 @@ def test_poison_fails_after_exactly_its_attempts(swept: Workers) -> None:
         status, attempts, memo = swept.job(number)
         assert (status, attempts) == ("failed", 2), poison
         assert len(memo) <= 2000, poison
-        assert len(swept.events(number)) == 2, poison
+        # A job that had not started when a neighbour killed the process is released uncounted.
+        assert len([each for each in swept.events(number) if each != "released"]) == 2, poison
 
 
 @forked
