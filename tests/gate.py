@@ -42,6 +42,7 @@ ONCE = [
     "tests/integration/test_broker.py",
     "tests/integration/test_readme_handler.py",
     "tests/integration/test_seconds.py",
+    "tests/acceptance/test_benchmark.py",
     "tests/acceptance/test_serve_supervisor.py",
 ]
 CHECKS: list[tuple[str, list[str]]] = [

@@ -117,11 +117,12 @@ def run(tmp_path: Path) -> Iterator[Run]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_leading_part_is_up_before_the_others_and_down_before_they_are_told(run: Run) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_leading_part_starts_and_stops_before_the_others(run: Run, number: signal.Signals) -> None:
     process = run.start(part("worker", POLITE), part("web", POLITE, leads=True))
     eventually(lambda: len(run.lines_of("events")) == 2)
 
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
 
     code, shown = run.end()
     assert code == 0 and shown == ["READY"]
