@@ -11,12 +11,13 @@ from apps.common import clock, ids
 from apps.common.rows import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.hold import HeldJob, Holder, hold
 from apps.jobs.services.rescue import rescue_due
-from apps.jobs.services.settle import Outcome, Settled, settle
+from apps.jobs.services.settle import Settled, settle
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock

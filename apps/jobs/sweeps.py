@@ -12,7 +12,7 @@ from apps.jobs.runner import worker
 from apps.jobs.runner.process import dead_here
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
-from apps.jobs.services import giving_up, register, reorder, starvation
+from apps.jobs.services import discard, register, reorder, starvation
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, rescue_due, silence_counts
 
@@ -35,7 +35,7 @@ def scan() -> dict[str, int]:
 
 @shared_task(name=RESCUE)
 def rescue() -> int:
-    """End the attempts of workers that died or fell silent; returns how many."""
+    """End the attempts of lost workers; returns how many."""
     with sweep_lease(RESCUE, at_most=MAX_TIME) as mine:
         if not mine:
             return 0
@@ -46,8 +46,8 @@ def rescue() -> int:
         if counts:
             register.lose_silent(now=now)
             free_hosts(alive={each.host for each in register.alive(now)}, now=now)
-        silent = register.silent_workers(now)
-        return rescue_due(until=now + MAX_TIME / 2, silent=silent, by_lease=counts)
+        lost = register.silent_workers(now)
+        return rescue_due(until=now + MAX_TIME / 2, lost=lost, by_lease=counts)
 
 
 @shared_task(name=reorder.SWEEP)
@@ -57,11 +57,11 @@ def reorder_waiting() -> int:
         return reorder.reorder(until=clock.now() + MAX_TIME / 2) if mine else 0
 
 
-@shared_task(name=giving_up.SWEEP)
+@shared_task(name=discard.SWEEP)
 def give_up() -> int:
     """End waiting jobs that expired or have no attempt left; returns how many."""
-    with sweep_lease(giving_up.SWEEP, at_most=MAX_TIME) as mine:
-        return giving_up.give_up_worn(until=clock.now() + MAX_TIME / 2) if mine else 0
+    with sweep_lease(discard.SWEEP, at_most=MAX_TIME) as mine:
+        return discard.discard_exhausted(until=clock.now() + MAX_TIME / 2) if mine else 0
 
 
 @shared_task(name=WORKERS)

@@ -14,9 +14,10 @@ from apps.common.db import execute, fetch, table
 from apps.common.rows import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.services.hold import HeldJob, Holder, hold
-from apps.jobs.services.settle import Outcome, settle
+from apps.jobs.services.settle import settle
 
 WORKER = Holder("benchmark:1", "benchmark")
 BATCH = 100

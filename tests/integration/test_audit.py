@@ -16,9 +16,10 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import clock, ids, invariants
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
 from apps.jobs.models import Job
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import control
 from apps.jobs.services.hold import Holder, hold
-from apps.jobs.services.settle import Outcome, settle
+from apps.jobs.services.settle import settle
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests import callback, factories

@@ -16,10 +16,11 @@ from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services.pull import Nothing
 from apps.jobs.models import Job
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import control
 from apps.jobs.services.hold import Holder, hold
 from apps.jobs.services.rescue import rescue_due
-from apps.jobs.services.settle import Outcome, settle
+from apps.jobs.services.settle import settle
 from apps.jobs.services.submit import submit
 from taskplatform.audit import CHECKS, broken_lines
 from tests import callback, factories

@@ -67,7 +67,7 @@ FOR_PROGRAMS = (
     "apps/jobs/handlers/*.py",
     "apps/jobs/runner/*.py",
     "apps/jobs/services/leases.py",
-    "apps/jobs/services/settle.py",
+    "apps/jobs/rules/outcome.py",
     "apps/reports/metrics.py",
     "apps/reports/services/summary.py",
 )

@@ -38,7 +38,7 @@ ARROW_WORDS = {
     "release": _("given back"),
     "end_cancelled": _("ends as cancelled"),
     "rescue": _("rescued from a lost worker"),
-    "give_up": _("out of attempts"),
+    "discard": _("out of attempts"),
     "cancel": _("cancel"),
     "request_cancel": _("ask it to stop"),
     "force_cancel": _("cancel by force"),

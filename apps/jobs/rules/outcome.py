@@ -1,12 +1,18 @@
-"""What becomes of a running job when its attempt ends, whoever tells of it."""
+"""How attempts end: what is reported, whether it can be kept, and what the job does next."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from apps.common.errors import Invalid, PlatformError
+from apps.common.json_rules import check_json, check_size, check_text
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
+from apps.jobs.rules.submission import context_faults, number_faults
+from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
 # What workers may report.
@@ -18,40 +24,67 @@ OUTCOMES = (
     t.END_CANCELLED,
 )
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
-# Reported by nobody: the sweep finds them.
-LOSSES = (t.END_LOST, t.END_TIMED_OUT)
+# Found by the rescue, each with its reason.
+LOSSES = {t.END_LOST: "its worker fell silent", t.END_TIMED_OUT: "past its hard end"}
+FAILURES = frozenset({t.END_FAILED, *LOSSES})
+MAX_MEMO = 2000
+_NO_REASON = "it failed without saying why"
+_ARROWS = {
+    t.END_SUCCEEDED: "succeed",
+    t.END_FAILED: "fail",
+    t.END_STAGE_DONE: "stage_done",
+    t.END_RELEASED: "release",
+    t.END_CANCELLED: "end_cancelled",
+    t.END_LOST: "rescue",
+    t.END_TIMED_OUT: "rescue",
+}
 
 
-class Running(Protocol):
-    """The facts of a running job that decide; `attempts` counts the present one."""
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """The end of one attempt. `end` is one of OUTCOMES or LOSSES.
 
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def max_attempts(self) -> int: ...
-    @property
-    def run_at(self) -> datetime: ...
-    @property
-    def expected_at(self) -> datetime: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def cancel_requested(self) -> bool: ...
+    `retry` and `retry_after` belong to a failure, the last four to the end of a stage. `result` is
+    any JSON, None for none.
+    """
 
-
-class Ending(NamedTuple):
-    """How an attempt ended; `retry_after` and `run_at` are wishes of the worker."""
-
+    id: int
+    token: str
     end: str
+    result: Any = None
+    memo: str = ""
+    error: str = ""
     retry: str = RETRY_BY_POLICY
     retry_after: timedelta | None = None
+    stage: str | None = None
+    context: Any = None
+    priority: int | None = None
     run_at: datetime | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        return self.end in FAILURES
+
+    @property
+    def error_text(self) -> str:
+        """What went wrong, "" when nothing did."""
+        if self.end in LOSSES:
+            return LOSSES[self.end]
+        if self.end == t.END_FAILED:
+            return self.error or self.memo or _NO_REASON
+        return self.error
+
+    @property
+    def last_error(self) -> str:
+        """The one line that the job keeps."""
+        text = LOSSES.get(self.end) or self.memo or last_line(self.error)
+        return text[:MAX_MEMO]
 
 
 class Next(NamedTuple):
     """The job after the attempt: its status, when it runs again, and where first.
 
-    `why` says in words why it failed for good, "" otherwise.
+    `why` is the reason why it failed finally, "" otherwise.
     """
 
     status: str
@@ -66,42 +99,37 @@ class Next(NamedTuple):
         return self.status in t.FINAL
 
 
+# --- what follows -------------------------------------------------------------------------------
 def next_of(
-    job: Running, ending: Ending, policy: TypeSnapshot, now: datetime, *, chance: float
+    job: LockedJob, outcome: Outcome, type_: TypeSnapshot, now: datetime, *, chance: float
 ) -> Next:
-    """The arrow that an ending takes. The host that ran it is asked first if the type prefers it.
+    """The job after the outcome. A type with origin `prefer` retries on the same host first.
 
-    A wish to cancel is granted whenever the attempt does not bring success: a retry would only
-    run what nobody wants any more.
+    A requested cancellation is carried out unless the attempt succeeds: a retry would run what
+    nobody wants any more.
     """
-    if ending.end == t.END_SUCCEEDED:
+    if outcome.end == t.END_SUCCEEDED:
         return Next(status=t.SUCCEEDED, attempts=job.attempts, run_at=job.run_at)
-    if ending.end == t.END_CANCELLED or job.cancel_requested:
+    if outcome.end == t.END_CANCELLED or job.cancel_requested:
         return Next(status=t.CANCELLED, attempts=job.attempts, run_at=job.run_at)
-    if ending.end == t.END_STAGE_DONE:
-        return _again(0, ending.run_at or now, now)
-    if ending.end == t.END_RELEASED:
+    if outcome.end == t.END_STAGE_DONE:
+        return _again(0, outcome.run_at or now, now)
+    if outcome.end == t.END_RELEASED:
         return _again(max(0, job.attempts - 1), now, now)
-    why = _why_final(job, ending, policy, now)
+    why = _why_final(job, outcome, type_, now)
     if why:
         return Next(status=t.FAILED, attempts=job.attempts, run_at=job.run_at, why=why)
-    if ending.end == t.END_LOST:
-        # Nothing says that the work itself was wrong: it is tried again at once.
+    if outcome.end == t.END_LOST:
+        # The worker failed, not the work: it is tried again at once.
         wait = timedelta()
-    elif ending.retry_after is not None:
-        wait = ending.retry_after
+    elif outcome.retry_after is not None:
+        wait = outcome.retry_after
     else:
-        wait = timedelta(seconds=backoff_seconds(policy.backoff, job.attempts, chance=chance))
+        wait = timedelta(seconds=backoff_seconds(type_.backoff, job.attempts, chance=chance))
     again = _again(job.attempts, now + wait, now)
-    if policy.origin != PREFER_ORIGIN or not job.host:
+    if type_.origin != PREFER_ORIGIN or not job.host:
         return again
-    return Next(
-        status=again.status,
-        attempts=again.attempts,
-        run_at=again.run_at,
-        affinity_host=job.host,
-        affinity_until=again.run_at + policy.origin_grace,
-    )
+    return again._replace(affinity_host=job.host, affinity_until=again.run_at + type_.origin_grace)
 
 
 def _again(attempts: int, run_at: datetime, now: datetime) -> Next:
@@ -109,25 +137,132 @@ def _again(attempts: int, run_at: datetime, now: datetime) -> Next:
     return Next(status=t.SCHEDULED if run_at > now else t.READY, attempts=attempts, run_at=run_at)
 
 
-def _why_final(job: Running, ending: Ending, policy: TypeSnapshot, now: datetime) -> str:
-    if ending.retry == RETRY_NEVER:
+def _why_final(job: LockedJob, outcome: Outcome, type_: TypeSnapshot, now: datetime) -> str:
+    if outcome.retry == RETRY_NEVER:
         return "its handler asked for no retry"
     if job.attempts >= job.max_attempts:
         return f"attempt {job.attempts} of {job.max_attempts} was the last"
-    expiry = policy.expires_at(job.expected_at)
-    if expiry is not None and now >= expiry:
+    if type_.is_expired(job.expected_at, now):
         return "it is past its expiry"
     return ""
 
 
+def arrow_of(outcome: Outcome, after: Next) -> str:
+    """The arrow of rules/transitions that the outcome takes."""
+    if after.status == t.CANCELLED and outcome.end not in LOSSES:
+        return "end_cancelled"
+    return _ARROWS[outcome.end]
+
+
+def changes_of(
+    job: LockedJob, outcome: Outcome, after: Next, now: datetime, *, weight_ms: int
+) -> dict[str, Any]:
+    """The columns of the row after the attempt. The error key is set where the error is known."""
+    changes: dict[str, Any] = {
+        "status": after.status,
+        "last_end": kept_end(job.last_end, outcome.end),
+        "lease_until": None,
+        "hard_end_at": None,
+        "memo": outcome.last_error,
+    }
+    if outcome.end in (t.END_SUCCEEDED, t.END_STAGE_DONE):
+        changes["error_key"] = ""
+    if after.is_final:
+        changes |= {"unique_key": None, "finished_at": now, "cancel_requested": False}
+        if after.status == t.SUCCEEDED:
+            changes["result"] = outcome.result
+        return changes
+    priority = job.priority if outcome.priority is None else outcome.priority
+    changes |= {
+        "attempts": after.attempts,
+        "run_at": after.run_at,
+        "affinity_host": after.affinity_host,
+        "affinity_until": after.affinity_until,
+        "order_key": order_key(
+            after.run_at, priority=priority, attempts=after.attempts, weight_ms=weight_ms
+        ),
+    }
+    if outcome.end == t.END_STAGE_DONE:
+        changes |= {
+            "stage": outcome.stage,
+            "priority": priority,
+            "checkpoint": None,
+            "sequence": 0,
+            "progress": None,
+        }
+        if outcome.context is not None:
+            changes["context"] = outcome.context
+    return changes
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that names the error."""
+    lines = error.strip().splitlines() if error else []
+    return lines[-1].strip() if lines else ""
+
+
 def kept_end(before: str, ended: str) -> str:
-    """What the job remembers as its last end: a suspect that was only given back stays one."""
+    """The last end that the job keeps: releasing a suspect does not clear it."""
     return before if ended == t.END_RELEASED and before == t.END_LOST else ended
 
 
-def same_report(last_end: str, reported: str) -> bool:
-    """Whether a settled attempt ended as a repeated report says: then the first answer stands.
+def is_same_report(last_end: str, reported: str) -> bool:
+    """Whether a repeated report agrees with the first one, whose answer then stands.
 
-    After a loss no token is left to report with, so there it was a suspect that was given back.
+    A job that is lost has no token left, so a released one that counts as lost was a suspect.
     """
     return last_end == reported or (reported == t.END_RELEASED and last_end == t.END_LOST)
+
+
+class Waiting(Protocol):
+    """The columns of a waiting job that decide whether it may run."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def expected_at(self) -> datetime: ...
+
+
+def discard_reason(
+    job: Waiting, type_: TypeSnapshot | None, now: datetime
+) -> tuple[str, str] | None:
+    """The event and the reason why a waiting job must not run any more; None when it may."""
+    if type_ is None:
+        return "gave_up", f"there is no job type {job.type} any more"
+    if job.attempts >= job.max_attempts:
+        return "gave_up", f"{job.attempts} of {job.max_attempts} attempts are used"
+    if type_.is_expired(job.expected_at, now):
+        return "expired", f"it expired, being expected at {job.expected_at:%Y-%m-%d %H:%M:%S} UTC"
+    return None
+
+
+# --- what can be kept ---------------------------------------------------------------------------
+def validate(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
+    """PlatformError unless the report can be kept."""
+    if outcome.end not in OUTCOMES:
+        raise PlatformError(f"{outcome.end!r} is no outcome; use {', '.join(OUTCOMES)}.")
+    if outcome.result is not None:
+        check_json(outcome.result, field="result")
+    if outcome.memo:
+        check_text(outcome.memo, field="memo")
+    if outcome.end == t.END_STAGE_DONE:
+        _validate_stage(outcome, job, list(type_.stages))
+
+
+def _validate_stage(outcome: Outcome, job: LockedJob, stages: list[str]) -> None:
+    """The next stage is a declared one after the present one."""
+    if outcome.stage not in stages:
+        declared = ", ".join(stages) or "none"
+        raise PlatformError(f"{outcome.stage!r} is no stage of {job.type}; it has: {declared}.")
+    if job.stage in stages and stages.index(outcome.stage) <= stages.index(job.stage):
+        raise PlatformError(f"Stage {outcome.stage} does not come after {job.stage}.")
+    faults = [] if outcome.context is None else list(context_faults(outcome.context))
+    if outcome.priority is not None:
+        faults += number_faults("priority", outcome.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    if faults:
+        raise Invalid(faults[0].message, errors=faults[:1])
+    check_size(outcome.context, field="context")

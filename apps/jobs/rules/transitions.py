@@ -1,9 +1,11 @@
-"""Every state of a job and every arrow between states, once: services guard by it, the admin draws
-it, tests read it as a table. What is not here is a conflict."""
+"""Every state of a job and every arrow between states: services/move.py moves rows by this table
+only, the admin draws it. What is not in it is a conflict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
 SCHEDULED = "scheduled"
 READY = "ready"
@@ -20,13 +22,40 @@ FINAL = (SUCCEEDED, FAILED, CANCELLED)
 # How an attempt ended, as `last_end` of a job keeps it.
 END_SUCCEEDED = "succeeded"
 END_FAILED = "failed"
-END_TIMED_OUT = "timed_out"  # past its hard end
-END_LOST = "lost"  # its worker fell silent or died
+END_TIMED_OUT = "timed_out"  # past the deadline of the attempt
+END_LOST = "lost"  # its worker died or stopped renewing the lease
 END_STAGE_DONE = "stage_done"
 END_RELEASED = "released"
 END_CANCELLED = "cancelled"
 
 SYSTEM, WORKER, OPERATOR = "system", "worker", "operator"
+
+
+class LockedJob(NamedTuple):
+    """The columns of a job by which rules decide, read under its row lock.
+
+    `attempts` counts the present one while the job runs, `held_at` belongs to the latest hold.
+    """
+
+    id: int
+    type: str
+    status: str
+    stage: str
+    priority: int
+    attempts: int
+    max_attempts: int
+    holds: int
+    last_end: str
+    lease_token: str
+    worker: str
+    host: str
+    cancel_requested: bool
+    trace_id: str
+    run_at: datetime
+    expected_at: datetime
+    held_at: datetime
+    lease_until: datetime
+    hard_end_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +66,9 @@ class Arrow:
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     by: str
+
+    def allows(self, source: str, target: str) -> bool:
+        return source in self.sources and target in self.targets
 
 
 ARROWS: dict[str, Arrow] = {
@@ -50,7 +82,7 @@ ARROWS: dict[str, Arrow] = {
         Arrow("release", (RUNNING,), (READY, SCHEDULED), WORKER),
         Arrow("end_cancelled", (RUNNING,), (CANCELLED,), WORKER),
         Arrow("rescue", (RUNNING,), (READY, SCHEDULED, FAILED, CANCELLED), SYSTEM),
-        Arrow("give_up", (SCHEDULED, READY), (FAILED,), SYSTEM),
+        Arrow("discard", (SCHEDULED, READY), (FAILED,), SYSTEM),
         Arrow("cancel", (SCHEDULED, READY), (CANCELLED,), OPERATOR),
         Arrow("request_cancel", (RUNNING,), (RUNNING,), OPERATOR),
         Arrow("force_cancel", (RUNNING,), (CANCELLED,), OPERATOR),

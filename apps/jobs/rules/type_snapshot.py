@@ -98,3 +98,6 @@ class TypeSnapshot:
     def expires_at(self, expected_at: datetime) -> datetime | None:
         """When a job scheduled for that instant expires."""
         return None if self.expires_after is None else expected_at + self.expires_after
+
+    def is_expired(self, expected_at: datetime, now: datetime) -> bool:
+        return self.expires_after is not None and now >= expected_at + self.expires_after

@@ -15,7 +15,7 @@ from apps.common import clock, logs
 from apps.jobs.errors import LeaseLost
 from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
-from apps.jobs.rules.outcome import RETRY_NEVER
+from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
 from apps.jobs.rules.transitions import (
     END_CANCELLED,
     END_FAILED,
@@ -26,7 +26,6 @@ from apps.jobs.rules.transitions import (
 from apps.jobs.runner.holding import Holding
 from apps.jobs.services import leases
 from apps.jobs.services.hold import HeldJob
-from apps.jobs.services.settle import Outcome
 
 logger = logging.getLogger(__name__)
 

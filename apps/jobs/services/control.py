@@ -1,22 +1,18 @@
-"""What operators do to a job: one arrow of rules/transitions, one guarded UPDATE, one entry in the
-journal. Where there is no arrow the answer is Conflict, and nothing changes."""
+"""What operators do to a job. Each takes one arrow of rules/transitions, by services/move.py."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime, timedelta
-from functools import reduce
+from datetime import datetime
 from typing import Any
-
-from django.db.models import F
 
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import check_size, is_same
 from apps.common.json_schema import check_params
-from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
+from apps.common.messages import joined
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, Worker
@@ -31,15 +27,13 @@ from apps.jobs.rules.submission import (
 )
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.rules.type_snapshot import RANGES
+from apps.jobs.services.move import Move, attempt_facts, move, require_arrow
 from apps.jobs.services.twins import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
-from apps.journal import services as journal
-from apps.journal.models import Source
 
 MAX_NAMED = 100
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
 _ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
-_MS = timedelta(milliseconds=1)
 
 
 def find_job(number: int, *, bound: Collection[str] | None = None) -> Job:
@@ -63,13 +57,12 @@ def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
     now, current = clock.now(), _locked(job)
     if current.status != t.RUNNING:
         changes = {"status": t.CANCELLED, "finished_at": now, **_ENDED}
-        return _move(current, "cancel", changes, "cancelled", now, actor, reason)
+        return _take(current, "cancel", changes, "cancelled", now, actor, reason)
     if not force:
         if not current.cancel_requested:
             changes = {"cancel_requested": True}
-            _move(current, "request_cancel", changes, "cancel_requested", now, actor, reason)
+            _take(current, "request_cancel", changes, "cancel_requested", now, actor, reason)
         return current
-    held_at = current.held_at or now
     changes = {
         "status": t.CANCELLED,
         "finished_at": now,
@@ -81,15 +74,10 @@ def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
         **_ENDED,
     }
     # This ends an attempt, so the entry has what every end of an attempt has.
-    attempt = {
-        "attempt": current.attempts,
-        "worker": current.worker,
-        "host": current.host,
-        "wait_ms": max(0, (held_at - current.run_at) // _MS),
-        "run_ms": max(0, (now - held_at) // _MS),
-        "data": {"held_at": held_at.isoformat(), "hold": current.holds, "forced": True},
-    }
-    return _move(current, "force_cancel", changes, "cancelled", now, actor, reason, **attempt)
+    held_at = current.held_at or now
+    data = {"held_at": held_at.isoformat(), "hold": current.holds, "forced": True}
+    facts = {**attempt_facts(current, now), "data": data}
+    return _take(current, "force_cancel", changes, "cancelled", now, actor, reason, **facts)
 
 
 @transactional
@@ -127,8 +115,8 @@ def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
                     key=current.key,
                 )
             )
-    told = {"data": {"host": host}} if host else {}
-    _move(current, "retry", changes, "retried", now, actor, reason, **told)
+    facts = {"data": {"host": host}} if host else {}
+    _take(current, "retry", changes, "retried", now, actor, reason, **facts)
     wakeup.announce()
     return current
 
@@ -146,7 +134,7 @@ def run_now(*, job: Job, actor: str, reason: str) -> Job:
         "expected_at": now,
         "order_key": min(current.order_key, _place(now, current.priority, 0)),
     }
-    _move(current, "run_now", changes, "run_now", now, actor, reason)
+    _take(current, "run_now", changes, "run_now", now, actor, reason)
     wakeup.announce()
     return current
 
@@ -156,7 +144,7 @@ def mark_done(*, job: Job, actor: str, reason: str) -> Job:
     """Count a job as succeeded that was done by other means, or need not be done."""
     now, current = clock.now(), _locked(job)
     changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
-    return _move(current, "mark_done", changes, "marked_done", now, actor, reason)
+    return _take(current, "mark_done", changes, "marked_done", now, actor, reason)
 
 
 @transactional
@@ -177,13 +165,13 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
                 current=current.version,
             )
         )
-    _demand_arrow(current, "edit")
+    require_arrow(current, "edit")
     _check_edit(current, changes, now)
     before = {name: getattr(current, name) for name in EDITABLE}
     changed = {n: value for n, value in changes.items() if not is_same(value, before[n])}
     if not changed:
         return current
-    told = {
+    facts = {
         "data": {
             "before": {name: _wire(before[name]) for name in changed},
             "after": {name: _wire(value) for name, value in changed.items()},
@@ -193,7 +181,7 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
     if most <= current.attempts:
         changed |= {"status": t.FAILED, "finished_at": now, **_ENDED}
         changed["memo"] = f"{current.attempts} of {most} attempts are used"
-        return _move(current, "give_up", changed, "edited", now, actor, reason, **told)
+        return _take(current, "discard", changed, "edited", now, actor, reason, **facts)
     if "run_at" in changed:
         changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)
         changed["status"] = t.SCHEDULED if changed["run_at"] > now else t.READY
@@ -205,7 +193,7 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
         )
     if "affinity_host" in changed:
         changed["affinity_until"] = None
-    _move(current, "edit", changed, "edited", now, actor, reason, **told)
+    _take(current, "edit", changed, "edited", now, actor, reason, **facts)
     wakeup.announce()
     return current
 
@@ -219,23 +207,7 @@ def _locked(job: Job) -> Job:
     return current
 
 
-def _demand_arrow(job: Job, arrow: str) -> None:
-    if not t.is_legal(arrow, job.status):
-        raise Conflict(
-            _(
-                "Job {number} is {status}; only while {sources} is that possible.",
-                number=job.pk,
-                status=Message(job.status),
-                sources=reduce(_either, map(Message, t.sources(arrow))),
-            )
-        )
-
-
-def _either(first: str, other: str) -> Message:
-    return _("{first} or {other}", first=first, other=other)
-
-
-def _move(
+def _take(
     job: Job,
     arrow: str,
     changes: Mapping[str, Any],
@@ -243,40 +215,16 @@ def _move(
     now: datetime,
     actor: str,
     reason: str,
-    **told: Any,
+    **facts: Any,
 ) -> Job:
-    """Take the arrow: the locked row and its object get the changes, the journal its entry."""
-    _demand_arrow(job, arrow)
+    """Take the arrow and bring the object up to date."""
+    require_arrow(job, arrow)
     if not reason.strip():
         raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
-    moved = Job.objects.filter(pk=job.pk, status=job.status, version=job.version).update(
-        **changes, version=F("version") + 1
-    )
-    if not moved:
-        raise Conflict(
-            _(
-                "Job {number} was changed by somebody else just now; look at it again.",
-                number=job.pk,
-            )
-        )
-    from_state = job.status
+    move([Move(job, arrow, changes, event, {"actor": actor, "reason": reason, **facts})], now=now)
     for name, value in changes.items():
         setattr(job, name, value)
     job.version += 1
-    entry = journal.Entry(
-        at=now,
-        source=Source.JOB,
-        subject_id=job.pk,
-        event=event,
-        from_state=from_state,
-        to_state=job.status,
-        type_or_task=job.type,
-        actor=actor,
-        reason=reason,
-        trace_id=job.trace_id,
-        **told,
-    )
-    journal.write([entry])
     return job
 
 

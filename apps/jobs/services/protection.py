@@ -46,7 +46,7 @@ def _locked(names: list[str]) -> dict[str, TypeState]:
     return {state.type: state for state in states}
 
 
-class Gate:
+class TypeLimits:
     """The limited types of one hold, locked, and how many of each may be held now."""
 
     def __init__(self, states: Mapping[str, TypeState], room: Mapping[str, int]) -> None:
@@ -54,7 +54,7 @@ class Gate:
         self._room = dict(room)
 
     @classmethod
-    def lock(cls, policies: Sequence[TypeSnapshot], now: datetime) -> Gate:
+    def lock(cls, policies: Sequence[TypeSnapshot], now: datetime) -> TypeLimits:
         states = lock_states(policy.name for policy in policies)
         running = _running([policy.name for policy in policies])
         room = {}

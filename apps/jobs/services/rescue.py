@@ -1,9 +1,9 @@
-"""Rescue: ending attempts whose workers fell silent or ran too long, and freeing jobs that wait
-for a host."""
+"""Rescue: end attempts whose worker was lost or whose deadline is over, and free jobs that wait for
+a host."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from apps.common import clock
@@ -12,10 +12,12 @@ from apps.common.leases import last_finished, load_position, save_position
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
-from apps.jobs.rules import outcome
 from apps.jobs.rules import transitions as t
-from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
+from apps.jobs.rules.outcome import Outcome
+from apps.jobs.rules.transitions import LockedJob
+from apps.jobs.services.move import lock_jobs
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.settle import end_attempts
 from apps.jobs.services.type_snapshots import type_snapshots
 
 SWEEP = "jobs.rescue"
@@ -24,11 +26,6 @@ SWEEP = "jobs.rescue"
 _DEAF_SECONDS = 10
 # Then they reconnect, learn the time anew, and tell that they live.
 HEARING = timedelta(seconds=20)
-
-_REASONS = {
-    t.END_TIMED_OUT: "past its hard end",
-    t.END_LOST: "its worker fell silent",
-}
 
 
 def silence_counts(now: datetime) -> bool:
@@ -49,23 +46,17 @@ def silence_counts(now: datetime) -> bool:
     return not timedelta() < deaf_until - now <= HEARING
 
 
-def rescue_due(*, until: datetime, silent: Collection[str] = (), by_lease: bool = True) -> int:
-    """End the attempts whose lease or hard end is over, and those of the workers in `silent`; how
-    many. Not `by_lease`, a lease that is over tells nothing.
+def rescue_due(*, until: datetime, lost: Collection[str] = (), by_lease: bool = True) -> int:
+    """End the attempts past their lease or deadline, and those of the `lost` workers; how many.
 
-    Goes block by block and stops between two when the clock has passed `until`. Who keeps a row
-    locked may have stopped with it in hand, and must not keep the others from their rescue.
+    Without `by_lease` an expired lease alone ends nothing. Goes block by block and stops between
+    two when the clock has passed `until`. Rows that are locked are skipped: their worker may have
+    frozen in a transaction, which must not delay the rescue of others.
     """
     ended = 0
     while (now := clock.now()) < until:
-        found = _overdue(now, silent, by_lease)
-        some = _rescue(
-            [row[0] for row in found],
-            {row[1] for row in found},
-            now,
-            frozenset(silent),
-            by_lease,
-        )
+        found = _overdue(now, lost, by_lease)
+        some = _rescue(found, now, frozenset(lost), by_lease)
         ended += some
         if not some or len(found) < conf.JOB_RESCUE_BATCH:
             break
@@ -74,65 +65,55 @@ def rescue_due(*, until: datetime, silent: Collection[str] = (), by_lease: bool 
     return ended
 
 
-def _overdue(now: datetime, silent: Collection[str], by_lease: bool) -> list[tuple[int, str]]:
-    jobs, most = table(Job), conf.JOB_RESCUE_BATCH
+def _overdue(now: datetime, lost: Collection[str], by_lease: bool) -> dict[int, str]:
+    """Running jobs to end, each with its type."""
+    jobs, limit = table(Job), conf.JOB_RESCUE_BATCH
     end = "lease_until" if by_lease else "hard_end_at"
     rows = fetch(
         f"SELECT id, type FROM {jobs} WHERE status = %s AND lease_until <= %s AND {end} <= %s "
         "ORDER BY lease_until LIMIT %s",
-        [t.RUNNING, now, now, most],
+        [t.RUNNING, now, now, limit],
     )
-    if silent and len(rows) < most:
-        names = sorted(silent)
+    if lost and len(rows) < limit:
+        names = sorted(lost)
         rows += fetch(
             f"SELECT id, type FROM {jobs} WHERE status = %s "
             f"AND worker IN ({placeholders(len(names))}) AND {end} > %s LIMIT %s",
-            [t.RUNNING, *names, now, most - len(rows)],
+            [t.RUNNING, *names, now, limit - len(rows)],
         )
-    return [(number, type_) for number, type_ in rows]
+    return dict(rows)
 
 
 @transactional
-def _rescue(
-    ids: list[int],
-    types: set[str],
-    now: datetime,
-    silent: frozenset[str],
-    by_lease: bool,
-) -> int:
-    if not ids:
+def _rescue(found: Mapping[int, str], now: datetime, lost: frozenset[str], by_lease: bool) -> int:
+    if not found:
         return 0
-    policies = type_snapshots(types)
-    # One was held in the moment in which its type was deleted; once it waits, it is given up.
-    policies |= {name: JobType(name=name).snapshot for name in types - policies.keys()}
-    states = lock_states(name for name in types if policies[name].breaker.enabled)
+    names = set(found.values())
+    # A job may have been held in the moment in which its type was deleted; once it waits, it is
+    # discarded.
+    types = {name: JobType(name=name).snapshot for name in names} | type_snapshots(names)
+    states = lock_states(name for name in names if types[name].breaker.enabled)
     ends = [
-        End(
-            row=row,
-            ending=outcome.Ending(end=how),
-            memo=_REASONS[how],
-            reason=_REASONS[how],
-        )
-        for row in lock_rows(ids, now=now, skip_locked=True).values()
-        if (how := _how(row, silent, by_lease))
+        (job, Outcome(id=job.id, token=job.lease_token, end=end))
+        for job in lock_jobs(found, skip_locked=True).values()
+        if (end := _end_of(job, now, lost, by_lease))
     ]
-    return len(end_all(ends, policies=policies, states=states, now=now, forget_token=True))
+    return len(end_attempts(ends, types=types, states=states, now=now))
 
 
-def _how(row: RunningRow, silent: frozenset[str], by_lease: bool) -> str:
+def _end_of(job: LockedJob, now: datetime, lost: frozenset[str], by_lease: bool) -> str:
     """How the attempt ended, "" when it goes on: it may have been settled or renewed meanwhile."""
-    if row.status != t.RUNNING:
+    if job.status != t.RUNNING:
         return ""
-    if row.is_timed_out:
+    if job.hard_end_at <= now:
         return t.END_TIMED_OUT
-    is_silent = row.worker in silent or (by_lease and row.is_overdue)
-    return t.END_LOST if is_silent else ""
+    return t.END_LOST if job.worker in lost or (by_lease and job.lease_until <= now) else ""
 
 
 def free_hosts(*, alive: Collection[str], now: datetime) -> int:
-    """Let any host have the ready jobs whose grace is over, or whose host has no live worker.
+    """Free the ready jobs whose grace is over, or whose host is not `alive`; returns how many.
 
-    `alive` are the hosts with one. One block per type; returns how many.
+    One block per type.
     """
     jobs, freed = table(Job), 0
     lives = f" OR affinity_host NOT IN ({placeholders(len(alive))})" if alive else " OR 1 = 1"

@@ -1,25 +1,25 @@
-"""Settle: what workers report of the attempts they held."""
+"""Settle: end attempts as their workers report them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, placeholders, table, transactional
-from apps.common.errors import FieldError, Invalid, PlatformError
-from apps.common.json_rules import check_json, check_size, check_text
+from apps.common.errors import PlatformError
 from apps.jobs import wakeup
-from apps.jobs.models import Job
-from apps.jobs.rules import outcome
+from apps.jobs.conf import conf
+from apps.jobs.models import Job, TypeState
+from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
-from apps.jobs.rules.submission import context_faults, number_faults
+from apps.jobs.rules.outcome import Next, Outcome
+from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.ending import End, RunningRow, end_all, lock_rows
-from apps.jobs.services.protection import lock_states
+from apps.jobs.services.move import Move, attempt_facts, lock_jobs, move
+from apps.jobs.services.protection import count_ends, lock_states
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -30,25 +30,6 @@ NOT_FOUND = "not_found"
 INVALID = "invalid"
 
 
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """One report. `end` is one of rules.outcome.OUTCOMES; `retry` and `retry_after` belong to a
-    failure, the last five to the end of a stage. `result` is any JSON, None for none."""
-
-    id: int
-    token: str
-    end: str
-    result: Any = None
-    memo: str = ""
-    error: str = ""
-    retry: str = outcome.RETRY_BY_POLICY
-    retry_after: timedelta | None = None
-    stage: str | None = None
-    context: Any = None
-    priority: int | None = None
-    run_at: datetime | None = None
-
-
 class Settled(NamedTuple):
     """The answer to one report: the job's status after it, or why nothing was changed."""
 
@@ -57,15 +38,6 @@ class Settled(NamedTuple):
     status: str = ""
     code: str = ""
     message: str = ""
-
-
-@dataclass(slots=True)
-class _Sorted:
-    """The reports of one settle: those to carry out, those answered at once, and stale ones."""
-
-    ends: list[End] = field(default_factory=list)
-    answers: dict[int, Settled] = field(default_factory=dict)
-    stale: list[journal.Entry] = field(default_factory=list)
 
 
 def settle(*, outcomes: Sequence[Outcome]) -> list[Settled]:
@@ -81,7 +53,7 @@ def settle(*, outcomes: Sequence[Outcome]) -> list[Settled]:
 
 
 def give_back(*, token: str) -> int:
-    """Release whatever is held under the token, none of which was begun; returns how many."""
+    """Release the jobs held under the token, none of which was begun; returns how many."""
     # A literal, without which SQLite would not use its partial index.
     running = f"SELECT id FROM {table(Job)} WHERE status = '{t.RUNNING}' AND lease_token = %s"
     ids = [number for (number,) in fetch(running, [token])]
@@ -91,32 +63,45 @@ def give_back(*, token: str) -> int:
 @transactional
 def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
     now = clock.now()
-    policies = type_snapshots()
-    breakers = {name for name, policy in policies.items() if policy.breaker.enabled}
+    types = type_snapshots()
+    breakers = {name for name, type_ in types.items() if type_.breaker.enabled}
     states = lock_states(_types_of(outcomes) & breakers) if breakers else {}
-    rows = lock_rows((each.id for each in outcomes), now=now)
-    if any(row.type not in policies for row in rows.values()):
-        # A type may be younger than what is known of them.
-        policies = type_snapshots(max_age=0)
-    sorted_ = _Sorted()
-    seen: dict[int, Outcome] = {}
-    repeats = []
-    for position, each in enumerate(outcomes):
-        if each.id in seen:
-            repeats.append(position)
+    jobs = lock_jobs(each.id for each in outcomes)
+    if any(job.type not in types for job in jobs.values()):
+        # A type may be newer than the snapshots.
+        types = type_snapshots(max_age=0)
+    answers: dict[int, Settled] = {}
+    ends: list[tuple[LockedJob, Outcome]] = []
+    stale: list[journal.Entry] = []
+    first: dict[int, Outcome] = {}
+    for each in outcomes:
+        if each.id in first:
             continue
-        seen[each.id] = each
-        _sort(each, rows.get(each.id), policies, now, sorted_)
-    statuses = end_all(sorted_.ends, policies=policies, states=states, now=now)
-    journal.write(sorted_.stale)
-    for number, status in statuses.items():
-        sorted_.answers[number] = Settled(number, True, status)
-    answers = [sorted_.answers[each.id] for each in outcomes]
-    for position in repeats:
-        each = outcomes[position]
-        if each != seen[each.id]:
-            answers[position] = Settled(each.id, False, code=CONFLICT, message="named twice")
-    return answers
+        first[each.id] = each
+        job = jobs.get(each.id)
+        if job is None or job.type not in types:
+            answers[each.id] = Settled(each.id, False, code=NOT_FOUND)
+        elif not each.token or job.lease_token != each.token:
+            answers[each.id] = Settled(each.id, False, code=LEASE_LOST)
+            stale.append(_stale(each, job, now))
+        elif job.status != t.RUNNING:
+            answers[each.id] = _repeated(each, job)
+        else:
+            try:
+                rules.validate(each, job, types[job.type])
+            except PlatformError as error:
+                answers[each.id] = Settled(each.id, False, code=INVALID, message=error.detail)
+            else:
+                ends.append((job, each))
+    statuses = end_attempts(ends, types=types, states=states, now=now)
+    answers |= {number: Settled(number, True, status) for number, status in statuses.items()}
+    journal.write(stale)
+    return [
+        answers[each.id]
+        if each == first[each.id]
+        else Settled(each.id, False, code=CONFLICT, message="named twice")
+        for each in outcomes
+    ]
 
 
 def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
@@ -129,92 +114,83 @@ def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
     return {row[0] for row in rows}
 
 
-def _sort(
-    report: Outcome,
-    row: RunningRow | None,
-    policies: Mapping[str, TypeSnapshot],
-    now: datetime,
-    into: _Sorted,
-) -> None:
-    if row is None or row.type not in policies:
-        into.answers[report.id] = Settled(report.id, False, code=NOT_FOUND)
-    elif not report.token or row.token != report.token:
-        into.answers[report.id] = Settled(report.id, False, code=LEASE_LOST)
-        into.stale.append(_stale(report, row, now))
-    elif row.status != t.RUNNING:
-        same = outcome.same_report(row.last_end, report.end)
-        into.answers[report.id] = (
-            Settled(report.id, True, row.status)
-            if same
-            else Settled(report.id, False, code=CONFLICT, message=f"it ended as {row.last_end}")
-        )
-    else:
-        try:
-            into.ends.append(_end_of(report, row, policies[row.type]))
-        except PlatformError as error:
-            into.answers[report.id] = Settled(report.id, False, code=INVALID, message=error.detail)
+def _repeated(report: Outcome, job: LockedJob) -> Settled:
+    if rules.is_same_report(job.last_end, report.end):
+        return Settled(report.id, True, job.status)
+    return Settled(report.id, False, code=CONFLICT, message=f"it ended as {job.last_end}")
 
 
-def _end_of(report: Outcome, row: RunningRow, policy: TypeSnapshot) -> End:
-    """The end that the report asks for; a PlatformError says what cannot be kept."""
-    if report.end not in outcome.OUTCOMES:
-        raise PlatformError(f"{report.end!r} is no outcome; use {', '.join(outcome.OUTCOMES)}.")
-    if report.result is not None:
-        check_json(report.result, field="result")
-    if report.memo:
-        check_text(report.memo, field="memo")
-    stage = _next_stage(report, row, policy) if report.end == t.END_STAGE_DONE else None
-    return End(
-        row=row,
-        ending=outcome.Ending(
-            end=report.end,
-            retry=report.retry,
-            retry_after=report.retry_after,
-            run_at=report.run_at,
-        ),
-        result=report.result,
-        memo=report.memo,
-        error=report.error,
-        stage=stage,
-        context=report.context,
-        priority=report.priority,
-    )
-
-
-def _next_stage(report: Outcome, row: RunningRow, policy: TypeSnapshot) -> str:
-    """The stage that follows: a declared one, and after the present one."""
-    stages = list(policy.stages)
-    if report.stage not in stages:
-        declared = ", ".join(stages) or "none"
-        raise PlatformError(f"{report.stage!r} is no stage of {row.type}; it has: {declared}.")
-    if row.stage in stages and stages.index(report.stage) <= stages.index(row.stage):
-        raise PlatformError(f"Stage {report.stage} does not come after {row.stage}.")
-    for fault in _stage_faults(report):
-        raise Invalid(fault.message, errors=[fault])
-    check_size(report.context, field="context")
-    return report.stage
-
-
-def _stage_faults(report: Outcome) -> Iterator[FieldError]:
-    """What is wrong with what a stage leaves to the next one."""
-    if report.context is not None:
-        yield from context_faults(report.context)
-    if report.priority is not None:
-        yield from number_faults("priority", report.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
-
-
-def _stale(report: Outcome, row: RunningRow, now: datetime) -> journal.Entry:
-    """What a worker did that had lost its lease, kept for the timeline."""
+def _stale(report: Outcome, job: LockedJob, now: datetime) -> journal.Entry:
+    """The report of a worker that had lost its lease, kept for the timeline."""
     return journal.Entry(
         at=now,
         source=Source.JOB,
-        subject_id=row.id,
+        subject_id=job.id,
         event="stale",
-        from_state=row.status,
-        to_state=row.status,
-        type_or_task=row.type,
+        from_state=job.status,
+        to_state=job.status,
+        type_or_task=job.type,
         reason=f"reported {report.end} after its lease was lost",
         error=report.error,
         data={"end": report.end, "memo": report.memo[:500]},
-        trace_id=row.trace_id,
+        trace_id=job.trace_id,
     )
+
+
+# --- ends of attempts, which the rescue shares --------------------------------------------------
+def end_attempts(
+    ends: Iterable[tuple[LockedJob, Outcome]],
+    *,
+    types: Mapping[str, TypeSnapshot],
+    states: Mapping[str, TypeState],
+    now: datetime,
+) -> dict[int, str]:
+    """End the attempts of locked, running jobs; returns the status of each job after it.
+
+    `states` are the locked ones of types with a breaker, which counts the ends.
+    """
+    ends = list(ends)
+    weight_ms = conf.JOB_PRIORITY_WEIGHT_MS
+    moves = []
+    for job, outcome in ends:
+        after = rules.next_of(
+            job,
+            outcome,
+            types[job.type],
+            now,
+            chance=random.random(),  # noqa: S311
+        )
+        changes = rules.changes_of(job, outcome, after, now, weight_ms=weight_ms)
+        facts = attempt_facts(job, now) | _facts(job, outcome, after)
+        if outcome.is_failure:
+            changes["error_key"] = facts["error_key"]
+        if outcome.end in rules.LOSSES:
+            # Every later report of the attempt is stale.
+            changes["lease_token"] = ""
+        moves.append(Move(job, rules.arrow_of(outcome, after), changes, outcome.end, facts))
+    move(moves, now=now)
+    if states:
+        counted = [
+            (job.type, outcome.is_failure)
+            for job, outcome in ends
+            if outcome.end not in (t.END_RELEASED, t.END_CANCELLED)
+        ]
+        count_ends(types, states, counted, now)
+    return {each.job.id: each.changes["status"] for each in moves}
+
+
+def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
+    """What the journal keeps of the end of an attempt beside `attempt_facts`."""
+    data: dict[str, Any] = {"held_at": job.held_at.isoformat(), "hold": job.holds}
+    if job.stage:
+        data["stage"] = job.stage
+    if not after.is_final:
+        data["run_at"] = after.run_at.isoformat()
+    is_loss = outcome.end in rules.LOSSES
+    return {
+        "reason": rules.LOSSES[outcome.end] if is_loss else after.why,
+        # What the platform itself found is a reason.
+        "error": "" if is_loss else outcome.error_text,
+        "error_key": journal.error_key(outcome.error_text),
+        "data": data,
+    }

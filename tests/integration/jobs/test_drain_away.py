@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError
 from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.process import Process
-from apps.jobs.services import hold as hold_service
+from apps.jobs.services import claim
 from tests.jobs import drained, jobs, row, told
 
 pytestmark = pytest.mark.django_db
@@ -73,15 +73,15 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
 ) -> None:
     """F6, I9: what was committed although the connection broke costs no attempt, even the only
     one."""
-    run, left = hold_service.send, iter(range(failures))
+    run, left = claim.take_arrow, iter(range(failures))
 
-    def broken(*arguments: Any) -> Any:
-        answers = run(*arguments)
+    def broken(*arguments: Any, **named: Any) -> Any:
+        changed = run(*arguments, **named)
         for _ in left:
             raise OperationalError(2013, "Lost connection to server during query")
-        return answers
+        return changed
 
-    monkeypatch.setattr(hold_service, "send", broken)
+    monkeypatch.setattr(claim, "take_arrow", broken)
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     handle("mail", lambda context: None, max_attempts=1)
     [number] = jobs(1)

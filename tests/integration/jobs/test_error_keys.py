@@ -10,7 +10,7 @@ import pytest
 from apps.common import clock
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
-from apps.jobs.services import control, giving_up, rescue
+from apps.jobs.services import control, discard, rescue
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.models import JournalEntry
 from apps.journal.services import error_key
@@ -75,7 +75,7 @@ def test_expiry_is_a_group_of_its_own(frozen_clock: FrozenClock) -> None:
     second = jobs(run_at=clock.now() - timedelta(minutes=3))
     Job.objects.filter(pk__in=[*first, *second]).update(expected_at=row(first[0]).run_at)
     Job.objects.filter(pk__in=second).update(expected_at=row(second[0]).run_at)
-    given = giving_up.give_up(ids=[*first, *second], policies=type_snapshots(), now=clock.now())
+    given = discard.discard([*first, *second], types=type_snapshots(), now=clock.now())
     assert given == 2
     assert key_of(first[0]) == key_of(second[0]) != ""
 

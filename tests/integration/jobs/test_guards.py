@@ -14,7 +14,7 @@ from apps.common import clock
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
 from apps.jobs.services import settle as settling
-from apps.jobs.services.giving_up import give_up
+from apps.jobs.services.discard import discard
 from apps.jobs.services.leases import checkpoint
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -119,7 +119,7 @@ def test_running_or_ended_job_is_not_given_up() -> None:
     Job.objects.filter(pk=running).update(max_attempts=1)
     Job.objects.filter(pk=done).update(status="succeeded", attempts=3)
 
-    given_up = give_up(ids=[running, done], policies=type_snapshots(), now=clock.now())
+    given_up = discard([running, done], types=type_snapshots(), now=clock.now())
 
     assert given_up == 0
     assert [row(running).status, row(done).status] == ["running", "succeeded"]

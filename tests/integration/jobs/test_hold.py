@@ -12,8 +12,8 @@ from django.db import OperationalError, connection
 
 from apps.common import clock
 from apps.jobs.models import Job, JobType
-from apps.jobs.services import hold as hold_service
-from apps.jobs.services.giving_up import give_up_worn
+from apps.jobs.services import claim
+from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import due_types
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, THERE, job_type, jobs, row, take, told
@@ -111,15 +111,15 @@ def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each type is held by a statement of its own."""
-    run, calls = hold_service.execute, count(1)
+    run, calls = claim.take_arrow, count(1)
     lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
 
-    def locked(*statement: Any) -> Any:
+    def locked(*arguments: Any, **named: Any) -> Any:
         if next(calls) == 2:
             raise OperationalError(*lost)
-        return run(*statement)
+        return run(*arguments, **named)
 
-    monkeypatch.setattr(hold_service, "execute", locked)
+    monkeypatch.setattr(claim, "take_arrow", locked)
     job_type("mail")
     job_type("web")
     mails, pages = jobs(2), jobs(2, "web")
@@ -286,11 +286,11 @@ def test_worn_jobs_of_a_paused_type_are_given_up_by_the_sweep(frozen_clock: Froz
     job_type("bill", paused=True)
     [other] = jobs(1, "bill", attempts=3, max_attempts=3)
 
-    assert give_up_worn(until=frozen_clock.instant + timedelta(seconds=1)) == 5
+    assert discard_exhausted(until=frozen_clock.instant + timedelta(seconds=1)) == 5
 
     assert {row(number).status for number in [*old, spent, other]} == {"failed"}
     assert row(fresh).status == "ready"
-    assert give_up_worn(until=frozen_clock.instant + timedelta(seconds=1)) == 0
+    assert discard_exhausted(until=frozen_clock.instant + timedelta(seconds=1)) == 0
 
 
 def test_job_of_a_type_that_is_gone_ends_as_failed_and_says_why() -> None:
@@ -300,14 +300,14 @@ def test_job_of_a_type_that_is_gone_ends_as_failed_and_says_why() -> None:
     [orphan], [other] = jobs(1), jobs(1, "web")
     JobType.objects.filter(name="mail").delete()
 
-    assert (give_up_worn(until=clock.now() + timedelta(minutes=5)), told(orphan)) == (
+    assert (discard_exhausted(until=clock.now() + timedelta(minutes=5)), told(orphan)) == (
         1,
         ["gave_up"],
     )
     assert (row(orphan).status, row(other).status) == ("failed", "ready")
     assert row(orphan).memo == "there is no job type mail any more"
     assert row(orphan).error_key
-    assert give_up_worn(until=clock.now() + timedelta(minutes=5)) == 0
+    assert discard_exhausted(until=clock.now() + timedelta(minutes=5)) == 0
 
 
 def test_edit_of_a_type_applies_at_the_next_hold_and_spares_live_leases() -> None:

@@ -15,7 +15,7 @@ from django.db import connection, connections, transaction
 
 from apps.common import clock
 from apps.jobs.models import Job
-from apps.jobs.services import locked
+from apps.jobs.services import claim
 from apps.jobs.services.leases import renew
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """MariaDB waits 50 seconds unless it is told otherwise."""
-    monkeypatch.setattr(locked, "TRIED_SECONDS", 0.0)
-    monkeypatch.setattr(locked, "_known", frozenset())
+    monkeypatch.setattr(claim, "LOCKED_SECONDS", 0.0)
+    monkeypatch.setattr(claim, "_locked", frozenset())
     _wait_for(2)
     yield
     _wait_for(50)

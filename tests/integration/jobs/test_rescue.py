@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.jobs.models import Job, JobType
-from apps.jobs.services.giving_up import give_up_worn
+from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.leases import renew
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts
@@ -69,7 +69,7 @@ def test_jobs_of_a_silent_worker_are_rescued_before_their_leases_end(
     [mine] = take(1)
     [other] = take(1, by=THERE)
 
-    assert rescue(frozen_clock, silent=["host-a:1"]) == 1
+    assert rescue(frozen_clock, lost=["host-a:1"]) == 1
     assert row(mine.id).status == "ready"
     assert row(other.id).status == "running"
 
@@ -141,7 +141,7 @@ def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(
     assert row(orphan).last_end == "lost"
     frozen_clock.advance(seconds=60)
     promote_due()
-    give_up_worn(until=frozen_clock.instant + timedelta(seconds=1))
+    discard_exhausted(until=frozen_clock.instant + timedelta(seconds=1))
     assert (row(orphan).status, row(orphan).memo) == (
         "failed",
         "there is no job type mail any more",

@@ -10,9 +10,10 @@ import pytest
 from apps.common.errors import PlatformError
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import type_snapshots
 from apps.jobs.services.leases import checkpoint, progress, renew
-from apps.jobs.services.settle import Outcome, settle
+from apps.jobs.services.settle import settle
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, last_entry, rescue, row, take, told
 

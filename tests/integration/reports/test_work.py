@@ -12,7 +12,7 @@ from apps.common import clock
 from apps.dispatch.services import ending
 from apps.jobs.models import Job
 from apps.jobs.services import control
-from apps.jobs.services.giving_up import give_up_worn
+from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.rescue import rescue_due
 from apps.journal.models import JournalEntry
 from apps.reports.services.rollup import roll_up
@@ -97,7 +97,7 @@ def test_jobs(frozen_clock: FrozenClock) -> None:
     control.edit(job=row(worn), version=row(worn).version, changes={"max_attempts": 2}, **BY)
     jobs(1, stage="a", attempts=2)
     jobs(1, stage="a", run_at=frozen_clock.instant - timedelta(hours=3))
-    assert give_up_worn(until=clock.now() + timedelta(seconds=1)) == 2
+    assert discard_exhausted(until=clock.now() + timedelta(seconds=1)) == 2
     control.retry(job=row(failing[0]), **BY)
 
     found = figures("job", "type", frozen_clock)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
 
 import pytest
 
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
-from apps.jobs.rules.outcome import Ending, Next, next_of
+from apps.jobs.rules.outcome import Next, Outcome, next_of
+from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -46,27 +46,32 @@ POLICY = TypeSnapshot(
 )
 
 
-class Job(NamedTuple):
-    attempts: int
-    max_attempts: int
-    run_at: datetime
-    expected_at: datetime
-    host: str
-    cancel_requested: bool
-
-
-JOB = Job(
+JOB = LockedJob(
+    id=1,
+    type="mail",
+    status="running",
+    stage="",
+    priority=0,
     attempts=1,
     max_attempts=3,
-    run_at=NOON - timedelta(minutes=1),
-    expected_at=NOON - timedelta(minutes=1),
+    holds=1,
+    last_end="",
+    lease_token="x",
+    worker="host-a:1",
     host="host-a",
     cancel_requested=False,
+    trace_id="",
+    run_at=NOON - timedelta(minutes=1),
+    expected_at=NOON - timedelta(minutes=1),
+    held_at=NOON,
+    lease_until=NOON,
+    hard_end_at=NOON,
 )
 
 
-def after(end: str, job: Job = JOB, policy: TypeSnapshot = POLICY, **wishes: object) -> Next:
-    return next_of(job, Ending(end=end, **wishes), policy, NOON, chance=0.5)  # type: ignore[arg-type]
+def after(end: str, job: LockedJob = JOB, policy: TypeSnapshot = POLICY, **wishes: object) -> Next:
+    outcome = Outcome(id=1, token="x", end=end, **wishes)  # type: ignore[arg-type]
+    return next_of(job, outcome, policy, NOON, chance=0.5)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from apps.common import clock
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import breaker, transitions
 from apps.jobs.rules.type_settings import SETTINGS
-from apps.jobs.services import control, giving_up, types
+from apps.jobs.services import control, discard, types
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import words
 from apps.journal.models import JournalEntry
@@ -38,7 +38,7 @@ def test_events_states_and_facts_of_jobs_have_words(frozen_clock: FrozenClock) -
     types.reset_breaker(job_type=made, **BY)
     types.delete_type(job_type=types.create_type(name="spare", actor="x"), actor="x")
     spent = jobs(1, "new", attempts=9)
-    assert giving_up.give_up(ids=spent, policies=type_snapshots(), now=clock.now()) == 1
+    assert discard.discard(spent, types=type_snapshots(), now=clock.now()) == 1
 
     entries = list(JournalEntry.objects.all())
     assert {entry.event for entry in entries} - words.EVENTS.keys() == set()

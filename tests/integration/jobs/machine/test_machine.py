@@ -27,12 +27,13 @@ from hypothesis.stateful import (
 from apps.common import clock, ids
 from apps.common.errors import Conflict, PlatformError
 from apps.jobs.models import Job, JobType
+from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import control
 from apps.jobs.services import hold as holding
 from apps.jobs.services.hold import HeldJob, Holder, hold
 from apps.jobs.services.leases import checkpoint, renew
 from apps.jobs.services.rescue import rescue_due
-from apps.jobs.services.settle import Outcome, settle
+from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.integration.jobs.machine import model

@@ -1,0 +1,304 @@
+"""One try to hold jobs: read the first ready ones, take them by one guarded UPDATE per type, read
+what was taken."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError, connection
+
+from apps.common.db import (
+    Instants,
+    exclusive_lock,
+    fetch,
+    fetch_each,
+    instant,
+    placeholders,
+    table,
+    transactional,
+)
+from apps.jobs.models import Job, JobType
+from apps.jobs.rules.outcome import discard_reason
+from apps.jobs.rules.transitions import END_LOST, READY, WAITING
+from apps.jobs.rules.turns import shares
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.discard import discard
+from apps.jobs.services.move import take_arrow
+from apps.jobs.services.protection import TypeLimits
+
+logger = logging.getLogger(__name__)
+
+# How often jobs that were locked are tried again.
+LOCKED_SECONDS = 5.0
+_LOCK_WAIT_TIMEOUT = 1205
+_HELD = (
+    "id, type, `key`, user_id, stage, priority, attempts, max_attempts, holds, last_end, "
+    "sequence, progress, trace_id, context, checkpoint, run_at, created_at"
+)
+# Reading a time costs as much as all the other columns, and most types never expire.
+_PEEKED = "order_key, id, type, last_end, attempts, max_attempts, "
+
+
+class Holder(NamedTuple):
+    """The name of a worker that holds jobs, and of its host."""
+
+    name: str
+    host: str
+
+
+class HeldJob(NamedTuple):
+    """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
+
+    `alone`: it may have killed its worker before, so nothing else should run beside it.
+    """
+
+    id: int
+    type: str
+    key: str
+    user_id: str
+    stage: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    holds: int
+    last_end: str
+    sequence: int
+    progress: int | None
+    trace_id: str
+    context: Any
+    checkpoint: Any
+    run_at: datetime
+    created_at: datetime
+    token: str
+    held_at: datetime
+    lease_until: datetime
+    hard_end_at: datetime
+    alone: bool
+
+
+class ReadyJob(NamedTuple):
+    """A job that may be held; `expected_at` is read only where the type expires."""
+
+    order_key: int
+    id: int
+    type: str
+    last_end: str
+    attempts: int
+    max_attempts: int
+    expected_at: Any
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.last_end == END_LOST or self.max_attempts == 1
+
+
+class Claim:
+    """One try: for whom, of which types, at what instant. `full` are types at their limit."""
+
+    def __init__(
+        self, holder: Holder, types: Mapping[str, TypeSnapshot], now: datetime, token: str
+    ) -> None:
+        self.types = types
+        self.discarded = 0
+        self.full: Collection[str] = ()
+        # The jobs that were tried, in their order.
+        self.tried: list[int] = []
+        self._alone = False
+        self._holder = holder
+        self._now = now
+        self._token = token
+        self._hosts = ["", holder.host] if holder.host else [""]
+
+    def peek(self, limit: int, turn: int, batch: Mapping[str, int]) -> list[ReadyJob]:
+        """The jobs to try, in order; plain reads that lock nothing."""
+        names = sorted(self.types)
+        if len(names) > 1:
+            names = sorted(types_with_work(names, self._hosts))
+        weights = {name: self.types[name].weight for name in names}
+        wanted = []
+        for name, share in shares(limit, weights, turn=turn).items():
+            type_ = self.types[name]
+            wanted.append((type_, max(1, min(share, type_.batch_limit, batch.get(name, share)))))
+        return self._chosen(self._first_ready(wanted), turn)
+
+    def _first_ready(self, wanted: list[tuple[TypeSnapshot, int]]) -> dict[str, list[ReadyJob]]:
+        """The first ready jobs of each type, up to the number beside it, none of them locked.
+
+        One range of the claim index for each type and host, so that nothing is sorted.
+        """
+        locked = locked_jobs()
+        rows = fetch_each(
+            (
+                f"SELECT {_PEEKED}{'expected_at' if type_.expires_after else 'NULL'} "
+                f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
+                "ORDER BY order_key, id LIMIT %s",
+                (READY, type_.name, host, limit + len(locked)),
+            )
+            for type_, limit in wanted
+            for host in self._hosts
+        )
+        found: dict[str, list[ReadyJob]] = {type_.name: [] for type_, _ in wanted}
+        for *columns, expected_at in rows:
+            job = ReadyJob._make([*columns, instant(expected_at)])
+            if job.id not in locked:
+                found[job.type].append(job)
+        return {type_.name: sorted(found[type_.name])[:limit] for type_, limit in wanted}
+
+    def _chosen(self, found: dict[str, list[ReadyJob]], turn: int) -> list[ReadyJob]:
+        """Each type's jobs up to its first suspect; or one suspect alone, when its type is next."""
+        over = {
+            job.id
+            for jobs in found.values()
+            for job in jobs
+            if discard_reason(job, self.types[job.type], self._now)
+        }
+        if over:
+            self.discarded = discard(over, types=self.types, now=self._now)
+            found = {n: [job for job in jobs if job.id not in over] for n, jobs in found.items()}
+        names = [name for name, jobs in found.items() if jobs]
+        if not names:
+            return []
+        # The type whose turn it is comes first: what stands behind a long job may be given back.
+        first = turn % len(names)
+        names = names[first:] + names[:first]
+        heads = [found[name][0] for name in names]
+        if heads[0].is_suspect or all(head.is_suspect for head in heads):
+            return heads[:1]
+        return [job for name in names for job in _before_suspect(found[name])]
+
+    def take(self, jobs: list[ReadyJob]) -> list[HeldJob]:
+        """Those of the jobs that nobody else took meanwhile, held."""
+        limited = sorted({job.type for job in jobs if self.types[job.type].is_limited})
+        return self._take_limited(jobs, limited) if limited else self._take(jobs)
+
+    def take_new(self, number: int, type_: str) -> list[HeldJob]:
+        """The job, held, if it is of the type and was never held; no suspect."""
+        self.tried = [number]
+        self._update(self.types[type_], [number], " AND holds = 0 AND max_attempts > 1")
+        return self.held()
+
+    @transactional
+    def _take_limited(self, jobs: list[ReadyJob], limited: list[str]) -> list[HeldJob]:
+        limits = TypeLimits.lock([self.types[name] for name in limited], self._now)
+        self.full = limits.full
+        held = self._take(limits.let_through(jobs))
+        limits.count(job.type for job in held)
+        return held
+
+    def _take(self, jobs: list[ReadyJob]) -> list[HeldJob]:
+        self.tried = [job.id for job in jobs]
+        self._alone = len(jobs) == 1 and jobs[0].is_suspect
+        ids: dict[str, list[int]] = {}
+        for job in jobs:
+            ids.setdefault(job.type, []).append(job.id)
+        for name in sorted(ids):
+            self._update(self.types[name], sorted(ids[name]))
+        return self.held()
+
+    def _update(self, type_: TypeSnapshot, ids: list[int], guard: str = "") -> None:
+        lease_until, hard_end_at = self._lease(type_)
+        take_arrow(
+            "hold",
+            ids,
+            sets=", attempts = attempts + 1, holds = holds + 1, held_at = %s, "
+            "started_at = COALESCE(started_at, %s), lease_token = %s, lease_until = %s, "
+            "hard_end_at = %s, worker = %s, host = %s, affinity_host = '', affinity_until = NULL",
+            values=[self._now, self._now, self._token, lease_until, hard_end_at, *self._holder],
+            guard=f" AND type = %s AND attempts < max_attempts{guard} "
+            f"AND affinity_host IN ({placeholders(len(self._hosts))}) "
+            f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
+            parameters=[type_.name, *self._hosts, type_.name, type_.version],
+        )
+
+    def _lease(self, type_: TypeSnapshot) -> tuple[datetime, datetime]:
+        """The end of the lease, and the deadline of the attempt."""
+        deadline = self._now + type_.max_processing
+        return min(self._now + type_.lease, deadline), deadline
+
+    def held(self) -> list[HeldJob]:
+        """Those of the tried jobs that are held under the token, in their order."""
+        if not self.tried:
+            return []
+        ids = sorted(self.tried)
+        rows = fetch(
+            f"SELECT {_HELD} FROM {table(Job)} "
+            f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s",
+            [*ids, self._token],
+        )
+        at = Instants()
+        found = {row[0]: self._held(row, at) for row in rows}
+        return [found[number] for number in self.tried if number in found]
+
+    def _held(self, row: Sequence[Any], at: Instants) -> HeldJob:
+        *plain, context, checkpoint, run_at, created_at = row
+        read = (
+            json.loads(context),
+            None if checkpoint is None else json.loads(checkpoint),
+            at[run_at],
+            at[created_at],
+        )
+        lease = self._lease(self.types[plain[1]])
+        return HeldJob._make([*plain, *read, self._token, self._now, *lease, self._alone])
+
+
+def _before_suspect(jobs: list[ReadyJob]) -> Iterable[ReadyJob]:
+    for job in jobs:
+        if job.is_suspect:
+            return
+        yield job
+
+
+def types_with_work(names: Collection[str], hosts: Sequence[str] | None = None) -> set[str]:
+    """The types with at least one ready job for these hosts, None for any; one read for each."""
+    only = "" if hosts is None else f" AND affinity_host IN ({placeholders(len(hosts))})"
+    one = f"SELECT type FROM {table(Job)} WHERE status = %s AND type = %s{only} LIMIT 1"
+    return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in names)}
+
+
+# --- jobs that somebody keeps locked ------------------------------------------------------------
+# Such as a person with an open transaction in a SQL console. Waiting for one of them takes as long
+# as the database allows, so they are left out until they are free. On SQLite a transaction that
+# writes keeps everybody waiting, whatever it has locked.
+_locked: frozenset[int] = frozenset()
+_check_locked_at = 0.0
+
+
+def locked_jobs() -> frozenset[int]:
+    """The jobs that were locked for too long, as far as this process knows."""
+    if _locked and time.monotonic() >= _check_locked_at:
+        _remember_locked(_still_locked(_locked))
+    return _locked
+
+
+def note_locked(ids: Collection[int], error: DatabaseError) -> None:
+    """Remember which of the jobs are locked, if the error is a lock wait timeout."""
+    if connection.vendor != "mysql" or error.args[:1] != (_LOCK_WAIT_TIMEOUT,):
+        return
+    found = _still_locked(ids)
+    if found:
+        logger.warning(
+            "%d jobs, such as %d, are locked in an open transaction; others go before them",
+            len(found),
+            min(found),
+        )
+    _remember_locked(_locked | found)
+
+
+def _remember_locked(ids: frozenset[int]) -> None:
+    global _locked, _check_locked_at
+    _locked, _check_locked_at = ids, time.monotonic() + LOCKED_SECONDS
+
+
+def _still_locked(ids: Collection[int]) -> frozenset[int]:
+    if not ids:
+        return frozenset()
+    some = sorted(ids)
+    these = f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(some))})"
+    free = {number for (number,) in fetch(these + exclusive_lock(skip_locked=True), some)}
+    waiting = fetch(f"{these} AND status IN ({placeholders(len(WAITING))})", [*some, *WAITING])
+    return frozenset(number for (number,) in waiting if number not in free)

@@ -1,0 +1,150 @@
+"""The one way to change the state of a job: lock, arrow of the table, guarded UPDATE, journal.
+
+`move` takes locked rows, each with columns and a journal entry of its own. `take_arrow` takes rows
+that nobody has locked: promotion and hold, which lose a race by changing fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import reduce
+from typing import Any, NamedTuple
+
+from apps.common.db import Instants, exclusive_lock, execute, fetch, placeholders, table
+from apps.common.errors import Conflict
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.common.rows import update_rows
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.transitions import LockedJob
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+_MS = timedelta(milliseconds=1)
+_COLUMNS = ", ".join(LockedJob._fields)
+_FIRST_TIME = LockedJob._fields.index("run_at")
+
+
+class Move(NamedTuple):
+    """An arrow that a locked job takes. `facts` are further fields of its journal entry."""
+
+    job: LockedJob | Job
+    arrow: str
+    changes: Mapping[str, Any]
+    event: str
+    facts: Mapping[str, Any]
+
+
+def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, LockedJob]:
+    """The jobs of these ids, locked in the order of ids until the transaction ends.
+
+    With `skip_locked`, without those that another transaction has locked.
+    """
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    rows = fetch(
+        f"SELECT {_COLUMNS} FROM {table(Job)} WHERE id IN ({placeholders(len(wanted))}) ORDER BY id"
+        + exclusive_lock(skip_locked=skip_locked),
+        wanted,
+    )
+    at = Instants()
+    return {
+        row[0]: LockedJob(*row[:_FIRST_TIME], *[at[time] for time in row[_FIRST_TIME:]])
+        for row in rows
+    }
+
+
+def move(moves: Sequence[Move], *, now: datetime) -> None:
+    """Take the arrows: an UPDATE for each group with the same columns, one INSERT of entries.
+
+    Conflict when the table has no such arrow, or a row was not locked and has changed.
+    """
+    groups: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
+    for job, arrow, changes, *_rest in moves:
+        require_arrow(job, arrow, changes.get("status"))
+        # The new status keeps apart what ends differently: within a group most values are equal.
+        group = (job.status, changes.get("status"), *changes)
+        groups.setdefault(group, {})[job.id] = changes
+    for (status, *_names), rows in groups.items():
+        changed = update_rows(
+            Job, rows, guard="status = %s", parameters=[status], raised=["version"]
+        )
+        if changed < len(rows):
+            raise Conflict(
+                _(
+                    "Job {number} was changed by somebody else just now; look at it again.",
+                    number=min(rows),
+                )
+            )
+    journal.write([_entry(each, now) for each in moves])
+
+
+def require_arrow(job: LockedJob | Job, arrow: str, target: str | None = None) -> None:
+    """Conflict unless the job may take the arrow; ValueError if the arrow never leads there."""
+    known = t.ARROWS[arrow]
+    if job.status not in known.sources:
+        raise Conflict(
+            _(
+                "Job {number} is {status}; only while {sources} is that possible.",
+                number=job.id,
+                status=Message(job.status),
+                sources=reduce(_either, map(Message, known.sources)),
+            )
+        )
+    if target is not None and target not in known.targets:
+        raise ValueError(f"{arrow}: {job.status} -> {target}")
+
+
+def _either(first: str, other: str) -> Message:
+    return _("{first} or {other}", first=first, other=other)
+
+
+def take_arrow(
+    arrow: str,
+    ids: Sequence[int],
+    *,
+    sets: str = "",
+    values: Sequence[Any] = (),
+    guard: str = "",
+    parameters: Sequence[Any] = (),
+) -> int:
+    """Take the arrow with those of the jobs that are in its state and meet the guard; how many.
+
+    `sets` are further assignments with their values, `guard` is SQL with its parameters.
+    """
+    [source], [target] = t.ARROWS[arrow].sources, t.ARROWS[arrow].targets
+    return execute(
+        f"UPDATE {table(Job)} SET status = %s, version = version + 1{sets} "
+        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s{guard}",
+        [target, *values, *ids, source, *parameters],
+    )
+
+
+def attempt_facts(job: LockedJob | Job, now: datetime) -> dict[str, Any]:
+    """The fields of the journal entry of every end of an attempt, but for its data."""
+    held_at = job.held_at or now
+    return {
+        "attempt": job.attempts,
+        "worker": job.worker,
+        "host": job.host,
+        "wait_ms": max(0, (held_at - job.run_at) // _MS),
+        "run_ms": max(0, (now - held_at) // _MS),
+    }
+
+
+def _entry(each: Move, now: datetime) -> journal.Entry:
+    job = each.job
+    return journal.Entry(
+        at=now,
+        source=Source.JOB,
+        subject_id=job.id,
+        event=each.event,
+        from_state=job.status,
+        to_state=each.changes.get("status", job.status),
+        type_or_task=job.type,
+        trace_id=job.trace_id,
+        **each.facts,
+    )
