@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import F, OuterRef, Q
+from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.db import execute, table
 from apps.common.fields import KeyField
-from apps.common.rows import ensure_row
+from apps.common.rows import ensure_row, insert_values
 from apps.dispatch.models.task import Source
+
+_IS_OF = "source = %s AND task = %s AND occurrence = %s"
 
 
 class StockQuerySet(models.QuerySet["Stock"]):
@@ -16,18 +19,23 @@ class StockQuerySet(models.QuerySet["Stock"]):
         """The row of one occurrence, if it has been handed out before."""
         return self.filter(source=source, task=task, occurrence=occurrence)
 
-    def take(self, *, limit: int | None) -> int:
-        """Count one more hand-out, unless `limit` are counted already; how many rows it changed."""
-        rows = self if limit is None else self.filter(handed__lt=limit)
-        return rows.update(handed=F("handed") + 1)
-
-    def give_back(self) -> None:
-        """Take one hand-out off the count, unless a person has set it to 0 meanwhile."""
-        self.filter(handed__gt=0).update(handed=F("handed") - 1)
-
+    # In SQL, because the ORM would make a claim half as fast.
     def begin(self, source: str, task: int, occurrence: int) -> None:
         """Make the row with its first hand-out; IntegrityError when there is one."""
-        self.create(source=source, task=task, occurrence=occurrence, handed=1)
+        insert_values(
+            Stock, ("source", "task", "occurrence", "handed"), [(source, task, occurrence, 1)]
+        )
+
+    def take(self, source: str, task: int, occurrence: int, *, limit: int | None) -> bool:
+        """Count one more hand-out; False when `limit` are counted already or there is no row."""
+        guard, bound = ("", []) if limit is None else (" AND handed < %s", [limit])
+        sql = f"UPDATE {table(Stock)} SET handed = handed + 1 WHERE {_IS_OF}{guard}"
+        return bool(execute(sql, [source, task, occurrence, *bound]))
+
+    def give_back(self, source: str, task: int, occurrence: int) -> None:
+        """Take one hand-out off the count, unless a person has set it to 0 meanwhile."""
+        sql = f"UPDATE {table(Stock)} SET handed = handed - 1 WHERE {_IS_OF} AND handed > 0"
+        execute(sql, [source, task, occurrence])
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet."""

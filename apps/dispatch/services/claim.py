@@ -9,6 +9,7 @@ from typing import Any
 
 from apps.common import ids
 from apps.common.db import fetch, shared_lock, table, transactional
+from apps.common.rows import insert_rows
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, Stock, Task, Template
 from apps.dispatch.rules.queue import Candidate
 from apps.dispatch.services.candidates import Eligible
@@ -41,36 +42,36 @@ def claim(state: ExecutorState, eligible: Eligible, now: datetime) -> Dispatch:
     """
     candidate, last, carried, has_stock = eligible
     fields = _locked_task(candidate, state.pk, now)
-    dispatch = Dispatch.objects.create(
+    row = {
         # Not of `now`: the later the id, the sooner its commit, and the fewer readers it surprises.
-        id=ids.next_id(),
-        executor_id=state.pk,
-        open_for=state.pk,
-        source=candidate.source,
-        task=candidate.task,
-        occurrence=candidate.occurrence,
-        occurrence_at=candidate.occurrence_at,
-        round=0 if last is None else last.rounds,
-        dispatched_at=now,
-        deadline_at=now + timedelta(seconds=candidate.policy.lease_seconds),
+        "id": ids.next_id(),
+        "executor_id": state.pk,
+        "open_for": state.pk,
+        "source": candidate.source,
+        "task": candidate.task,
+        "occurrence": candidate.occurrence,
+        "occurrence_at": candidate.occurrence_at,
+        "round": 0 if last is None else last.rounds,
+        "dispatched_at": now,
+        "deadline_at": now + timedelta(seconds=candidate.policy.lease_seconds),
         **fields,
-    )
+    }
+    insert_rows(Dispatch, [row])
+    dispatch = Dispatch(**row)
     if carried is not None:
         # The stock of the failed round goes over to this one.
         failed = Dispatch.objects.filter(pk=carried, holds_stock=True)
-        _require(failed.update(holds_stock=False))
+        is_counted = bool(failed.update(holds_stock=False))
     elif has_stock:
-        stock = Stock.objects.of(*candidate.identity)
-        _require(stock.take(limit=candidate.policy.dispatch_times))
+        limit = candidate.policy.dispatch_times
+        is_counted = Stock.objects.take(*candidate.identity, limit=limit)
     else:
         Stock.objects.begin(*candidate.identity)
+        is_counted = True
+    if not is_counted:
+        raise Lost
     journal.write([_entry(dispatch, state.name, from_state="" if last is None else last.state)])
     return dispatch
-
-
-def _require(changed: int) -> None:
-    if not changed:
-        raise Lost
 
 
 def _locked_task(candidate: Candidate, user: int, now: datetime) -> dict[str, Any]:

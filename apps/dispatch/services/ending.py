@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import execute, table, transactional
 from apps.common.errors import NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -42,23 +43,20 @@ def end(
     its new state. The executor's name is read unless it is given.
     """
     keeps_stock = _keeps_stock(dispatch, to_state)
-    changes = {
-        "state": str(to_state),
-        "open_for": None,
-        "holds_stock": keeps_stock,
-        "finished_at": now,
-        "result": result,
-        "message": message,
-    }
-    row = Dispatch.objects.filter(pk=dispatch.pk, state=State.OPEN)
+    sql = (
+        f"UPDATE {table(Dispatch)} SET state = %s, open_for = NULL, holds_stock = %s, "
+        "finished_at = %s, result = %s, message = %s WHERE id = %s AND state = %s"
+    )
+    written = None if result is None else json.dumps(result)
+    values = [str(to_state), keeps_stock, now, written, message, dispatch.pk, State.OPEN.value]
     if is_overdue:
-        row = row.filter(deadline_at__lte=now)
-    if not row.update(**changes):
+        sql, values = f"{sql} AND deadline_at <= %s", [*values, now]
+    if not execute(sql, values):
         return False
     if not keeps_stock:
-        Stock.objects.of(*dispatch.identity).give_back()
-    for name, value in changes.items():
-        setattr(dispatch, name, value)
+        Stock.objects.give_back(*dispatch.identity)
+    dispatch.state, dispatch.open_for, dispatch.holds_stock = str(to_state), None, keeps_stock
+    dispatch.finished_at, dispatch.result, dispatch.message = now, result, message
     entry = journal.Entry(
         at=now,
         source=Source.DISPATCH,
