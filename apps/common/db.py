@@ -123,7 +123,7 @@ def unlikely(condition: str) -> str:
 def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """All rows of a SELECT, as the driver gives them; `instant` reads their times.
 
-    For the few statements of the hot paths, of which the ORM would keep half the speed.
+    For the few statements of the hot paths, which the ORM would make half as fast.
     """
     with connection.cursor() as cursor:
         cursor.execute(sql, _adapted(parameters))

@@ -1,4 +1,4 @@
-"""Writing the journal: one multi-row INSERT a batch, in the transaction it tells of."""
+"""Writing the journal: one multi-row INSERT a batch, in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _WRITTEN: Mapping[str, Callable[[_Column], _Column]] = {
 def write_once(entry: Entry, number: int) -> bool:
     """Append the entry under an id that was made before; False when it is there already.
 
-    So a repeat is told by its id, also while the first one is not yet committed.
+    So a repeat is recognised by its id, also while the first one is not yet committed.
     """
     try:
         with transaction.atomic():

@@ -27,8 +27,8 @@ from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, Platform
 from apps.common.messages import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
-from apps.dispatch.services.judging import judge
 from apps.dispatch.services.tasks import Edit
+from apps.dispatch.services.validation import validate
 from apps.journal import services as journal
 from apps.journal.admin.words import name_of, value_of
 from apps.journal.models import Source
@@ -214,7 +214,7 @@ class TaskResource(CsvResource):
                 }
         if mistakes:
             with mistakes:
-                judge(self.model, fields, current=current)
+                validate(self.model, fields, current=current)
             mistakes.raise_all()
         return fields
 

@@ -19,7 +19,7 @@ from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task, Template
-from apps.dispatch.services.judging import judge
+from apps.dispatch.services.validation import validate
 
 
 class TaskForm(VersionedForm):
@@ -122,7 +122,7 @@ class TaskForm(VersionedForm):
         fields = {**self.given(), "template": None, "params": {}}
         model: Any = type(self.instance)
         try:
-            judge(model, fields, current=None if self.is_new else self.instance)
+            validate(model, fields, current=None if self.is_new else self.instance)
         except PlatformError as refusal:
             return refusal.errors
         return ()

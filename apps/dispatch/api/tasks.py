@@ -23,7 +23,7 @@ from apps.dispatch.api.shapes import STATUSES, OnceTaskOut, RotateTaskOut, task_
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.dispatch.services import executors, judging, tasks, templates
+from apps.dispatch.services import executors, tasks, templates, validation
 
 
 class TaskQuery(PageQuery):
@@ -238,7 +238,7 @@ def resolved(
             fields["template"] = None if name is None else templates.find_usable(name)
     if mistakes:
         with mistakes:
-            judging.judge(model, fields, current=current)
+            validation.validate(model, fields, current=current)
         mistakes.raise_all()
     return fields
 

@@ -25,10 +25,10 @@ def window(
     `latest_done` is the occurrence_at of the executor's latest dispatch that succeeded or failed,
     None when there is none. The lower end follows it, but stays at least `hours` back, so that
     work created late, joined late or given back is not lost, and at most `lookback`, so that a
-    long-idle executor slides forward; a newcomer starts there. The upper end looks `hours` ahead.
+    long-idle executor slides forward; a newcomer starts there. The upper end is `hours` from now.
     """
-    ahead = timedelta(hours=hours)
+    reach = timedelta(hours=hours)
     earliest = now - lookback
     if latest_done is not None:
-        earliest = max(earliest, min(latest_done, now - ahead))
-    return Window(earliest, now + ahead)
+        earliest = max(earliest, min(latest_done, now - reach))
+    return Window(earliest, now + reach)

@@ -20,7 +20,7 @@ from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
 from apps.dispatch.rules.recurrence import occurrence_of
 from apps.dispatch.services.audit import edit_entry
-from apps.dispatch.services.judging import check, check_names
+from apps.dispatch.services.validation import check, check_names
 from apps.journal import services as journal
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)

@@ -1,4 +1,4 @@
-"""What the rules refuse of a task, all of it at once."""
+"""Validates a task; reports all that is wrong with it at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from apps.dispatch.rules.task import RANGES, check_task
 from apps.dispatch.services.templates import check_usable
 
 
-def judge(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
+def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
     """Invalid with all that the rules refuse of these fields; writes nothing.
 
-    What is not among them is as `current` has it, or a new task. So who could not read some other
-    field tells at once what is wrong with the rest.
+    Fields that are not given have the values of `current`, or of a new task. So a caller that could
+    not read one field can report what is wrong with the others.
     """
     check_names(model, fields)
     new: Any = model
@@ -37,8 +37,8 @@ def check_names(model: type[Task], fields: Mapping[str, Any]) -> None:
     """Invalid when a field is none that can be set."""
     unknown = sorted(set(fields) - set(model.editable))
     if unknown:
-        told = _("A task has no field {field} that can be set.", field=unknown[0])
-        raise Invalid.field(unknown[0], told)
+        message = _("A task has no field {field} that can be set.", field=unknown[0])
+        raise Invalid.field(unknown[0], message)
 
 
 def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
@@ -75,17 +75,17 @@ def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:
             [word for word, _label in field.choices or ()],
         )
         if allowed and value not in allowed:
-            told = _(
+            message = _(
                 "{value!r} is no {field}; choose one of {allowed}.",
                 value=value,
                 field=field.name,
                 allowed=", ".join(allowed),
             )
-            mistakes.add(Invalid.field(field.name, told))
+            mistakes.add(Invalid.field(field.name, message))
     if task.status == Task.Status.DELETED:
-        told = (
+        message = (
             _("A new task is active or paused.")
             if task._state.adding
             else _("Delete the task instead of setting this status.")
         )
-        mistakes.add(Invalid.field("status", told))
+        mistakes.add(Invalid.field("status", message))
