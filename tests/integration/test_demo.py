@@ -62,7 +62,7 @@ def titles_at_hand(**options: Any) -> list[str]:
 
 
 def succeed(dispatch: Dispatch, clock: FrozenClock) -> None:
-    assert ending.end(dispatch, "succeeded", now=clock.instant)
+    assert ending.end_alone(dispatch, "succeeded", now=clock.instant)
 
 
 class TestPlanning:

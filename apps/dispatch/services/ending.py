@@ -24,7 +24,6 @@ SILENT = "silent past the deadline"
 _MS = timedelta(milliseconds=1)
 
 
-@transactional
 def end(
     dispatch: Dispatch,
     to_state: str,
@@ -37,7 +36,8 @@ def end(
     reason: str = "",
     is_overdue: bool = False,
 ) -> bool:
-    """Close the dispatch; False when it was no longer open, and then nothing is changed.
+    """Close the dispatch within the caller's transaction; False when it was no longer open, and
+    then nothing is changed.
 
     With `is_overdue` also when its deadline has been moved beyond `now`. On True the object carries
     its new state. The executor's name is read unless it is given.
@@ -86,13 +86,19 @@ def _keeps_stock(dispatch: Dispatch, to_state: str) -> bool:
     return policy.keeps_stock(task.policy, to_state)
 
 
+# In a transaction of its own.
+end_alone = transactional(end)
+
+
 # --- deadlines ---------------------------------------------------------------------------------
 def expire_if_due(dispatch: Dispatch, *, now: datetime, executor: str = "") -> bool:
     """End the open dispatch as expired when its deadline has passed; False otherwise.
 
     The row decides: since it was read, its executor may have been given more time.
     """
-    return end(dispatch, State.EXPIRED, now=now, executor=executor, reason=SILENT, is_overdue=True)
+    return end_alone(
+        dispatch, State.EXPIRED, now=now, executor=executor, reason=SILENT, is_overdue=True
+    )
 
 
 def expire_due(*, until: datetime) -> int:
@@ -151,7 +157,7 @@ def expire_now(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
 
 
 def _end_by_operator(dispatch: Dispatch, state: str, *, actor: str, reason: str) -> Dispatch:
-    if end(dispatch, state, now=clock.now(), actor=actor, reason=reason):
+    if end_alone(dispatch, state, now=clock.now(), actor=actor, reason=reason):
         return dispatch
     dispatch.refresh_from_db()
     if dispatch.state == state:

@@ -147,7 +147,7 @@ def call_back(
     report.check()
     state = state_by_name(uid, bound=bound)
     dispatch = _open_with(state, number) or _own(state, number)
-    if dispatch.is_open and _end(state, dispatch, report, clock.now()):
+    if dispatch.is_open and _end_alone(state, dispatch, report, clock.now()):
         return dispatch
     return _first_answer(state, number, report)
 
@@ -214,6 +214,9 @@ def _end(state: ExecutorState, dispatch: Dispatch, report: Report, now: datetime
         result=report.result,
         message=report.message,
     )
+
+
+_end_alone = transactional(_end)
 
 
 def _first_answer(state: ExecutorState, number: int, report: Report) -> Dispatch:

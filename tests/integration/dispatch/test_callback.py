@@ -234,13 +234,13 @@ class TestExpiry:
         self, alice: Executor, number: int, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """S0.28: an answered extension is not undone by a sweep that had read before it."""
-        end = ending.end
+        end = ending.end_alone
 
         def overtaken(*args: Any, **words: Any) -> bool:
             callback.extend(executor=alice, number=number, seconds=60)
             return end(*args, **words)
 
-        monkeypatch.setattr(ending, "end", overtaken)
+        monkeypatch.setattr(ending, "end_alone", overtaken)
         frozen_clock.advance(seconds=61)
         assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
         assert Dispatch.objects.get(pk=number).state == "open"
