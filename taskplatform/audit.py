@@ -1,4 +1,4 @@
-"""What the audit checks, and how it tells of it."""
+"""The checks of the audit, and its results as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext as _
 
-from apps.common.invariants import Checked
+from apps.common.audit import Checked
 from apps.dispatch.models import OperatorScope
 from apps.dispatch.services import invariants as dispatch
 from apps.jobs.services import invariants as jobs
@@ -16,20 +16,20 @@ from apps.reports.services import invariants as reports
 
 CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *reports.CHECKS)
 
-# Who sets up API keys sets up the platform.
+# People who make API keys configure the platform.
 PERMISSION = "access.change_apiclient"
 
 
 def may_audit(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether the page is this person's to use: not with a view limited to some executors."""
+    """Whether this person may run it; not if limited to some executors."""
     may = getattr(user, "has_perm", None)
     return may is not None and may(PERMISSION) and OperatorScope.names_of(user) is None
 
 
 def broken_lines(done: Sequence[Checked]) -> Iterator[str]:
-    """One line for each breach, the first ones of each invariant, and how many more there are."""
+    """One line for each of the first breaches of an invariant, and the number of further ones."""
     for each in done:
-        for invariant, breaches, beyond in each.told():
+        for invariant, breaches, beyond in each.by_invariant():
             yield from map(str, breaches)
             if beyond:
                 words = _("and at least %s more") if each.cut else _("and %s more")
@@ -37,22 +37,22 @@ def broken_lines(done: Sequence[Checked]) -> Iterator[str]:
 
 
 def summary(done: Sequence[Checked], *, recent: int) -> str:
-    """One line: which invariants, how many rows, how long, and what was broken."""
+    """One line: the number of breaches, the invariants, seconds and rows."""
     names = sorted(
         {name for each in done for name in each.check.invariants}, key=lambda n: int(n[1:])
     )
-    seen = ", ".join(
+    read = ", ".join(
         f"{'the newest ' if each.check.recent else ''}{each.rows:,} {each.check.name}"
         for each in done
     )
     broken = sum(len(each.breaches) for each in done)
     result = f"{broken:,} breaches" if broken else "ok"
     seconds = sum(each.seconds for each in done)
-    return f"{result}: {', '.join(names)} checked in {seconds:.1f} s on {seen}"
+    return f"{result}: {', '.join(names)} checked in {seconds:.1f} s on {read}"
 
 
 def as_json(done: Sequence[Checked], *, recent: int) -> dict[str, Any]:
-    """All of it for machines."""
+    """The results for machines."""
     return {
         "ok": not any(each.breaches for each in done),
         "recent": recent,
@@ -69,9 +69,9 @@ def _check(each: Checked) -> dict[str, Any]:
         "seconds": round(each.seconds, 3),
         "breaches": [
             {"invariant": breach.invariant, "subject": breach.subject, "text": breach.text}
-            for _, breaches, _ in each.told()
+            for _, breaches, _ in each.by_invariant()
             for breach in breaches
         ],
         "found": len(each.breaches),
-        "more": each.cut or len(each.breaches) > sum(len(b) for _, b, _ in each.told()),
+        "more": each.cut or len(each.breaches) > sum(len(b) for _, b, _ in each.by_invariant()),
     }

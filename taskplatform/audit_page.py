@@ -1,4 +1,4 @@
-"""The audit as a page of the admin, for those who set the platform up."""
+"""The audit as a page of the admin."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import invariants
 from apps.common.admin.theme import label
+from apps.common.audit import RECENT, Check
+from apps.common.audit import audit as run_audit
 from apps.common.leases import sweep_lease
 from taskplatform.audit import CHECKS, broken_lines, may_audit
 
@@ -22,7 +23,7 @@ MAX_TIME = timedelta(minutes=10)
 
 
 def audit(request: HttpRequest) -> HttpResponse:
-    """What is checked; on POST also what came of it. One audit at a time: it reads every row."""
+    """The checks; on POST with their results. One audit at a time, because it reads every row."""
     user: User | AnonymousUser = request.user
     if not may_audit(user):
         raise PermissionDenied
@@ -30,7 +31,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         **admin.site.each_context(request),
         "title": _("Audit"),
         "subtitle": None,
-        "recent": f"{invariants.RECENT:,}",
+        "recent": f"{RECENT:,}",
         "lines": [_waiting(check) for check in CHECKS],
     }
     if request.method == "POST":
@@ -39,12 +40,12 @@ def audit(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/audit.html", context)
 
 
-def _waiting(check: invariants.Check) -> dict[str, Any]:
+def _waiting(check: Check) -> dict[str, Any]:
     return {"title": check.title, "invariants": ", ".join(check.invariants)}
 
 
 def _result() -> dict[str, Any]:
-    done = invariants.audit(CHECKS)
+    done = run_audit(CHECKS)
     return {
         "is_done": True,
         "is_clean": not any(each.breaches for each in done),
@@ -55,9 +56,9 @@ def _result() -> dict[str, Any]:
                 **_waiting(each.check),
                 "rows": f"{each.rows:,}",
                 "seconds": each.seconds,
-                "state": label(_("broken"), "danger")
+                "state": label(_("failed"), "danger")
                 if each.breaches
-                else label(_("kept"), "success"),
+                else label(_("passed"), "success"),
             }
             for each in done
         ],

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
-from apps.common import invariants
+from apps.common.audit import RECENT, Check, audit
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import policy
 from apps.dispatch.services.invariants import CHECKS
@@ -27,14 +27,14 @@ class Proof(NamedTuple):
     breaches: Sequence[str]
 
 
-def audited(checks: Iterable[invariants.Check], *, recent: int = invariants.RECENT) -> list[Proof]:
+def audited(checks: Iterable[Check], *, recent: int = RECENT) -> list[Proof]:
     """The promises that the audit checks."""
     return [
         Proof(
             f"{each.check.title} ({', '.join(each.check.invariants)})",
             [str(breach) for breach in each.breaches],
         )
-        for each in invariants.audit(checks, recent=recent)
+        for each in audit(checks, recent=recent)
     ]
 
 

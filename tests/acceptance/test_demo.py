@@ -20,8 +20,8 @@ PROMISES = (
     "nobody was handed a task again that was over for them",
     "nobody ever had two tasks at once",
     "nothing is left open",
-    "Stock counts the dispatches that hold it (I1)",
-    "One open dispatch for each executor (I5)",
+    "Each stock counts exactly the dispatches that hold it (I1)",
+    "Each executor has at most one open dispatch (I5)",
     "every repeated callback gets its first answer",
 )
 # More than anybody can hand out in a second.

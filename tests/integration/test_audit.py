@@ -1,4 +1,4 @@
-"""`manage.py audit`: every promise is broken once by hand, and told of."""
+"""`manage.py audit`: each invariant is broken once by hand, and the audit reports it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from apps.common import clock, ids, invariants
+from apps.common import audit as auditing
+from apps.common import clock, ids
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import Outcome
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(auditing, "AGAIN_AFTER_SECONDS", 0.0)
 
 
 def audit(*options: str) -> tuple[int, str]:
@@ -174,7 +175,7 @@ def test_more_handed_out_than_planned_is_told(work: None) -> None:
 @pytest.mark.parametrize(
     ("state", "columns", "line"),
     [
-        ("succeeded", {"state": "odd"}, "I17 {}: has the state odd, which there is not"),
+        ("succeeded", {"state": "odd"}, "I17 {}: has the unknown state odd"),
         ("open", {"open_for": None}, "I5 {}: is open, but does not keep executor {executor}"),
         ("released", {"open_for": 999}, "I5 {}: has ended as released, but keeps executor 999"),
         ("failed", {"finished_at": None}, "I17 {}: is failed, but its end is at None"),
@@ -219,9 +220,9 @@ def test_hand_out_or_end_missing_in_the_journal_is_told(work: None) -> None:
     told.filter(subject_id=failed.pk, event="failed").delete()
     told.filter(subject_id=ended.pk, event="released").update(to_state="succeeded")
     assert sorted(breaches()) == [
-        f"I17 dispatch {opened.pk}: the journal tells of 0 hand-outs",
-        f"I53 dispatch {failed.pk}: is failed, but the journal tells of 0 ends",
-        f"I53 dispatch {ended.pk}: is released, but the journal tells of another end",
+        f"I17 dispatch {opened.pk}: has 0 hand-outs in the journal",
+        f"I53 dispatch {failed.pk}: is failed, but has 0 ends in the journal",
+        f"I53 dispatch {ended.pk}: is released, but has another end in the journal",
     ]
 
 
@@ -233,20 +234,24 @@ NOW = clock.now
 @pytest.mark.parametrize(
     ("key", "columns", "line"),
     [
-        ("done", {"status": "odd"}, "I26 {}: has the status odd, which there is not"),
+        ("done", {"status": "odd"}, "I26 {}: has the unknown status odd"),
         ("done", {"finished_at": None}, "I26 {}: is succeeded, but its end is at None"),
         ("waiting", {"finished_at": NOW}, "I26 {}: is ready, but its end is at 2"),
-        ("running", {"lease_token": ""}, "I27 {}: is running without all that belongs to it: "),
-        ("running", {"worker": ""}, "I27 {}: is running without all that belongs to it: "),
-        ("running", {"lease_until": None}, "I27 {}: is running without all that belongs to it: "),
-        ("running", {"hard_end_at": None}, "I27 {}: is running without all that belongs to it: "),
+        ("running", {"lease_token": ""}, "I27 {}: is running, but lacks one of: "),
+        ("running", {"worker": ""}, "I27 {}: is running, but lacks one of: "),
+        ("running", {"lease_until": None}, "I27 {}: is running, but lacks one of: "),
+        ("running", {"hard_end_at": None}, "I27 {}: is running, but lacks one of: "),
         ("running", {"hard_end_at": NOW}, "I27 {}: has a lease until "),
         ("waiting", {"lease_until": NOW}, "I27 {}: is ready, but has a lease until 2"),
         ("running", {"holds": 0}, "I28 {}: has 1 attempts, but was held 0 times"),
         ("retried", {"max_attempts": 1}, "I28 {}: is scheduled with 1 of 1 attempts used"),
         ("running", {"attempts": 0}, "I28 {}: is running with 0 of 3 attempts used"),
-        ("running", {"lease_until": lambda: clock.now() - HOUR}, "I29 {}: runs on, though its "),
-        ("done", {"unique_key": "mail|done"}, "I35 {}: is succeeded, but keeps others with its "),
+        (
+            "running",
+            {"lease_until": lambda: clock.now() - HOUR},
+            "I29 {}: is still running, but its ",
+        ),
+        ("done", {"unique_key": "mail|done"}, "I35 {}: is succeeded, but its key still blocks "),
         ("waiting", {"unique_key": None}, "I35 {}: is ready, unique: "),
         ("waiting", {"unique_key": "mail|other"}, "I35 {}: is ready, unique: "),
         ("later", {"unique_key": "mail|later"}, "I35 {}: is scheduled, unique: "),
@@ -274,21 +279,21 @@ def test_end_missing_in_the_journal_is_told(work: None) -> None:
     number = job("done").pk
     JournalEntry.objects.filter(source="job", subject_id=number).delete()
     assert breaches() == [
-        f"I28 job {number}: is succeeded and was held 1 times, but 0 ends are told",
-        f"I53 job {number}: is succeeded, but the journal does not tell how",
+        f"I28 job {number}: is succeeded and was held 1 times, but has 0 ends in the journal",
+        f"I53 job {number}: is succeeded, but has no such end in the journal",
     ]
 
 
 def test_change_without_an_entry_is_told(work: None) -> None:
     """I39."""
     number = change("waiting", version=9)
-    assert breaches() == [f"I39 job {number}: has version 9; its holds and its journal make 1 to 2"]
+    assert breaches() == [f"I39 job {number}: has version 9, but its holds and entries make 1 to 2"]
 
 
 def test_arrow_that_there_is_not_is_told(work: None) -> None:
     """I26."""
     tell("done", "odd", "succeeded", "failed")
-    assert f"I26 job {job('done').pk}: went from succeeded to failed, which no arrow does" in (
+    assert f"I26 job {job('done').pk}: went from succeeded to failed, which is not allowed" in (
         breaches()
     )
 
@@ -297,14 +302,17 @@ def test_final_job_moved_by_nobody_is_told(work: None) -> None:
     """I26: terminal states change only by a person."""
     JournalEntry.objects.filter(event="retried").update(actor="")
     assert breaches() == [
-        f"I26 job {job('broken').pk}: went from failed to ready, and no person is named"
+        f"I26 job {job('broken').pk}: went from failed to ready without the name of a person"
     ]
 
 
 def test_status_that_the_journal_does_not_lead_to_is_told(work: None) -> None:
     """I26: the newest entry says where the job is."""
     number = change("done", status="cancelled")
-    assert f"I26 job {number}: came to succeeded, and what follows is cancelled" in breaches()
+    assert (
+        f"I26 job {number}: became succeeded, but the next entry starts from cancelled"
+        in breaches()
+    )
 
 
 def test_hold_that_ended_twice_is_told(work: None) -> None:
@@ -335,7 +343,7 @@ def test_breach_that_is_gone_at_the_second_look_is_not_told(
     def mend(_seconds: float) -> None:
         change("waiting", unique_key="mail|waiting")
 
-    monkeypatch.setattr(invariants.time, "sleep", mend)
+    monkeypatch.setattr(auditing.time, "sleep", mend)
     assert audit()[0] == 0
 
 
@@ -367,7 +375,7 @@ def test_json_has_every_check_and_the_breaches(work: None) -> None:
     number = change("done", finished_at=None)
     code, text = audit("--json")
     told = json.loads(text)
-    assert (code, told["ok"], told["recent"]) == (1, False, invariants.RECENT)
+    assert (code, told["ok"], told["recent"]) == (1, False, auditing.RECENT)
     [broken] = [check for check in told["checks"] if check["breaches"]]
     assert (broken["name"], broken["rows"], broken["found"]) == ("jobs", 8, 1)
     assert broken["breaches"] == [

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from apps.common import clock, invariants
+from apps.common import audit as auditing
+from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services.pull import Nothing
@@ -39,7 +40,7 @@ def test_audits_of_a_busy_system_find_nothing(
     racers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I1, I5, I17, I26–I29, I35, I39, I53: not even before the second look."""
-    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(auditing, "AGAIN_AFTER_SECONDS", 0.0)
     names = [f"uid_{n}" for n in range(6)]
     everybody = factories.group("gid_all", names)
     for _ in range(3):
@@ -118,7 +119,7 @@ def test_audits_of_a_busy_system_find_nothing(
                 passed < MAX_BUSY_SECONDS and busy < everybody_busy
             ):
                 for check in CHECKS:
-                    first_looks.extend(map(str, check.look(invariants.RECENT).breaches))
+                    first_looks.extend(map(str, check.run(auditing.RECENT).breaches))
                 looks += 1
         finally:
             over.set()
@@ -130,5 +131,5 @@ def test_audits_of_a_busy_system_find_nothing(
     done = racers(calls).results
     assert all(done), done
     assert first_looks == []
-    assert list(broken_lines(invariants.audit(CHECKS))) == []
+    assert list(broken_lines(auditing.audit(CHECKS))) == []
     assert Stock.objects.exists() and Dispatch.objects.exists()

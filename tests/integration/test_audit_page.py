@@ -10,7 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from apps.common import clock, invariants
+from apps.common import audit as auditing
+from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import Job
@@ -23,16 +24,16 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(auditing, "AGAIN_AFTER_SECONDS", 0.0)
     return reverse("audit")
 
 
 def test_page_says_what_is_checked_and_runs_nothing(
     admin_client: Any, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(invariants, "audit", lambda *_: pytest.fail("it ran"))
+    monkeypatch.setattr(auditing, "audit", lambda *_: pytest.fail("it ran"))
     text = text_of(admin_client.get(url))
-    assert "One open dispatch for each executor I5" in text
+    assert "Each executor has at most one open dispatch I5" in text
     assert "Run the audit" in text
 
 
@@ -53,7 +54,7 @@ def test_breaches_are_told_in_chinese(admin_client: Any, url: str) -> None:
     job = factories.job()
     Job.objects.filter(pk=job.pk).update(version=9)
     page = admin_client.post(url, headers={"accept-language": "zh-hans"})
-    assert f"I39 job {job.pk}: 版本为 9；" in text_of(page)
+    assert f"I39 job {job.pk}: 版本为 9，" in text_of(page)
 
 
 def test_second_audit_waits_for_the_first(admin_client: Any, url: str) -> None:

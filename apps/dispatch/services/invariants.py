@@ -1,36 +1,26 @@
-"""The promises of dispatch, checked on the rows as they are; they only read."""
+"""Audit of dispatch: its invariants as SQL over the rows."""
 
 from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import fetch, placeholders, table
-from apps.common.invariants import (
+from apps.common.audit import (
     APART_SECONDS,
     MAX_FOUND,
     Breach,
     Check,
-    Looked,
+    CheckResult,
     RowRule,
-    look_at_rows,
+    check_rows,
+    count_of,
     say,
     seconds_from,
 )
+from apps.common.db import fetch, table
 from apps.dispatch.models import TASK_MODELS, Dispatch, Source, Stock
 from apps.dispatch.rules import plan, policy
 from apps.journal.models import JournalEntry
 from apps.journal.models import Source as JournalSource
-
-# Two sums for each of so many groups of occurrences stand for a million counts: where they agree,
-# the counts do. The second one is weighted, so that no two errors make each other up.
-_GROUPS = 4096
-_GROUP = (
-    "((task %% 4093) * 31 + occurrence %% 4093 + "
-    f"CASE source WHEN '{plan.ONCE}' THEN 0 ELSE 1777 END) %% {_GROUPS}"
-)
-_WEIGHT = "((task %% 9973) * 7 + (occurrence %% 9967) * 13 + 1)"
-# More groups than that are not looked into at once.
-_MAX_GROUPS = 200
 
 _OPEN = f"state = '{policy.OPEN}'"
 _STATES = ", ".join(f"'{state.value}'" for state in Dispatch.State)
@@ -39,52 +29,36 @@ _NEVER_HOLD = f"'{policy.RELEASED}', '{policy.CANCELLED}'"
 _EPOCH = "'1970-01-01 00:00:00'"
 
 
-def _stocks(_recent: int) -> Looked:
-    """I1: each stock counts the dispatches that hold it, and each of those has its stock."""
-    stocks, dispatches = table(Stock), table(Dispatch)
-    [(rows,)] = fetch(f"SELECT COUNT(*) FROM {stocks}")
-    groups = fetch(
-        "SELECT g FROM ("
-        f"SELECT {_GROUP} AS g, SUM(handed) AS h, SUM(handed * {_WEIGHT}) AS hw, 0 AS d, 0 AS dw "
-        f"FROM {stocks} GROUP BY 1 UNION ALL "
-        f"SELECT {_GROUP}, 0, 0, COUNT(*), SUM({_WEIGHT}) FROM {dispatches} WHERE holds_stock "
-        "GROUP BY 1) x GROUP BY g HAVING SUM(h) <> SUM(d) OR SUM(hw) <> SUM(dw) "
-        f"ORDER BY g LIMIT {_MAX_GROUPS + 1}"
-    )
-    if not groups:
-        return Looked(rows)
-    inside = [row[0] for row in groups[:_MAX_GROUPS]]
-    within = f"{_GROUP} IN ({placeholders(len(inside))})"
+def _stocks(_recent: int) -> CheckResult:
+    """I1: `handed` of each stock is the number of its dispatches that hold stock."""
+    occurrence = "source, task, occurrence"
     found = fetch(
-        "SELECT source, task, occurrence, SUM(h), SUM(d) FROM ("
-        f"SELECT source, task, occurrence, handed AS h, 0 AS d FROM {stocks} WHERE {within} "
-        f"UNION ALL SELECT source, task, occurrence, 0, 1 FROM {dispatches} "
-        f"WHERE holds_stock AND {within}) x "
-        "GROUP BY source, task, occurrence HAVING SUM(h) <> SUM(d) "
-        f"ORDER BY source, task, occurrence LIMIT {MAX_FOUND + 1}",
-        [*inside, *inside],
+        f"SELECT {occurrence}, SUM(handed), SUM(held) FROM ("
+        f"SELECT {occurrence}, handed, 0 AS held FROM {table(Stock)} UNION ALL "
+        f"SELECT {occurrence}, 0, COUNT(*) FROM {table(Dispatch)} WHERE holds_stock "
+        f"GROUP BY {occurrence}) x "
+        f"GROUP BY {occurrence} HAVING SUM(handed) <> SUM(held) "
+        f"ORDER BY {occurrence} LIMIT {MAX_FOUND + 1}"
     )
+    words = _("handed %(handed)d, but %(count)d dispatches hold stock")
     breaches = [
         Breach(
             "I1",
             f"stock {source}:{task}/{occurrence}",
-            say(
-                _("handed %(handed)d, but %(count)d dispatches hold stock"),
-                {"handed": handed, "count": count},
-            ),
+            say(words, {"handed": handed, "count": count}),
         )
         for source, task, occurrence, handed, count in found[:MAX_FOUND]
     ]
-    return Looked(rows, breaches, len(groups) > _MAX_GROUPS or len(found) > MAX_FOUND)
+    return CheckResult(count_of(Stock), breaches, len(found) > MAX_FOUND)
 
 
-def _limits(_recent: int) -> Looked:
-    """I1: no more is handed out than planned, of tasks whose plan nobody has changed since."""
+def _limits(_recent: int) -> CheckResult:
+    """I1: no more is handed out than planned, of tasks whose plan has not changed since."""
+    words = _("handed %(handed)d of %(times)d dispatch times")
     breaches: list[Breach] = []
     rows, cut = 0, False
     for source, model in TASK_MODELS.items():
-        [(count,)] = fetch(f"SELECT COUNT(*) FROM {table(model)}")
-        rows += count
+        rows += count_of(model)
         found = fetch(
             "SELECT s.task, s.occurrence, s.handed, t.dispatch_times "
             f"FROM {table(model)} t JOIN {table(Stock)} s ON s.source = %s AND s.task = t.id "
@@ -97,20 +71,17 @@ def _limits(_recent: int) -> Looked:
             Breach(
                 "I1",
                 f"stock {source}:{task}/{occurrence}",
-                say(
-                    _("handed %(handed)d of %(times)d dispatch times"),
-                    {"handed": handed, "times": times},
-                ),
+                say(words, {"handed": handed, "times": times}),
             )
             for task, occurrence, handed, times in found[:MAX_FOUND]
         ]
-    return Looked(rows, breaches, cut)
+    return CheckResult(rows, breaches, cut)
 
 
-def _executors(_recent: int) -> Looked:
-    """I5: at most one open dispatch for each executor."""
-    # Every deadline is later, and `+ 0` is no column: only so does SQLite take the small index of
-    # the open ones, and not that of all executors.
+def _executors(_recent: int) -> CheckResult:
+    """I5: each executor has at most one open dispatch."""
+    # SQLite takes the small index of open dispatches only with a condition on the deadline, which
+    # every one meets, and with `+ 0`, which keeps it from the index of executors.
     opened = f"{table(Dispatch)} WHERE {_OPEN} AND deadline_at > {_EPOCH}"
     [(rows,)] = fetch(f"SELECT COUNT(*) FROM {opened}")
     found = fetch(
@@ -121,11 +92,11 @@ def _executors(_recent: int) -> Looked:
         Breach("I5", f"executor {pk}", say(_("has %(count)d open dispatches"), {"count": count}))
         for pk, count in found[:MAX_FOUND]
     ]
-    return Looked(rows, breaches, len(found) > MAX_FOUND)
+    return CheckResult(rows, breaches, len(found) > MAX_FOUND)
 
 
-def _dispatches(_recent: int) -> Looked:
-    """I1, I5, I17, I19: what the columns of a dispatch say of each other."""
+def _dispatches(_recent: int) -> CheckResult:
+    """I1, I5, I17, I19: the columns of each dispatch agree with each other."""
     second = seconds_from(_EPOCH, "occurrence_at")
     rules = [
         RowRule(
@@ -150,7 +121,7 @@ def _dispatches(_recent: int) -> Looked:
         RowRule(
             "I17",
             f"state NOT IN ({_STATES})",
-            _("has the state %(state)s, which there is not"),
+            _("has the unknown state %(state)s"),
             ("state",),
         ),
         RowRule(
@@ -174,11 +145,11 @@ def _dispatches(_recent: int) -> Looked:
             ("occurrence", "source", "occurrence_at"),
         ),
     ]
-    return look_at_rows(Dispatch, rules, "dispatch")
+    return check_rows(Dispatch, rules, "dispatch")
 
 
-def _told(recent: int) -> Looked:
-    """I17, I53: the journal tells once of each hand-out, and once of its end as it ended."""
+def _in_journal(recent: int) -> CheckResult:
+    """I17, I53: the journal has one entry of each hand-out and one of its end."""
     found = fetch(
         "SELECT * FROM (SELECT d.id, d.state, "
         "SUM(CASE WHEN e.event = 'handed_out' THEN 1 ELSE 0 END) AS begun, "
@@ -195,32 +166,38 @@ def _told(recent: int) -> Looked:
     for number, state, begun, ended, same in found[:MAX_FOUND]:
         subject = f"dispatch {number}"
         if begun != 1:
-            text = say(_("the journal tells of %(count)d hand-outs"), {"count": begun})
+            text = say(_("has %(count)d hand-outs in the journal"), {"count": begun})
             breaches.append(Breach("I17", subject, text))
         if ended != (state != policy.OPEN):
-            words = _("is %(state)s, but the journal tells of %(count)d ends")
+            words = _("is %(state)s, but has %(count)d ends in the journal")
             text = say(words, {"state": state, "count": ended})
             breaches.append(Breach("I53", subject, text))
         elif same != ended:
-            text = say(_("is %(state)s, but the journal tells of another end"), {"state": state})
+            text = say(_("is %(state)s, but has another end in the journal"), {"state": state})
             breaches.append(Breach("I53", subject, text))
-    rows = fetch(
-        f"SELECT COUNT(*) FROM (SELECT id FROM {table(Dispatch)} LIMIT %s) d",
-        [recent],
-    )[0][0]
-    return Looked(rows, breaches, len(found) > MAX_FOUND)
+    return CheckResult(count_of(Dispatch, recent), breaches, len(found) > MAX_FOUND)
 
 
 CHECKS = (
-    Check("stocks", ("I1",), _("Stock counts the dispatches that hold it"), _stocks),
-    Check("tasks", ("I1",), _("No more is handed out than planned"), _limits),
-    Check("open dispatches", ("I5",), _("One open dispatch for each executor"), _executors),
-    Check("dispatches", ("I1", "I5", "I17", "I19"), _("Dispatches row by row"), _dispatches),
+    Check(
+        "stocks",
+        ("I1",),
+        _("Each stock counts exactly the dispatches that hold it"),
+        _stocks,
+    ),
+    Check("tasks", ("I1",), _("No task is handed out more often than planned"), _limits),
+    Check("open dispatches", ("I5",), _("Each executor has at most one open dispatch"), _executors),
+    Check(
+        "dispatches",
+        ("I1", "I5", "I17", "I19"),
+        _("The columns of each dispatch agree with each other"),
+        _dispatches,
+    ),
     Check(
         "dispatches in the journal",
         ("I17", "I53"),
-        _("The newest dispatches and what the journal tells of them"),
-        _told,
+        _("The newest dispatches have one hand-out and at most one end in the journal"),
+        _in_journal,
         recent=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""The promises of jobs, checked on the rows as they are; they only read."""
+"""Audit of jobs: their invariants as SQL over rows and journal."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock, ids
-from apps.common.db import fetch, instant, table
-from apps.common.invariants import (
+from apps.common.audit import (
     APART_SECONDS,
     MAX_FOUND,
     Breach,
     Check,
-    Looked,
+    CheckResult,
     RowRule,
-    look_at_rows,
+    check_rows,
+    count_of,
     say,
 )
+from apps.common.db import fetch, instant, table
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry, Source
 
-# So long after the end of a lease, and its own period, the rescue must have come by.
+# The rescue must have run this long after the end of a lease, plus its own period.
 RESCUED_WITHIN = timedelta(minutes=1)
 APART = timedelta(seconds=APART_SECONDS)
 
@@ -47,7 +48,7 @@ _STATES = [
     RowRule(
         "I26",
         f"status NOT IN ({_listed(t.STATUSES)})",
-        _("has the status %(status)s, which there is not"),
+        _("has the unknown status %(status)s"),
         ("status",),
     ),
     RowRule(
@@ -61,15 +62,15 @@ _STATES = [
         f"{_RUNNING} AND (lease_until IS NULL OR hard_end_at IS NULL OR held_at IS NULL "
         "OR lease_token = '' OR worker = '')",
         _(
-            "is running without all that belongs to it: lease until %(lease_until)s, hard end "
-            "%(hard_end_at)s, held %(held_at)s, a token, worker '%(worker)s'"
+            "is running, but lacks one of: lease until %(lease_until)s, deadline %(hard_end_at)s, "
+            "held %(held_at)s, a token, worker '%(worker)s'"
         ),
         ("lease_until", "hard_end_at", "held_at", "worker"),
     ),
     RowRule(
         "I27",
         f"{_RUNNING} AND lease_until > hard_end_at",
-        _("has a lease until %(lease_until)s, past its hard end at %(hard_end_at)s"),
+        _("has a lease until %(lease_until)s, past its deadline at %(hard_end_at)s"),
         ("lease_until", "hard_end_at"),
     ),
     RowRule(
@@ -94,7 +95,7 @@ _STATES = [
     RowRule(
         "I35",
         f"{_FINAL} AND unique_key IS NOT NULL",
-        _("is %(status)s, but keeps others with its key from being made"),
+        _("is %(status)s, but its key still blocks other jobs"),
         ("status",),
     ),
     RowRule(
@@ -106,8 +107,8 @@ _STATES = [
 ]
 
 
-def _jobs(_recent: int) -> Looked:
-    """I26–I29, I35, I39: what the columns of a job say of each other, and of the time."""
+def _jobs(_recent: int) -> CheckResult:
+    """I26–I29, I35, I39: the columns of each job agree with each other and with the time."""
     whole = "CONCAT(type, '|', `key`)" if connection.vendor == "mysql" else "type || '|' || key"
     rescued = clock.now() - RESCUED_WITHIN - timedelta(seconds=conf.JOB_RESCUE_SECONDS)
     rules = [
@@ -115,7 +116,7 @@ def _jobs(_recent: int) -> Looked:
         RowRule(
             "I29",
             f"{_RUNNING} AND lease_until < %s",
-            _("runs on, though its lease was over at %(lease_until)s"),
+            _("is still running, but its lease ended at %(lease_until)s"),
             ("lease_until",),
             (rescued,),
         ),
@@ -127,18 +128,18 @@ def _jobs(_recent: int) -> Looked:
             ("status", "is_unique", "unique_key"),
         ),
     ]
-    return look_at_rows(Job, rules, "job")
+    return check_rows(Job, rules, "job")
 
 
-def _told(recent: int) -> Looked:
-    """I28, I39, I53: what the newest jobs, and those told of last, have in the journal.
+def _in_journal(recent: int) -> CheckResult:
+    """I28, I39, I53: the newest jobs, and those of the newest entries, agree with the journal.
 
-    Each hold has one end there, unless it is under way; each change raised the version by one, and
-    only promotions leave no entry.
+    Each hold has one end there, unless it is under way. Each change raised the version by one; only
+    promotions have no entry.
     """
     jobs, entries = table(Job), table(JournalEntry)
     moved = f"e.from_state <> '' AND e.event <> '{history.STALE}'"
-    # An entry of a kind that is not known here, without a change of state, may count or not.
+    # Whether other entries without a change of state raised the version is not known here.
     surely = "(e.from_state <> e.to_state OR e.event IN ('edited', 'run_now', 'cancel_requested'))"
     found = fetch(
         "SELECT * FROM (SELECT j.id, j.status, j.holds, j.version, "
@@ -167,36 +168,35 @@ def _told(recent: int) -> Looked:
     for number, status, holds, version, ends, moves, others, put_off, same in found[:MAX_FOUND]:
         subject = f"job {number}"
         if status in t.FINAL and not same:
-            text = say(_("is %(status)s, but the journal does not tell how"), {"status": status})
+            text = say(_("is %(status)s, but has no such end in the journal"), {"status": status})
             breaches.append(Breach("I53", subject, text))
         if ends != holds - (status == t.RUNNING):
-            text = say(
-                _("is %(status)s and was held %(holds)d times, but %(ends)d ends are told"),
-                {"status": status, "holds": holds, "ends": ends},
+            words = _(
+                "is %(status)s and was held %(holds)d times, but has %(ends)d ends in the journal"
             )
+            text = say(words, {"status": status, "holds": holds, "ends": ends})
             breaches.append(Breach("I28", subject, text))
-        least, most = 1 + holds + moves, 2 + holds + moves + others + put_off
-        if not least <= version <= most:
+        low, high = 1 + holds + moves, 2 + holds + moves + others + put_off
+        if not low <= version <= high:
             text = say(
-                _("has version %(version)d; its holds and its journal make %(least)d to %(most)d"),
-                {"version": version, "least": least, "most": most},
+                _("has version %(version)d, but its holds and entries make %(low)d to %(high)d"),
+                {"version": version, "low": low, "high": high},
             )
             breaches.append(Breach("I39", subject, text))
-    rows = fetch(f"SELECT COUNT(*) FROM (SELECT id FROM {jobs} LIMIT %s) a", [recent])[0][0]
-    return Looked(rows, breaches, len(found) > MAX_FOUND)
+    return CheckResult(count_of(Job, recent), breaches, len(found) > MAX_FOUND)
 
 
 _FLAWS = {
-    history.ILLEGAL: ("I26", _("went from %(first)s to %(second)s, which no arrow does")),
-    history.UNSIGNED: ("I26", _("went from %(first)s to %(second)s, and no person is named")),
-    history.GAP: ("I26", _("came to %(first)s, and what follows is %(second)s")),
+    history.ILLEGAL: ("I26", _("went from %(first)s to %(second)s, which is not allowed")),
+    history.UNSIGNED: ("I26", _("went from %(first)s to %(second)s without the name of a person")),
+    history.GAP: ("I26", _("became %(first)s, but the next entry starts from %(second)s")),
     history.TWICE: ("I27", _("hold %(first)s has ended twice")),
     history.OVERLAP: ("I27", _("hold %(second)s began before hold %(first)s had ended")),
 }
 
 
-def _histories(recent: int) -> Looked:
-    """I26, I27: what the newest entries tell of each job can have happened in that order."""
+def _histories(recent: int) -> CheckResult:
+    """I26, I27: the newest entries of each job can have happened in that order."""
     newest = f"(SELECT * FROM {table(JournalEntry)} ORDER BY id DESC LIMIT %s)"
     rows = fetch(
         "SELECT e.id, e.at, e.subject_id, e.event, e.from_state, e.to_state, e.actor, e.data, "
@@ -208,18 +208,19 @@ def _histories(recent: int) -> Looked:
     breaches: list[Breach] = []
     for number, mine in groupby(sorted(rows, key=by_job), by_job):
         entries = list(mine)
-        told = [_told_from(row) for row in entries]
+        history_of = [_entry(row) for row in entries]
         status, hold, held_at = entries[0][8:]
         now = history.Now(status, hold, instant(held_at))
-        for flaw in history.flaws(told, now, apart=APART):
+        for flaw in history.flaws(history_of, now, apart=APART):
             invariant, words = _FLAWS[flaw.kind]
             text = say(words, {"first": flaw.first, "second": flaw.second})
             breaches.append(Breach(invariant, f"job {number}", text))
-    [(seen,)] = fetch(f"SELECT COUNT(*) FROM {newest} e", [recent])
-    return Looked(seen, breaches[:MAX_FOUND], len(breaches) > MAX_FOUND)
+    return CheckResult(
+        count_of(JournalEntry, recent), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND
+    )
 
 
-def _told_from(row: tuple[Any, ...]) -> history.Told:
+def _entry(row: tuple[Any, ...]) -> history.Told:
     number, at, _job, event, from_state, to_state, actor, text = row[:8]
     data = json.loads(text) if text and from_state == t.RUNNING else {}
     held_at = data.get("held_at")
@@ -236,18 +237,23 @@ def _told_from(row: tuple[Any, ...]) -> history.Told:
 
 
 CHECKS = (
-    Check("jobs", ("I26", "I27", "I28", "I29", "I35", "I39"), _("Jobs row by row"), _jobs),
+    Check(
+        "jobs",
+        ("I26", "I27", "I28", "I29", "I35", "I39"),
+        _("The columns of each job agree with each other and with the time"),
+        _jobs,
+    ),
     Check(
         "jobs in the journal",
         ("I28", "I39", "I53"),
-        _("The newest jobs and what the journal tells of them"),
-        _told,
+        _("The newest jobs have each hold, change and end in the journal"),
+        _in_journal,
         recent=True,
     ),
     Check(
         "journal entries",
         ("I26", "I27"),
-        _("The newest journal entries and what they tell of each job"),
+        _("The newest entries of each job are a possible history"),
         _histories,
         recent=True,
     ),

@@ -8,8 +8,8 @@ from datetime import timedelta
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
+from apps.common.audit import MAX_FOUND, Breach, Check, CheckResult, say
 from apps.common.db import fetch, table
-from apps.common.invariants import MAX_FOUND, Breach, Check, Looked, say
 from apps.common.leases import load_position
 from apps.reports.conf import conf
 from apps.reports.models import RollupBucket
@@ -42,7 +42,7 @@ def _name(level: int, start: int) -> str:
     return f"{_WORDS[level]} {instant_of(start):%Y-%m-%dT%H:%MZ}"
 
 
-def _totals(recent: int) -> Looked:
+def _totals(recent: int) -> CheckResult:
     """I54: stored rollups are what the journal adds up to. Checked are the newest minutes with
     entries and a few longer buckets, different ones every day."""
     breaches = []
@@ -53,11 +53,11 @@ def _totals(recent: int) -> Looked:
         expected, stored = set(rows_of(level, start, counted)), set(stored_rows(level, start))
         if expected != stored:
             text = say(
-                _("%(count)d of its totals are not what the journal adds up to"),
+                _("%(count)d of its rollups differ from the journal"),
                 {"count": len({row[:5] for row in expected ^ stored})},
             )
             breaches.append(Breach("I54", _name(level, start), text))
-    return Looked(rows, breaches)
+    return CheckResult(rows, breaches)
 
 
 def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
@@ -86,7 +86,7 @@ def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
             yield level, start, entries
 
 
-def _buckets(_recent: int) -> Looked:
+def _buckets(_recent: int) -> CheckResult:
     """I54: a bucket is stored when all its parts are, counts as many entries, and none is missing
     between the first and the last of its level."""
     buckets = table(RollupBucket)
@@ -114,18 +114,18 @@ def _buckets(_recent: int) -> Looked:
     for level, count, first, last in [] if has_gaps else counts:
         missing = (last - first) // level + 1 - count
         if missing:
-            words = _("%(count)d are missing up to %(last)s, and nothing will fill in")
+            words = _("%(count)d are missing up to %(last)s, and no gap is saved")
             text = say(words, {"count": missing, "last": _name(level, last)})
             breaches.append(Breach("I54", _name(level, first), text))
-    return Looked(sum(count for _level, count, *_rest in counts), breaches)
+    return CheckResult(sum(count for _level, count, *_rest in counts), breaches)
 
 
 CHECKS = (
-    Check("rollup buckets", ("I54",), _("No time is missing in the reports"), _buckets),
+    Check("rollup buckets", ("I54",), _("No time is missing in the rollups"), _buckets),
     Check(
         "entries in the reports",
         ("I54",),
-        _("The reports say what the journal adds up to"),
+        _("The rollups are what the journal adds up to"),
         _totals,
         recent=True,
     ),

@@ -1,4 +1,4 @@
-"""Checks the platform's promises on the data as they are."""
+"""Checks the invariants of the platform on live data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.utils import translation
 
-from apps.common import invariants
+from apps.common.audit import RECENT, audit
 from taskplatform.audit import CHECKS, as_json, broken_lines, summary
 
 
@@ -22,8 +22,8 @@ def _recent(text: str) -> int:
 
 class Command(BaseCommand):
     help = (
-        "Checks on the live data what the platform promises of dispatches, jobs and reports, and "
-        "changes nothing. One line for each breach and exit 1, or one line of summary and exit 0."
+        "Checks the invariants of dispatches, jobs and reports on the live data and changes "
+        "nothing. One line for each breach and exit 1, or one line of summary and exit 0."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -31,15 +31,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--recent",
             type=_recent,
-            default=invariants.RECENT,
+            default=RECENT,
             metavar="N",
-            help="so many of the newest rows and journal entries are compared (%(default)s)",
+            help="the number of newest rows and entries to compare with the journal (%(default)s)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         recent = options["recent"]
         with translation.override("en"):
-            done = invariants.audit(CHECKS, recent=recent)
+            done = audit(CHECKS, recent=recent)
             if options["json"]:
                 self.stdout.write(json.dumps(as_json(done, recent=recent), indent=1))
             else:

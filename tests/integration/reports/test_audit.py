@@ -1,4 +1,4 @@
-"""I54: `manage.py audit` tells of figures that are not what the journal adds up to."""
+"""I54: `manage.py audit` finds rollups that differ from the journal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import F
 
-from apps.common import clock, invariants
-from apps.common.invariants import audit
+from apps.common import audit as auditing
+from apps.common import clock
+from apps.common.audit import audit
 from apps.common.leases import save_position
 from apps.journal.models import JournalEntry
 from apps.reports.models import Rollup, RollupBucket
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def history(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invariants, "AGAIN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(auditing, "AGAIN_AFTER_SECONDS", 0.0)
     frozen_clock.move_to(NOW)
     write(
         *drawn(100, NOW - timedelta(days=3), NOW),
@@ -72,9 +73,7 @@ def test_wrong_total_is_found(change: dict[str, object]) -> None:
         dimension="type"
     ).update(**change)
     [told] = breaches()
-    assert told == (
-        "I54 minute 2026-03-30T10:07Z: 1 of its totals are not what the journal adds up to"
-    )
+    assert told == ("I54 minute 2026-03-30T10:07Z: 1 of its rollups differ from the journal")
 
 
 def test_wrong_totals_of_longer_buckets_are_found() -> None:

@@ -1,8 +1,8 @@
-"""Checking promises on live data: what a check is, what it finds, and the look at all of them.
+"""The audit: checks of invariants on live data, which only read.
 
-Each look is one statement, so it sees one instant of the database however many write meanwhile.
-What is found is told only if a second look, a moment later, finds it still: clocks of machines
-differ, and a sweep may be just about to do its work.
+Each check is few statements, mostly one, so it sees one instant while others write. A breach is
+reported only if the check finds it again a moment later: clocks of machines differ, and a sweep may
+be about to do its work.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from django.utils.functional import Promise
 
 from apps.common.db import fetch, table
 
-# Found of one kind in one look; what is beyond that is "more".
+# Breaches of one kind that a check reads; further ones are "more".
 MAX_FOUND = 1000
-# Told of each invariant.
-MAX_TOLD = 20
-# Newest rows and entries that are held against each other.
+# Breaches of one invariant that are reported.
+MAX_REPORTED = 20
+# Newest rows and entries that are compared with each other.
 RECENT = 20_000
-# By how much times written by two processes may be out of order: their clocks are put right by
-# the database every ten seconds, and a thread may be kept waiting between reading one and writing.
+# How far times written by two processes may be out of order: their clocks are corrected by the
+# database every ten seconds, and a thread may wait between reading the clock and writing.
 APART_SECONDS = 5
-# Between finding something and looking again.
+# Between finding something and checking again.
 AGAIN_AFTER_SECONDS = 1.0
 
 Words = str | Promise
@@ -34,7 +34,7 @@ Words = str | Promise
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A promise that some row does not keep: which, of what, and how it shows."""
+    """A row that breaks an invariant, with the values that show it."""
 
     invariant: str
     subject: str
@@ -49,8 +49,8 @@ class Breach:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """One look: how many rows it saw, and the breaches, not all of them if `cut`."""
+class CheckResult:
+    """The number of rows read, and the breaches, not all of them if `cut`."""
 
     rows: int
     breaches: Sequence[Breach] = ()
@@ -59,18 +59,19 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One look at some rows. `recent`: at the newest ones only, as many as it is told."""
+    """A check of invariants; `title` is the sentence that holds. `recent`: of the newest rows only,
+    whose number is the argument of `run`."""
 
     name: str
     invariants: tuple[str, ...]
     title: Words
-    look: Callable[[int], Looked]
+    run: Callable[[int], CheckResult]
     recent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A check with what came of it, and the seconds that its first look took."""
+    """A check with its result, and the seconds of its first run."""
 
     check: Check
     rows: int
@@ -78,11 +79,11 @@ class Checked:
     breaches: Sequence[Breach]
     cut: bool
 
-    def told(self) -> Iterator[tuple[str, list[Breach], int]]:
-        """Each broken invariant with its first breaches and the number of those beyond them."""
+    def by_invariant(self) -> Iterator[tuple[str, list[Breach], int]]:
+        """Each broken invariant with its first breaches and the number of further ones."""
         for name in sorted({breach.invariant for breach in self.breaches}, key=_number):
             mine = [breach for breach in self.breaches if breach.invariant == name]
-            yield name, mine[:MAX_TOLD], max(0, len(mine) - MAX_TOLD)
+            yield name, mine[:MAX_REPORTED], max(0, len(mine) - MAX_REPORTED)
 
 
 def _number(invariant: str) -> tuple[int, str]:
@@ -90,30 +91,30 @@ def _number(invariant: str) -> tuple[int, str]:
 
 
 def audit(checks: Iterable[Check], *, recent: int = RECENT) -> list[Checked]:
-    """Carry out the checks; those that find anything look again after a moment."""
-    done = [_carry_out(check, recent) for check in checks]
+    """Run the checks; those that find something run again after a moment."""
+    done = [_run(check, recent) for check in checks]
     if any(each.breaches for each in done):
         time.sleep(AGAIN_AFTER_SECONDS)
     return [_confirmed(each, recent) if each.breaches else each for each in done]
 
 
-def _carry_out(check: Check, recent: int) -> Checked:
+def _run(check: Check, recent: int) -> Checked:
     begun = time.monotonic()
-    looked = check.look(recent)
-    return Checked(check, looked.rows, time.monotonic() - begun, tuple(looked.breaches), looked.cut)
+    found = check.run(recent)
+    return Checked(check, found.rows, time.monotonic() - begun, tuple(found.breaches), found.cut)
 
 
 def _confirmed(first: Checked, recent: int) -> Checked:
-    again = first.check.look(recent)
+    again = first.check.run(recent)
     known = {breach.identity for breach in first.breaches}
     still = tuple(breach for breach in again.breaches if breach.identity in known)
     return Checked(first.check, first.rows, first.seconds, still, bool(still) and again.cut)
 
 
-# --- rows that must hold by themselves ----------------------------------------------------------
+# --- rows that must hold by themselves ------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """What no row of a table may be: SQL over its columns, and the words for one that is.
+    """A condition in SQL that no row of a table may meet, and the words for a row that does.
 
     The words may name columns: `%(status)s`. `parameters` are those of the condition.
     """
@@ -125,10 +126,10 @@ class RowRule:
     parameters: tuple[Any, ...] = ()
 
 
-def look_at_rows(model: type[models.Model], rules: Sequence[RowRule], noun: str) -> Looked:
-    """Hold every row against the rules: one pass counts, and only what is broken is read.
+def check_rows(model: type[models.Model], rules: Sequence[RowRule], noun: str) -> CheckResult:
+    """Check every row against the rules.
 
-    The pass reads the whole table once, and no rule costs more than its share of it.
+    One pass over the table counts the rows that break each rule; only those are then read.
     """
     sums = ", ".join(f"SUM(CASE WHEN {rule.broken} THEN 1 ELSE 0 END)" for rule in rules)
     parameters = [each for rule in rules for each in rule.parameters]
@@ -137,7 +138,7 @@ def look_at_rows(model: type[models.Model], rules: Sequence[RowRule], noun: str)
     for rule, count in zip(rules, counts, strict=True):
         if count:
             breaches += _broken(model, rule, noun)
-    return Looked(rows, breaches, any((count or 0) > MAX_FOUND for count in counts))
+    return CheckResult(rows, breaches, any((count or 0) > MAX_FOUND for count in counts))
 
 
 def _broken(model: type[models.Model], rule: RowRule, noun: str) -> list[Breach]:
@@ -156,6 +157,12 @@ def _broken(model: type[models.Model], rule: RowRule, noun: str) -> list[Breach]
         )
         for number, *values in rows
     ]
+
+
+def count_of(model: type[models.Model], limit: int | None = None) -> int:
+    """The number of rows, up to `limit`."""
+    rows = table(model) if limit is None else f"(SELECT 1 FROM {table(model)} LIMIT {limit:d}) r"
+    return int(fetch(f"SELECT COUNT(*) FROM {rows}")[0][0])
 
 
 def say(words: Words, values: Mapping[str, Any]) -> str:
