@@ -1,11 +1,9 @@
-"""Is this process alive, and may traffic be sent to it? Open to everybody, so without detail."""
+"""Liveness and readiness of this process. Open to everybody, so without detail."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
-from datetime import datetime
 
 from django.core.cache import cache
 from django.db import Error, connection
@@ -14,16 +12,14 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from apps.common import clock
-from apps.common.leases import BEAT_SILENCE, last_beat, turns
-from apps.jobs.services import register
+from apps.reports.services.status import Status
 from taskplatform import beat
 
 logger = logging.getLogger(__name__)
 
 
-class Failing(Exception):
-    """A request would not find what it needs: the part by name, and for the log what is wrong."""
+class NotReady(Exception):
+    """This process cannot answer requests: the missing part, and the reason for the log."""
 
     def __init__(self, part: str, why: str) -> None:
         super().__init__(why)
@@ -31,43 +27,38 @@ class Failing(Exception):
 
 
 class Readiness:
-    """What a web process needs, and what only makes things slower while it is away.
+    """The parts that requests need, and those whose loss only makes the platform slower.
 
-    Without an answering database with every migration applied, a request fails; another node may
-    do better. Without Redis, beat or workers every node answers all the same, and they are away
-    for all nodes at once: refusing would take the last working part out of service, too.
+    Without a database with all migrations, requests fail here, while another node may answer.
+    Without Redis, beat or workers, every node still answers. They are lost for all nodes at once,
+    so refusing traffic would stop what still works.
     """
 
     def __init__(self) -> None:
-        # Applied migrations stay applied while this code runs; reading them all anew for every
-        # probe would cost more than most requests.
+        # Migrations stay applied while this code runs, and reading them for each probe would cost
+        # more than most requests.
         self._migrated = False
-        self._told: list[str] = []
+        self._logged: list[str] = []
 
     def degraded(self) -> list[str]:
-        """The names of the parts that are away; the log tells more when there are others.
+        """The names of the missing parts; a change is logged with the reasons.
 
-        Raises Failing when no request can be answered.
+        Raises NotReady when no request can be answered.
         """
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1")
                 cursor.fetchone()
             if not self._is_migrated():
-                raise Failing("migrations", "migrations are not applied; run manage.py migrate")
-            away = self._away(clock.now())
+                raise NotReady("migrations", "migrations are not applied; run manage.py migrate")
+            missing = _missing()
         except Error as error:
-            raise Failing("database", f"the database does not answer: {error}") from error
-        if list(away) != self._told:
-            self._told = list(away)
-            told = "; ".join(f"{part}: {why}" for part, why in away.items())
-            logger.warning("degraded: %s", told or "no longer")
-        return list(away)
-
-    @staticmethod
-    def _away(now: datetime) -> dict[str, str]:
-        looked = {part: look(now) for part, look in _PARTS.items()}
-        return {part: why for part, why in looked.items() if why}
+            raise NotReady("database", f"the database does not answer: {error}") from error
+        if list(missing) != self._logged:
+            self._logged = list(missing)
+            reasons = "; ".join(f"{part}: {reason}" for part, reason in missing.items())
+            logger.warning("degraded: %s", reasons or "no longer")
+        return list(missing)
 
     def _is_migrated(self) -> bool:
         if not self._migrated:
@@ -76,28 +67,29 @@ class Readiness:
         return self._migrated
 
 
-def _cache(_now: datetime) -> str:
+def _missing() -> dict[str, str]:
+    """The missing parts with the reasons."""
+    status = Status.read(beat.periods())
+    reasons = {"cache": _cache(), "beat": _beat(status), "workers": _workers(status)}
+    return {part: reason for part, reason in reasons.items() if reason}
+
+
+def _cache() -> str:
     probe = secrets.token_hex(8)
     cache.set(f"health:{probe}", probe, timeout=10)
     return "" if cache.get(f"health:{probe}") == probe else "it does not keep what it is given"
 
 
-def _beat(now: datetime) -> str:
-    last = last_beat(turns(beat.periods(), now))
-    if last is None:
-        return "no sweep has ever begun"
-    return "" if now - last <= BEAT_SILENCE else f"no sweep has begun since {last}"
+def _beat(status: Status) -> str:
+    if not status.is_beat_silent:
+        return ""
+    last = status.last_beat
+    return "no sweep has ever begun" if last is None else f"no sweep has begun since {last}"
 
 
-def _workers(now: datetime) -> str:
-    return "" if register.alive(now) else "none is alive"
+def _workers(status: Status) -> str:
+    return "" if status.live_workers else "none is alive"
 
-
-_PARTS: dict[str, Callable[[datetime], str]] = {
-    "cache": _cache,
-    "beat": _beat,
-    "workers": _workers,
-}
 
 _readiness = Readiness()
 
@@ -112,17 +104,17 @@ def live(request: HttpRequest) -> JsonResponse:
 @require_safe
 @never_cache
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 when requests are answered, with the parts that are away; 503 when none would be.
+    """200 when requests are answered, with the missing parts; 503 when they are not.
 
     `{"status": "ok"}`, `{"status": "degraded", "degraded": ["cache", "beat", "workers"]}` or
-    `{"status": "unavailable", "failing": ["database"]}`. The log says more.
+    `{"status": "unavailable", "failing": ["database"]}`. The log has the reasons.
     """
     try:
         degraded = _readiness.degraded()
-    except Failing as failing:
-        logger.warning("not ready: %s", failing)
+    except NotReady as error:
+        logger.warning("not ready: %s", error)
         return JsonResponse(
-            {"status": "unavailable", "failing": [failing.part]},
+            {"status": "unavailable", "failing": [error.part]},
             status=503,
             headers={"Retry-After": "5"},
         )

@@ -1,8 +1,7 @@
-"""`/metrics`: how the platform stands, for Prometheus, read from the database at each scrape.
+"""`/metrics`: the state of the platform for Prometheus, read from the database at each scrape.
 
-So the figures are right whichever process answers. Every statement is bounded: what it reads
-depends on the number of types, workers, sweeps and days, and never on how many jobs there are.
-What has ended and how long it took comes from the totals of the reports, a minute late.
+So every process answers the same. The present comes from services.status; ends and times come from
+the rollups, a minute late.
 """
 
 from __future__ import annotations
@@ -19,87 +18,69 @@ from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of, job_types_of
-from apps.common import clock
 from apps.common.errors import Forbidden
-from apps.common.leases import turns
 from apps.common.views import ApiView
-from apps.dispatch.models import Dispatch
-from apps.jobs.models import JobType, Worker
+from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
-from apps.jobs.services import counts, facts, register
+from apps.jobs.services import facts
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
+from apps.reports.services.status import Status
 from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
 from apps.reports.services.totals import all_time
 
-# Of which latencies are told.
+# The period of the latencies.
 LATELY = timedelta(minutes=15)
 MAX_COUNTED = 10_000
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BREAKER_STATES = (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN)
-_UP_TO = f"counted up to {MAX_COUNTED}, which means at least so many"
+_UP_TO = f"counted up to {MAX_COUNTED}, which means that many or more"
 
 
 class PlatformCollector(Collector):
-    """The gauges; `periods` says how many seconds lie between two turns of each sweep."""
+    """The metrics; `periods` are the seconds between two rounds of each sweep."""
 
     def __init__(self, periods: Mapping[str, float]) -> None:
         self._periods = periods
 
     def collect(self) -> Iterator[Metric]:
-        now = clock.now()
-        yield from _types(now)
-        yield from _dispatches(now)
-        yield from _workers(now)
-        yield from self._sweeps(now)
+        status = Status.read(self._periods)
+        yield from _types(status)
+        yield from _dispatches(status)
+        yield from _workers(status)
+        yield from _sweeps(status)
         stored = Stored.read()
-        yield from _ends(stored, now)
-        yield from _latencies(stored, now)
-
-    def _sweeps(self, now: datetime) -> Iterator[Metric]:
-        found = turns(self._periods, now)
-        yield _gauge(
-            "sweep_overdue_seconds",
-            "By how much a sweep is late; a sweep that has never begun is absent",
-            {turn.name: _seconds(turn.overdue) for turn in found if turn.overdue is not None},
-            "sweep",
-        )
-        yield _gauge(
-            "sweep_duration_seconds",
-            "How long the last turn of a sweep took",
-            {turn.name: turn.duration_ms / 1000 for turn in found if turn.duration_ms is not None},
-            "sweep",
-        )
+        yield from _ends(stored, status.now)
+        yield from _latencies(stored, status.now)
 
 
-def _types(now: datetime) -> Iterator[Metric]:
-    policies = {row.name: row.snapshot for row in JobType.objects.order_by("name")}
-    names = list(policies)
+def _types(status: Status) -> Iterator[Metric]:
+    now = status.now
     jobs = GaugeMetricFamily(
         "taskplatform_jobs", f"Open jobs, each figure {_UP_TO}", labels=["type", "status"]
     )
-    for name, found in counts.counts_of(names, MAX_COUNTED).items():
+    for name, found in status.jobs_by_type(MAX_COUNTED).items():
         jobs.add_metric([name, "ready"], found.ready)
         jobs.add_metric([name, "scheduled"], found.scheduled)
         jobs.add_metric([name, "running"], found.running)
     yield jobs
-    due = counts.oldest_due(names)
+    due = status.oldest_due_by_type
     yield _gauge(
         "jobs_oldest_due_seconds",
         "How long the longest-waiting of the first 1000 ready jobs in line has been due",
-        {name: _age(due.get(name), now) for name in names},
+        {name: _age(due.get(name), now) for name in status.type_names},
         "type",
     )
     yield _single(
         "jobs_promotion_lag_seconds",
         "How long a scheduled job has been due without being made ready",
-        _age(counts.next_scheduled(), now),
+        _age(status.next_scheduled, now),
     )
     yield _gauge(
         "job_type_paused",
         "1 while operators have paused the type",
-        {name: float(policy.is_paused(now)) for name, policy in policies.items()},
+        {each.name: float(each.is_paused(now)) for each in status.types},
         "type",
     )
     breakers = GaugeMetricFamily(
@@ -107,24 +88,24 @@ def _types(now: datetime) -> Iterator[Metric]:
         "1 for the state that the breaker of the type is in; types with a breaker only",
         labels=["type", "state"],
     )
-    for name, found_breaker in facts.breakers(policies.values(), now).items():
+    for name, breaker_now in status.breakers.items():
         for each in _BREAKER_STATES:
-            breakers.add_metric([name, each], float(each == found_breaker.state))
+            breakers.add_metric([name, each], float(each == breaker_now.state))
     yield breakers
 
 
-def _dispatches(now: datetime) -> Iterator[Metric]:
-    count, deadline = Dispatch.objects.in_flight(MAX_COUNTED)
+def _dispatches(status: Status) -> Iterator[Metric]:
+    count, deadline = status.open_dispatches(MAX_COUNTED)
     yield _single("dispatches_open", f"Dispatches in hand, {_UP_TO}", count)
     yield _single(
         "dispatches_overdue_seconds",
         "How long the earliest deadline of an open dispatch has passed",
-        _age(deadline, now),
+        _age(deadline, status.now),
     )
 
 
-def _workers(now: datetime) -> Iterator[Metric]:
-    alive = register.alive(now)
+def _workers(status: Status) -> Iterator[Metric]:
+    alive = status.live_workers
     workers = GaugeMetricFamily(
         "taskplatform_workers", "Workers whose heartbeat is fresh", labels=["kind", "state"]
     )
@@ -135,8 +116,27 @@ def _workers(now: datetime) -> Iterator[Metric]:
     yield workers
     yield _single(
         "worker_places",
-        "Drains that the live in-house workers can run at once",
+        "Jobs that the live in-house workers can run at once (slots)",
         facts.slots(alive).total,
+    )
+
+
+def _sweeps(status: Status) -> Iterator[Metric]:
+    yield _gauge(
+        "sweep_overdue_seconds",
+        "By how much a sweep is late; a sweep that has never begun is absent",
+        {each.name: _seconds(each.overdue) for each in status.sweeps if each.overdue is not None},
+        "sweep",
+    )
+    yield _gauge(
+        "sweep_duration_seconds",
+        "How long the last round of a sweep took",
+        {
+            each.name: each.duration_ms / 1000
+            for each in status.sweeps
+            if each.duration_ms is not None
+        },
+        "sweep",
     )
 
 
@@ -154,8 +154,8 @@ def _ends(stored: Stored, now: datetime) -> Iterator[Metric]:
     )
     ended = CounterMetricFamily(
         "taskplatform_ended",
-        "What has ended as far as it is added up: dispatches, and attempts at jobs. Callbacks are "
-        "the dispatches that succeeded or failed; retried dispatches were handed out again",
+        "Ended dispatches and attempts at jobs, as far as they are added up. Callbacks are the "
+        "dispatches that succeeded or failed; retried dispatches were handed out again",
         labels=["source", "outcome"],
     )
     for (source, outcome), count in sorted(found.ended.items()):
@@ -178,8 +178,8 @@ def _latencies(stored: Stored, now: datetime) -> Iterator[Metric]:
             labels=["source", "type", "quantile"],
         )
         for source, type_, each in figures:
-            told: Percentiles = getattr(each, name)
-            for quantile, ms in (("0.5", told.p50), ("0.95", told.p95), ("0.99", told.p99)):
+            found: Percentiles = getattr(each, name)
+            for quantile, ms in (("0.5", found.p50), ("0.95", found.p95), ("0.99", found.p99)):
                 if ms is not None:
                     family.add_metric([source, type_, quantile], ms / 1000)
         yield family
@@ -205,9 +205,9 @@ def _age(since: datetime | None, now: datetime) -> float:
 
 
 class MetricsView(ApiView):
-    """The figures in Prometheus' text format, for keys with the scope `read` and no binding.
+    """The metrics in Prometheus' text format, for keys with the scope `read` and no binding.
 
-    A platform that serves its own machine only shows them to whoever reaches it.
+    A platform that serves only its own machine needs no key.
     """
 
     scopes = {"GET": "read"}
@@ -222,8 +222,6 @@ class MetricsView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         bound = request.auth is not None and (executors_of(request), job_types_of(request))
         if bound and bound != (None, None):
-            raise Forbidden(
-                "The metrics tell of the whole platform; use a key that is bound to nothing."
-            )
+            raise Forbidden("The metrics cover the whole platform; use a key without bindings.")
         text = generate_latest(PlatformCollector(self.periods()))
         return HttpResponse(text, content_type=CONTENT_TYPE)

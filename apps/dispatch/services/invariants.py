@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.audit import (
@@ -31,11 +32,13 @@ _EPOCH = "'1970-01-01 00:00:00'"
 
 def _stocks(_recent: int) -> CheckResult:
     """I1: `handed` of each stock is the number of its dispatches that hold stock."""
+    # MariaDB sorts millions of groups faster than it keeps them in a temporary table.
+    select = "SELECT SQL_BIG_RESULT" if connection.vendor == "mysql" else "SELECT"
     occurrence = "source, task, occurrence"
     found = fetch(
-        f"SELECT {occurrence}, SUM(handed), SUM(held) FROM ("
+        f"{select} {occurrence}, SUM(handed), SUM(held) FROM ("
         f"SELECT {occurrence}, handed, 0 AS held FROM {table(Stock)} UNION ALL "
-        f"SELECT {occurrence}, 0, COUNT(*) FROM {table(Dispatch)} WHERE holds_stock "
+        f"{select} {occurrence}, 0, COUNT(*) FROM {table(Dispatch)} WHERE holds_stock "
         f"GROUP BY {occurrence}) x "
         f"GROUP BY {occurrence} HAVING SUM(handed) <> SUM(held) "
         f"ORDER BY {occurrence} LIMIT {MAX_FOUND + 1}"

@@ -101,14 +101,14 @@ def test_workers_beat_and_sweeps_tell_how_they_are(
     html = home(admin_client)
 
     shown = tiles(html)
-    assert (shown["workers"], shown["places"]) == ("2", "3 of 8")
+    assert (shown["workers"], shown["slots"]) == ("2", "3 of 8")
     assert "heartbeat 9 s ago" in html
     assert shown["beat"] == "9 s ago"
     # A second's sweep is seven late; one of ten seconds has a second left.
     assert shown["late-sweeps"].startswith("1 of ")
     assert shown["clock"] == "-3.2 s"
     assert 'figure-warning" id="overview-tile-clock"' in html
-    assert "w3" in notices(html)["silent"]
+    assert "w3" in notices(html)["lost"]
 
 
 def test_silent_beat_and_missing_workers_are_alarming(

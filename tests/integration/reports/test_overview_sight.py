@@ -36,7 +36,7 @@ def person(*permissions: str) -> Client:
     [
         ("jobs.view_job", {"jobs"}),
         ("dispatch.view_dispatch", {"dispatches"}),
-        ("jobs.view_worker", {"workers", "places"}),
+        ("jobs.view_worker", {"workers", "slots"}),
         ("common.view_sweeplease", {"beat", "late", "clock"}),
         ("jobs.view_jobtype", set()),
         ("reports.view_rollup", set()),

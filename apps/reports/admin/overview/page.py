@@ -18,17 +18,15 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import ApiClient
-from apps.common import clock
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
-from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.facts import registered, takes_jobs, unserved
-from apps.jobs.services.type_snapshots import all_types
+from apps.jobs.services.facts import unserved
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.coverage import Stored, second_of
+from apps.reports.services.status import Status
 
 OVERVIEW_URL = "overview"
 # The parts of the last hour that the page has, each with the second at which it ends.
@@ -75,8 +73,8 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
 
     `periods` are the seconds between two rounds of each sweep.
     """
-    seen = _Seen.by(request.user)
-    drawn = _present(seen, periods)
+    seen = _Seen.by(request.user, periods)
+    drawn = _present(seen)
     if seen.until is not None:
         for part in _PARTS:
             drawn |= _lately(seen, part, seen.until)
@@ -85,11 +83,11 @@ def overview(request: HttpRequest, periods: Mapping[str, float]) -> dict[str, An
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a person sees: the job types; of jobs and dispatches those that can exist (`used`) and
+    """What a person sees: of jobs and dispatches those that can exist (`used`) and
     those with figures (`summed`, added up `until`); and the first steps still to do."""
 
     sight: Sight
-    types: list[TypeSnapshot]
+    status: Status
     used: list[str]
     steps: list[_Step]
     summed: list[str]
@@ -100,10 +98,11 @@ class _Seen:
         return self.stored.closed_until
 
     @classmethod
-    def by(cls, user: Any) -> _Seen:
+    def by(cls, user: Any, periods: Mapping[str, float]) -> _Seen:
         sight = Sight(user)
-        types = all_types() if sight.may("jobs.view_jobtype") or JOB in sight.shown else []
-        taken = {JOB: [bool(types)] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
+        status = Status.read(periods)
+        has_types = JOB in sight.shown and bool(status.types)
+        taken = {JOB: [has_types] * 2, DISPATCH: _taken() if DISPATCH in sight.shown else []}
         # With a type there can be jobs, with an executor dispatches.
         used = [source for source in sight.shown if taken[source][0]]
         steps = [
@@ -113,25 +112,22 @@ class _Seen:
             if not is_taken and sight.may(step.permission)
         ]
         summed = [source for source in sight.sources if source in used]
-        return cls(sight, types, used, steps, summed, Stored.read() if summed else Stored({}))
+        return cls(sight, status, used, steps, summed, Stored.read() if summed else Stored({}))
 
 
-def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
+def _present(seen: _Seen) -> dict[str, Any]:
     """The present state."""
-    sight, types, now = seen.sight, seen.types, clock.now()
-    sees_types = sight.may("jobs.view_jobtype")
-    sees_workers = sight.may("jobs.view_worker")
-    workers = registered() if sees_types or sees_workers else []
-    processes = present.processes(sight, workers if sees_workers else None, periods, now)
+    sight, status = seen.sight, seen.status
+    processes = present.processes(sight, status)
     panels = []
     if JOB in seen.used:
-        panels.append(present.jobs(types, now))
+        panels.append(present.jobs(status))
     if DISPATCH in seen.used:
-        panels.append(present.dispatches(sight, now))
+        panels.append(present.dispatches(sight, status))
     if processes["panel"]:
         panels.append(processes["panel"])
     drawn: dict[str, Any] = {
-        "now": now,
+        "now": status.now,
         "panels": panels,
         "notices": processes["notices"],
         "sweeps": processes["sweeps"],
@@ -139,12 +135,11 @@ def _present(seen: _Seen, periods: Mapping[str, float]) -> dict[str, Any]:
         "steps": [{"text": step.text, "url": reverse(step.url)} for step in seen.steps],
         "is_new": len(seen.used) < len(sight.shown),
     }
-    if sees_types and types:
-        drawn["notices"] = [*present.held_back(types, now), *drawn["notices"]]
-        live = [each for each in workers if takes_jobs(each, now)]
+    if sight.may("jobs.view_jobtype") and status.types:
+        drawn["notices"] = [*present.held_back(status), *drawn["notices"]]
         drawn |= {
-            "unserved": unserved(types, live),
-            "too_long": waiting_too_long(types),
+            "unserved": unserved(status.types, status.active_workers),
+            "too_long": waiting_too_long(status.types),
         }
     return drawn
 
@@ -155,7 +150,7 @@ def _lately(seen: _Seen, part: str, until: datetime) -> dict[str, Any]:
     if part == _HOUR:
         found = lately.panels(seen.sight, seen.summed, seen.stored, until)
     else:
-        names = [each.name for each in seen.types]
+        names = seen.status.type_names if JOB in seen.summed else []
         found = lately.tables(seen.sight, seen.summed, until, names)
     return {part: {"known": _mark(part, until), "found": found, "until": until}}
 
@@ -187,13 +182,13 @@ def refreshed(periods: Callable[[], Mapping[str, float]]) -> Callable[[HttpReque
     """
 
     def view(request: HttpRequest) -> HttpResponse:
-        seen, known = _Seen.by(request.user), request.GET.getlist(KNOWN)
+        seen, known = _Seen.by(request.user, periods()), request.GET.getlist(KNOWN)
         until = seen.until
         lacking = [part for part in _PARTS if until and _mark(part, until) not in known]
         if until and lacking:
             drawn = _lately(seen, lacking[0], until)
         else:
-            drawn = _present(seen, periods())
+            drawn = _present(seen)
         return render(request, "admin/overview/parts.html", {"overview": drawn})
 
     return view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
-from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
+from apps.common.leases import Turn
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
@@ -37,64 +37,64 @@ from apps.reports.admin.overview.tiles import (
     row_of,
 )
 from apps.reports.rules.outcomes import DISPATCH
+from apps.reports.services.status import Status
 
 MAX_COUNTED = 5_000
-# So far from the database's, a machine's clock makes its logs and certificates wrong; nothing is
-# decided by it.
+MAX_LOST = 20
+# With more drift from the database, logs and certificates of this machine go wrong. No decision of
+# the platform uses its clock.
 NOTABLE_DRIFT = timedelta(seconds=2)
-# Closing what is past its deadline takes a sweep or two.
+# The sweep closes overdue dispatches within this time.
 _CLOSED_WITHIN = timedelta(seconds=30)
-_LATE = timedelta(seconds=5)
-# Inside what is folded away, so that browsers unfold it.
+# Inside the folded details, so that browsers unfold them.
 _SWEEPS = "#overview-each-sweep"
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
-def jobs(types: Sequence[TypeSnapshot], now: datetime) -> Panel:
-    found = counts.standing(MAX_COUNTED)
-    words = Job.Status
+def jobs(status: Status) -> Panel:
+    found = status.jobs(MAX_COUNTED)
+    states = Job.Status
     tiles = [
         Tile(
-            key=f"jobs-{status}",
-            title=status.label,
+            key=f"jobs-{state}",
+            title=state.label,
             value=capped(count, MAX_COUNTED),
-            url=listed(Job, status=status),
-            tone=DANGER if status == words.FAILED and count else "",
+            url=listed(Job, status=state),
+            tone=DANGER if state == states.FAILED and count else "",
         )
-        for status, count in (
-            (words.READY, found.ready),
-            (words.SCHEDULED, found.scheduled),
-            (words.RUNNING, found.running),
-            (words.FAILED, found.failed),
+        for state, count in (
+            (states.READY, found.ready),
+            (states.SCHEDULED, found.scheduled),
+            (states.RUNNING, found.running),
+            (states.FAILED, found.failed),
         )
     ]
-    due = counts.longest_due([each.name for each in types]) if found.ready else None
-    tiles.insert(1, _longest_due(due, {each.name: each for each in types}, now))
+    tiles.insert(1, _oldest_due(status, status.oldest_due if found.ready else None))
     return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
 
 
-def _longest_due(due: counts.Due | None, types: Mapping[str, TypeSnapshot], now: datetime) -> Tile:
+def _oldest_due(status: Status, due: counts.Due | None) -> Tile:
     key, title = "jobs-due", _("longest due")
     if due is None:
         return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
-    is_paused = due.type in types and types[due.type].is_paused(now)
-    is_late = now - due.since > timedelta(seconds=conf.JOB_STARVATION_SECONDS)
+    is_paused = any(each.name == due.type and each.is_paused(status.now) for each in status.types)
+    is_late = status.now - due.since > timedelta(seconds=conf.JOB_STARVATION_SECONDS)
     name = shown_text(due.type)
     return Tile(
         key=key,
         title=title,
-        value=age(due.since, now),
+        value=age(due.since, status.now),
         url=row_of(Job, due.number),
         note=gettext("%s, paused") % name if is_paused else name,
         tone=WARNING if is_late and not is_paused else "",
     )
 
 
-def dispatches(sight: Sight, now: datetime) -> Panel:
-    everywhere = Dispatch.objects.in_flight
-    count, deadline = _limited(sight) if sight.is_limited(DISPATCH) else everywhere(MAX_COUNTED)
+def dispatches(sight: Sight, status: Status) -> Panel:
+    is_limited = sight.is_limited(DISPATCH)
+    count, deadline = _limited(sight) if is_limited else status.open_dispatches(MAX_COUNTED)
     url = listed(Dispatch, state=Dispatch.State.OPEN)
-    is_over = deadline is not None and now - deadline > _CLOSED_WITHIN
+    is_over = deadline is not None and status.now - deadline > _CLOSED_WITHIN
     tiles = [
         Tile(
             key="dispatches-open",
@@ -105,7 +105,7 @@ def dispatches(sight: Sight, now: datetime) -> Panel:
         Tile(
             key="dispatches-deadline",
             title=_("next deadline"),
-            value="–" if deadline is None else relative(deadline, now),
+            value="–" if deadline is None else relative(deadline, status.now),
             url=url,
             tone=DANGER if is_over else "",
         ),
@@ -120,40 +120,36 @@ def _limited(sight: Sight) -> tuple[int, datetime | None]:
 
 
 # --- processes ------------------------------------------------------------------------------------
-def processes(
-    sight: Sight, workers: Sequence[Worker] | None, periods: Mapping[str, float], now: datetime
-) -> dict[str, Any]:
-    """The panel, the notices, and the sweeps one by one; `workers` None are not to be seen."""
+def processes(sight: Sight, status: Status) -> dict[str, Any]:
+    """The panel, the notices, and a row for each sweep."""
     tiles: list[Tile] = []
     notices: list[Notice] = []
     sweeps: list[SafeString] = []
-    if workers is not None:
-        tiles += _workers(workers, now)
-        notices += _silent(workers, now)
+    if sight.may("jobs.view_worker"):
+        tiles += _workers(status)
+        notices += _lost(status)
     if sight.may("common.view_sweeplease"):
-        found = turns(periods, now)
-        tiles += _beat(found, periods, now)
+        tiles += _beat(status)
         tiles.append(_clock())
-        sweeps = [_drawn(turn, periods, now) for turn in found]
+        sweeps = [_drawn(each, status) for each in status.sweeps]
     panel = Panel(key="processes", title=_("Processes"), tiles=tiles)
     return {"panel": panel if tiles else None, "notices": notices, "sweeps": sweeps}
 
 
-def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
-    alive = [each for each in workers if not facts.is_lost(each, now)]
-    active = [each for each in alive if each.state == Worker.State.ACTIVE]
-    last = max((each.last_heartbeat_at for each in workers), default=None)
+def _workers(status: Status) -> Iterator[Tile]:
+    active = status.active_workers
+    last = max((each.last_heartbeat_at for each in status.workers), default=None)
     yield Tile(
         key="workers",
         title=_("live workers"),
         value=f"{len(active):,}",
         url=listed(Worker, state=Worker.State.ACTIVE),
-        note="" if last is None else gettext("heartbeat %s") % relative(last, now),
+        note="" if last is None else gettext("heartbeat %s") % relative(last, status.now),
         tone="" if active else DANGER,
     )
     slots = facts.slots(active)
     yield Tile(
-        key="places",
+        key="slots",
         title=_("busy slots"),
         value=gettext("%(busy)d of %(slots)d")
         % {"busy": slots.total - slots.free, "slots": slots.total},
@@ -161,55 +157,47 @@ def _workers(workers: Sequence[Worker], now: datetime) -> Iterator[Tile]:
     )
 
 
-def _silent(workers: Sequence[Worker], now: datetime) -> Iterator[Notice]:
-    silent = [each for each in workers if facts.is_lost(each, now)]
-    if silent:
-        links = [
-            Link(
-                name=shown_text(each.name),
-                url=row_of(Worker, each.id),
-                note=relative(each.last_heartbeat_at, now),
-            )
-            for each in silent[:20]
-        ]
-        yield Notice(key="silent", text=_("Lost workers:"), links=links)
+def _lost(status: Status) -> Iterator[Notice]:
+    links = [
+        Link(
+            name=shown_text(each.name),
+            url=row_of(Worker, each.id),
+            note=relative(each.last_heartbeat_at, status.now),
+        )
+        for each in status.lost_workers[:MAX_LOST]
+    ]
+    if links:
+        yield Notice(key="lost", text=_("Lost workers:"), links=links)
 
 
-def _beat(found: Sequence[Turn], periods: Mapping[str, float], now: datetime) -> Iterator[Tile]:
-    last = last_beat(found)
-    is_silent_now = last is None or now - last > BEAT_SILENCE
+def _beat(status: Status) -> Iterator[Tile]:
+    last, is_silent = status.last_beat, status.is_beat_silent
     yield Tile(
         key="beat",
         title=_("beat"),
-        value=gettext("never") if last is None else relative(last, now),
+        value=gettext("never") if last is None else relative(last, status.now),
         url=_SWEEPS,
-        note=gettext("start beat: no sweep runs") if is_silent_now else "",
-        tone=DANGER if is_silent_now else "",
+        note=gettext("start beat: no sweep runs") if is_silent else "",
+        tone=DANGER if is_silent else "",
     )
-    late = sum(_is_late(turn, periods) for turn in found)
+    late = sum(status.is_overdue(each) for each in status.sweeps)
     yield Tile(
         key="late-sweeps",
         title=_("sweeps overdue"),
-        value=gettext("%(late)d of %(all)d") % {"late": late, "all": len(found)},
+        value=gettext("%(late)d of %(all)d") % {"late": late, "all": len(status.sweeps)},
         url=_SWEEPS,
         tone=WARNING if late else "",
     )
 
 
-def _is_late(turn: Turn, periods: Mapping[str, float]) -> bool:
-    """One period late, and not only by the second that any start may take."""
-    grace = max(_LATE, timedelta(seconds=periods[turn.name]))
-    return turn.overdue is not None and turn.overdue > grace
-
-
-def _drawn(turn: Turn, periods: Mapping[str, float], now: datetime) -> SafeString:
+def _drawn(sweep: Turn, status: Status) -> SafeString:
     """A row of the table of sweeps."""
-    began = "–" if turn.started_at is None else relative(turn.started_at, now)
-    took = "–" if turn.duration_ms is None else gettext("%d ms") % turn.duration_ms
+    began = "–" if sweep.started_at is None else relative(sweep.started_at, status.now)
+    took = "–" if sweep.duration_ms is None else gettext("%d ms") % sweep.duration_ms
     late = ""
-    if _is_late(turn, periods):
+    if status.is_overdue(sweep):
         late, began = ' class="overview-late"', f"{began} · {gettext('overdue')}"
-    cells = (turn.name, gettext("%d s") % periods[turn.name], began, took)
+    cells = (sweep.name, gettext("%d s") % status.periods[sweep.name], began, took)
     return SafeString(f"<tr{late}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
 
 
@@ -225,21 +213,21 @@ def _clock() -> Tile:
 
 
 # --- types that do not run ------------------------------------------------------------------------
-def held_back(types: Sequence[TypeSnapshot], now: datetime) -> Iterator[Notice]:
+def held_back(status: Status) -> Iterator[Notice]:
     """Pauses with reason and end, and breakers that are not closed."""
-    paused = [each for each in types if each.is_paused(now)]
+    paused = [each for each in status.types if each.is_paused(status.now)]
     if paused:
         links = [Link(name=each.name, url=_page(each), note=_pause(each)) for each in paused]
         yield Notice(key="paused", text=_("Paused job types:"), links=links)
     words = dict(TypeState.Breaker.choices)
-    named = {each.name: each for each in types}
+    named = {each.name: each for each in status.types}
     links = []
-    for name, found in facts.breakers(types, now).items():
+    for name, found in status.breakers.items():
         if found.state == breaker.CLOSED:
             continue
         text: str | Promise = words[TypeState.Breaker(found.state)]
         if found.probe_at is not None:
-            text = gettext("open, first probe %s") % relative(found.probe_at, now)
+            text = gettext("open, first probe %s") % relative(found.probe_at, status.now)
         links.append(Link(name=name, url=_page(named[name]), note=str(text)))
     if links:
         yield Notice(key="breakers", text=_("Breakers that are not closed:"), links=links)
