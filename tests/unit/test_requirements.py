@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,3 +202,13 @@ def test_the_real_tests_name_only_lines_of_the_map() -> None:
     out, err = io.StringIO(), io.StringIO()
 
     assert (main([], out, err), err.getvalue()) == (0, "")
+
+
+def test_every_invariant_and_fault_that_a_docstring_names_is_explained() -> None:
+    explained = set(re.findall(r"^\| ([IF]\d+) \|", (HERE / "requirements.md").read_text(), re.M))
+    named = set()
+    for path in HERE.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                named.update(re.findall(r"\b[IF][1-9]\d?\b", ast.get_docstring(node) or ""))
+    assert named and named <= explained
