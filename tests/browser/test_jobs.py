@@ -45,7 +45,7 @@ def test_job_is_submitted_found_edited_and_cancelled(
     assert job.context == {"to": "ann@example.com", "template": "invoice"}
 
     expect(page.locator(".state-here")).to_contain_text("Ready")
-    expect(page.get_by_text("No live worker takes jobs of type mail")).to_be_visible()
+    expect(page.get_by_text("No live worker runs jobs of type mail")).to_be_visible()
     page.get_by_role("link", name="Edit", exact=True).click()
     page.get_by_label("Priority").fill("7")
     page.get_by_label("Reason").fill("The customer is waiting")

@@ -15,7 +15,7 @@ from apps.jobs.models import Job, JobType, Worker
 
 
 def type_names() -> list[str]:
-    """All types by name; a type of jobs is never deleted while it has some."""
+    """All types by name. A type with jobs is never deleted."""
     return list(JobType.objects.order_by("name").values_list("name", flat=True))
 
 

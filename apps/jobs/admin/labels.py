@@ -1,4 +1,4 @@
-"""How jobs look wherever they are shown: their states, their places, and times from now."""
+"""How pages show states of jobs, their order, and times relative to now."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def age(since: datetime, now: datetime) -> str:
 
 
 def _rough(milliseconds: int) -> str:
-    # Tenths of a second would change with every look.
+    # Tenths of a second would change with every reload.
     return duration_of(milliseconds) if milliseconds >= 60_000 else seconds(milliseconds // 1000)
 
 

@@ -1,4 +1,4 @@
-"""One job: looking at it, and what operators do to it."""
+"""One job: reading it, editing it, and what operators do to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobCancelBody(ReasonBody):
     force = Boolean(
         required=False,
         default=False,
-        help_text="Do not wait for the worker of a running job; its result counts no more.",
+        help_text="Cancel a running job without waiting for its worker; a later result is ignored.",
     )
 
 
@@ -59,7 +59,7 @@ class JobChanges(StrictSerializer):
 
 
 class JobView(ApiView):
-    """One job by its number; PATCH changes it while it waits."""
+    """One job by its number. PATCH edits a waiting job."""
 
     scopes = {"GET": "read", "PATCH": "operate"}
     bodies = {"patch": JobChanges}
@@ -72,7 +72,7 @@ class JobView(ApiView):
     @extend_schema(responses={200: JobDetailOut})
     def patch(self, request: Request, number: str) -> Response:
         job, body = find(request, number), self.read_body()
-        _demand(body, "version", "reason")
+        _require(body, "version", "reason")
         return _answer(
             control.edit(
                 job=job,
@@ -85,7 +85,7 @@ class JobView(ApiView):
 
 
 class ControlView(ApiView):
-    """Base of the addresses that move one job along an arrow."""
+    """Base of the endpoints that change the state of one job."""
 
     scopes = {"POST": "operate"}
     bodies = {"post": ReasonBody}
@@ -93,7 +93,7 @@ class ControlView(ApiView):
 
 
 class CancelView(ControlView):
-    """Take a job back: a waiting one at once, a running one when its worker notices."""
+    """Cancel a job: a waiting one at once, a running one when its worker notices."""
 
     bodies = {"post": JobCancelBody}
 
@@ -104,7 +104,7 @@ class CancelView(ControlView):
 
 
 class RetryView(ControlView):
-    """Let a finished job run again."""
+    """Run a finished job again."""
 
     @extend_schema(responses={200: JobDetailOut})
     def post(self, request: Request, number: str) -> Response:
@@ -113,7 +113,7 @@ class RetryView(ControlView):
 
 
 class RunNowView(ControlView):
-    """Let a waiting job run without waiting for its time."""
+    """Make a waiting job due now."""
 
     @extend_schema(responses={200: JobDetailOut})
     def post(self, request: Request, number: str) -> Response:
@@ -122,7 +122,7 @@ class RunNowView(ControlView):
 
 
 class MarkDoneView(ControlView):
-    """Count a job as succeeded that was done by other means."""
+    """Mark a job as succeeded that was done by other means."""
 
     @extend_schema(responses={200: JobDetailOut})
     def post(self, request: Request, number: str) -> Response:
@@ -134,8 +134,8 @@ def _answer(job: Job) -> Response:
     return Response(JobDetailOut(job).data)
 
 
-def _demand(body: dict[str, Any], *names: str) -> None:
-    """Invalid unless a PATCH names these, too."""
+def _require(body: dict[str, Any], *names: str) -> None:
+    """Raise Invalid unless a PATCH has these fields."""
     missing = [
         FieldError(name, "invalid", "This field is missing; it has no default.")
         for name in names

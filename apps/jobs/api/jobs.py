@@ -1,4 +1,4 @@
-"""Bringing jobs in, and looking at them."""
+"""Submitting and listing jobs, and the journal of a job."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class JobBody(StrictSerializer):
     type = Name(max_length=MAX_NAME)
     key = Name(max_length=submission.MAX_KEY, required=False, allow_blank=True)
     context = JsonObject(required=False)  # type: ignore[assignment]
-    run_at = Instant(required=False, help_text="Either this or delay; now, when both are absent.")
+    run_at = Instant(required=False, help_text="Either this or delay. Now if both are missing.")
     delay = Integer(min_value=0, max_value=_MAX_DELAY, required=False, help_text="Seconds.")
     priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
     max_attempts = Integer(min_value=_MIN_ATTEMPTS, max_value=_MAX_ATTEMPTS, required=False)
     unique = Boolean(
-        required=False, help_text="Make none while a job of this type and key is open."
+        required=False, help_text="Submit no second job while one of this type and key is open."
     )
     user_id = Name(max_length=submission.MAX_USER, required=False, allow_blank=True)
     stage = Name(max_length=submission.MAX_STAGE, required=False)
@@ -71,7 +71,7 @@ class JobBody(StrictSerializer):
 
 
 class SubmitBody(JobBody):
-    """One job, or `jobs` and nothing else."""
+    """The fields of one job, or `jobs` alone."""
 
     type = Name(max_length=MAX_NAME, required=False, help_text="Required unless there are jobs.")
     jobs = Items(child=JobBody(), max_items=MAX_AT_ONCE, required=False)
@@ -89,7 +89,7 @@ class JobQuery(PageQuery):
     created_before = Instant(required=False)
     finished_after = Instant(required=False)
     finished_before = Instant(required=False)
-    memo = Text(max_length=MAX_SEARCHED, required=False, help_text="Text that it contains.")
+    memo = Text(max_length=MAX_SEARCHED, required=False, help_text="Text within the memo.")
 
 
 _ONE_OR_MANY = PolymorphicProxySerializer(
@@ -100,10 +100,10 @@ _ONE_OR_MANY = PolymorphicProxySerializer(
 
 
 class JobsView(ApiView):
-    """The jobs, newest first, or new ones: one, or a thousand of which all are made or none.
+    """List jobs, newest first; submit one job, or up to 1,000 of which all or none are made.
 
-    A page of a filtered list may be short or empty although `next` is not null: then nothing
-    matched among the jobs looked at so far.
+    A page of a filtered list may be short or empty although `next` is not null: then no job
+    matched among those searched so far.
     """
 
     scopes = {"GET": "read", "POST": "submit"}
@@ -138,7 +138,7 @@ class JobsView(ApiView):
             made = submit_many(jobs, by=actor_of(request), bound=job_types_of(request))
         except PlatformError as error:
             if not is_batch:
-                raise _told_of_one(error) from error
+                raise _without_position(error) from error
             raise
         answer = SubmittedManyOut({"jobs": made}) if is_batch else SubmittedOut(made[0])
         status = 201 if any(each.created for each in made) else 200
@@ -149,7 +149,7 @@ def _submissions(body: dict[str, Any]) -> tuple[list[Submission], bool]:
     """The jobs of the body, and whether it is a batch."""
     if "jobs" in body:
         if len(body) > 1:
-            raise Invalid.field("jobs", "Send one job, or jobs and nothing beside them.")
+            raise Invalid.field("jobs", "Send one job, or jobs alone.")
         return [_submission(each) for each in body["jobs"]], True
     if "type" not in body:
         raise Invalid.field("type", "This field is missing; it has no default.")
@@ -162,7 +162,7 @@ def _submission(body: dict[str, Any]) -> Submission:
     return Submission(**body)
 
 
-def _told_of_one(error: PlatformError) -> PlatformError:
+def _without_position(error: PlatformError) -> PlatformError:
     """The error of a batch of one, without its position."""
     prefix = "jobs[0]."
     errors = [FieldError(e.field.removeprefix(prefix), e.code, e.message) for e in error.errors]
@@ -192,7 +192,7 @@ def _filtered(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job]:
 
 
 def find(request: Request, number: str) -> Job:
-    """The job of an address; NotFound also when the key is bound to other types."""
+    """The job with this number; NotFound also when the API key is bound to other types."""
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no job {number[:40]!r}.")
     logs.note(job=number)
@@ -200,7 +200,7 @@ def find(request: Request, number: str) -> Job:
 
 
 class JournalView(ApiView):
-    """What became of a job, oldest first: its attempts as they ended, and what operators did."""
+    """The journal of a job, oldest first: ends of attempts and what operators did."""
 
     scopes = {"GET": "read"}
     queries = {"get": PageQuery}

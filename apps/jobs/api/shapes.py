@@ -19,9 +19,9 @@ class JobOut(serializers.Serializer[Any]):
     stage = serializers.CharField()
     priority = serializers.IntegerField()
     run_at = Instant(help_text="When it may run next.")
-    attempts = serializers.IntegerField(help_text="Of this stage, since the last retry by hand.")
+    attempts = serializers.IntegerField(help_text="In this stage, since the last manual retry.")
     max_attempts = serializers.IntegerField()
-    holds = serializers.IntegerField(help_text="How often a worker took it, ever.")
+    holds = serializers.IntegerField(help_text="How often workers have held it in total.")
     progress = serializers.IntegerField(source="percent", allow_null=True)
     cancel_requested = serializers.BooleanField()
     worker = serializers.CharField()
@@ -41,13 +41,15 @@ class JobDetailOut(JobOut):
     context = serializers.DictField()  # type: ignore[assignment]
     checkpoint = serializers.JSONField(allow_null=True)
     order_key = serializers.IntegerField(help_text="The lowest of a type is held first.")
-    affinity_host = serializers.CharField(help_text="The only host that may hold it; empty: any.")
+    affinity_host = serializers.CharField(help_text="The only host that may run it. Empty: any.")
     affinity_until = Instant(allow_null=True)
 
 
 class SubmittedOut(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="A decimal string.")
-    created = serializers.BooleanField(help_text="False: this is the open twin's id.")
+    created = serializers.BooleanField(
+        help_text="False: the id is that of the open job with this key."
+    )
     status = serializers.ChoiceField(choices=Job.Status.choices)
 
 

@@ -33,14 +33,14 @@ from apps.jobs.services import types
 _DEFAULTS = JobType()
 
 
-def _told(name: str, **kwargs: Any) -> dict[str, Any]:
-    """What a setting has in common with its field: it may be left out."""
+def _setting(name: str, **kwargs: Any) -> dict[str, Any]:
+    """Arguments of an optional field with the default of the model."""
     return {"required": False, "default": getattr(_DEFAULTS, name), **kwargs}
 
 
 def _whole(name: str, **kwargs: Any) -> Integer:
-    least, most = RANGES[name]
-    return Integer(min_value=int(least), max_value=int(most), **_told(name, **kwargs))
+    low, high = RANGES[name]
+    return Integer(min_value=int(low), max_value=int(high), **_setting(name, **kwargs))
 
 
 def _open(name: str) -> Integer:
@@ -48,12 +48,12 @@ def _open(name: str) -> Integer:
 
 
 def _number(name: str, **kwargs: Any) -> Number:
-    least, most = RANGES[name]
-    return Number(min_value=least, max_value=most, **_told(name, **kwargs))
+    low, high = RANGES[name]
+    return Number(min_value=low, max_value=high, **_setting(name, **kwargs))
 
 
 class BreakerBody(StrictSerializer):
-    enabled = Boolean(**_told("breaker_enabled"))
+    enabled = Boolean(**_setting("breaker_enabled"))
     failure_rate = _number("breaker_failure_rate")
     window_seconds = _whole("breaker_window_seconds")
     min_calls = _whole("breaker_min_calls")
@@ -61,21 +61,21 @@ class BreakerBody(StrictSerializer):
 
 
 class SettingsBody(StrictSerializer):
-    title = Text(max_length=type_settings.MAX_TITLE, allow_blank=True, **_told("title"))
+    title = Text(max_length=type_settings.MAX_TITLE, allow_blank=True, **_setting("title"))
     handler = Name(
         max_length=type_settings.MAX_NAME,
         allow_blank=True,
-        help_text="Runs its jobs in-house; empty: workers over HTTP do.",
-        **_told("handler"),
+        help_text="The function that runs its jobs in-house. Empty: workers over HTTP run them.",
+        **_setting("handler"),
     )
-    lane = Choice(choices=JobType.Lane.choices, **_told("lane"))
+    lane = Choice(choices=JobType.Lane.choices, **_setting("lane"))
     stages = Names(max_items=type_settings.MAX_LISTED, max_length=64, required=False, default=list)
     params_schema = JsonObject(
         required=False,
         default=dict,
-        help_text="JSON Schema 2020-12 of the context, of type object; empty: any context.",
+        help_text="JSON Schema 2020-12 of the context, of type object. Empty: any context.",
     )
-    weight = _whole("weight", help_text="Its share of the turns.")
+    weight = _whole("weight", help_text="Share of the slots when several types have work.")
     batch_limit = _whole("batch_limit")
     lease_seconds = _whole("lease_seconds")
     max_processing_seconds = _whole("max_processing_seconds")
@@ -88,7 +88,7 @@ class SettingsBody(StrictSerializer):
     default_priority = _whole("default_priority")
     max_running = _open("max_running")
     rate_per_minute = _open("rate_per_minute")
-    origin = Choice(choices=JobType.Origin.choices, **_told("origin"))
+    origin = Choice(choices=JobType.Origin.choices, **_setting("origin"))
     origin_grace_seconds = _whole("origin_grace_seconds")
     allowed_hosts = Names(
         max_items=type_settings.MAX_LISTED,
@@ -96,14 +96,14 @@ class SettingsBody(StrictSerializer):
         required=False,
         default=list,
     )
-    unique = Choice(choices=JobType.Unique.choices, **_told("unique"))
-    settle = Choice(choices=JobType.Settle.choices, **_told("settle"))
+    unique = Choice(choices=JobType.Unique.choices, **_setting("unique"))
+    settle = Choice(choices=JobType.Settle.choices, **_setting("settle"))
     retention_days = _open("retention_days")
-    paused = Boolean(**_told("paused"))
+    paused = Boolean(**_setting("paused"))
     pause_reason = Text(
-        max_length=type_settings.MAX_REASON, allow_blank=True, **_told("pause_reason")
+        max_length=type_settings.MAX_REASON, allow_blank=True, **_setting("pause_reason")
     )
-    paused_until = Instant(**_told("paused_until", allow_null=True))
+    paused_until = Instant(**_setting("paused_until", allow_null=True))
     breaker = BreakerBody(required=False, default=lambda: BreakerBody.check({}))
 
 
@@ -116,12 +116,12 @@ class TypeChanges(SettingsBody):
         min_value=1,
         max_value=2**31 - 1,
         required=False,
-        help_text="As read before: 409 when somebody has changed it since.",
+        help_text="As read before. 409 if somebody has changed the type since.",
     )
 
 
 class JobTypesView(ApiView):
-    """All job types, newest first; or a new one."""
+    """List job types, newest first; create one."""
 
     scopes = {"GET": "read", "POST": "operate"}
     queries = {"get": PageQuery}
@@ -139,13 +139,13 @@ class JobTypesView(ApiView):
         body = _flat(self.read_body())
         bound = job_types_of(request)
         if bound is not None and body["name"] not in bound:
-            raise Invalid.field("name", f"This key is bound to other types than {body['name']}.")
+            raise Invalid.field("name", f"This API key is not bound to the type {body['name']}.")
         made = types.create_type(**body, actor=actor_of(request))
         return Response(JobTypeOut(made).data, status=201)
 
 
 class JobTypeView(ApiView):
-    """One job type by name; DELETE only while there is no job of it."""
+    """One job type by name. DELETE needs a type without jobs."""
 
     scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
     bodies = {"put": TypeChanges, "patch": TypeChanges}

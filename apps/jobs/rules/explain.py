@@ -1,4 +1,4 @@
-"""Why a job is not running: all that stands in its way, and when that could change."""
+"""Why a job is not running: every reason, and when it may change."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ CODES = (
     AHEAD,
     NEXT,
 )
-# Of the jobs that come first no more are counted.
+# Jobs before it are counted up to this.
 MAX_AHEAD = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A live worker: where it is, and what it can hold. Without lanes it holds of any."""
+    """A worker: its host, and the types and lanes it runs; no lanes means any."""
 
     host: str
     types: frozenset[str]
@@ -67,8 +67,8 @@ class Server:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A job and what decides about it. `policy` None: its type is gone. `ahead`: how many ready
-    jobs of its type come first, counted up to MAX_AHEAD."""
+    """A job and what decides whether it runs. `policy` None: its type is gone. `ahead`: the number
+    of ready jobs of its type before it, counted up to MAX_AHEAD."""
 
     status: str
     type: str
@@ -91,17 +91,17 @@ class Case:
 
 
 def reasons(case: Case, now: datetime) -> list[Reason]:
-    """What keeps the job from running, the most final first; at least one."""
+    """What keeps the job from running, most final first; at least one reason."""
     if case.status == t.RUNNING:
-        return [Reason(RUNNING, _("The worker {worker} runs it.", worker=case.worker))]
+        return [Reason(RUNNING, _("Worker {worker} is running it.", worker=case.worker))]
     if case.status in t.FINAL:
-        return [Reason(FINISHED, _("It has ended as {status}.", status=Message(case.status)))]
+        return [Reason(FINISHED, _("The job has ended as {status}.", status=Message(case.status)))]
     if case.policy is None:
         return [
             Reason(
                 NO_TYPE,
                 _(
-                    "There is no type {type} any more; make it again or cancel the job.",
+                    "The type {type} no longer exists. Create it again or cancel the job.",
                     type=case.type,
                 ),
             )
@@ -120,16 +120,16 @@ def _over(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reason]:
         yield Reason(
             ATTEMPTS_USED,
             _(
-                "{attempts} of {most} attempts are used; it will be ended as failed.",
+                "{attempts} of {max} attempts are used. The job will end as failed.",
                 attempts=case.attempts,
-                most=case.max_attempts,
+                max=case.max_attempts,
             ),
         )
     expiry = policy.expires_at(case.expected_at)
     if expiry is not None and now >= expiry:
         yield Reason(
             EXPIRED,
-            _("It expired at {at}; it will be ended as failed.", at=expiry),
+            _("The job expired at {at}. It will end as failed.", at=expiry),
         )
 
 
@@ -137,7 +137,7 @@ def _waits(case: Case, now: datetime) -> Iterator[Reason]:
     if case.status == t.SCHEDULED:
         yield Reason(
             SCHEDULED,
-            _("It waits for its time, {at}.", at=case.run_at),
+            _("The job is scheduled for {at}.", at=case.run_at),
             until=max(case.run_at, now),
         )
 
@@ -155,22 +155,28 @@ def _held_back(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reas
         opened = state.since or now
         yield Reason(
             BREAKER_OPEN,
-            _("Too many jobs of type {type} failed, so none is tried for a while.", type=case.type),
+            _(
+                "Too many jobs of type {type} failed. No job starts until the breaker tests one.",
+                type=case.type,
+            ),
             until=opened + timedelta(seconds=policy.breaker.open_seconds),
         )
     elif state.state == breaker.HALF_OPEN and case.running:
         yield Reason(
             BREAKER_PROBING,
-            _("After many failures of type {type} one job at a time is tried.", type=case.type),
+            _(
+                "After many failures of type {type}, the breaker tests one job at a time.",
+                type=case.type,
+            ),
         )
     if policy.max_running is not None and case.running >= policy.max_running:
         yield Reason(
             MAX_RUNNING,
             _(
-                "Of type {type} {running} jobs are running, and {most} may.",
+                "{running} jobs of type {type} are running, the maximum is {max}.",
                 type=case.type,
                 running=case.running,
-                most=policy.max_running,
+                max=policy.max_running,
             ),
         )
     if policy.rate_per_minute is not None:
@@ -184,10 +190,10 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
     yield Reason(
         RATE,
         _(
-            "Of type {type} {most} jobs may begin in a minute, spread evenly; the next one "
+            "At most {max} jobs of type {type} start per minute, evenly spread. The next one "
             "has to wait.",
             type=case.type,
-            most=per_minute,
+            max=per_minute,
         ),
         until=now + timedelta(minutes=missing / per_minute) if per_minute else None,
     )
@@ -199,7 +205,7 @@ def _unserved(case: Case, policy: TypeSnapshot) -> Iterator[Reason]:
         yield Reason(
             NO_WORKER,
             _(
-                "No live worker takes jobs of type {type} in the lane {lane}.",
+                "No live worker runs jobs of type {type} in the lane {lane}.",
                 type=case.type,
                 lane=policy.lane,
             ),
@@ -208,14 +214,14 @@ def _unserved(case: Case, policy: TypeSnapshot) -> Iterator[Reason]:
         yield Reason(
             HOST,
             _(
-                "Its type runs on {hosts} only, and no worker that takes it is there.",
+                "The type runs only on {hosts}, where no worker runs it.",
                 hosts=", ".join(policy.allowed_hosts),
             ),
         )
     if case.affinity_host:
         yield Reason(
             AFFINITY,
-            _("Only a worker on {host} may take it now.", host=case.affinity_host),
+            _("Only a worker on {host} may run it now.", host=case.affinity_host),
             until=case.affinity_until,
         )
 
@@ -224,14 +230,14 @@ def _in_turn(case: Case) -> Iterator[Reason]:
     if case.last_end == t.END_LOST or case.max_attempts == 1:
         yield Reason(
             ALONE,
-            _("A worker takes it when it can run it alone, for it may be dangerous."),
+            _("A worker runs it alone, because it may crash the worker."),
         )
     if case.ahead >= MAX_AHEAD:
         yield Reason(
             AHEAD,
-            _("{count} or more jobs of its type come first.", count=case.ahead),
+            _("{count} or more jobs of its type are before it.", count=case.ahead),
         )
     elif case.ahead:
-        yield Reason(AHEAD, _("{count} jobs of its type come first.", count=case.ahead))
+        yield Reason(AHEAD, _("{count} jobs of its type are before it.", count=case.ahead))
     else:
-        yield Reason(NEXT, _("Nothing stands in its way; the next free worker takes it."))
+        yield Reason(NEXT, _("The next free worker runs it."))

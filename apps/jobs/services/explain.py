@@ -14,7 +14,7 @@ MAX_COUNTED = 1000
 
 
 def explain(job: Job) -> list[Reason]:
-    """All that keeps the job from running; one that waits in turn learns how many come first."""
+    """Every reason why the job is not running, and how many jobs are before it."""
     now = clock.now()
     job_type = JobType.objects.filter(name=job.type).first()
     state = TypeState.objects.filter(type=job.type).first()
@@ -43,7 +43,7 @@ def explain(job: Job) -> list[Reason]:
 
 
 def _running(job_type: JobType | None) -> int:
-    """How many jobs of a limited type run, counted no further than its limit can be told."""
+    """The number of running jobs of a limited type, counted a little beyond its limit."""
     if job_type is None or not job_type.snapshot.is_limited:
         return 0
     running = Job.objects.filter(status=t.RUNNING, type=job_type.name).order_by()

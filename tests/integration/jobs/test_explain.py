@@ -41,7 +41,7 @@ def test_a_job_in_turn_learns_how_many_come_first() -> None:
     told = {job.pk: explain(job)[0] for job in (low, first, second, urgent)}
 
     assert told[urgent.pk].code == "next"
-    counts = [told[job.pk].detail.values["count"] for job in (first, second, low)]
+    counts = [told[job.pk].detail.params["count"] for job in (first, second, low)]
     assert counts == [1, 2, 3]
 
 
@@ -53,7 +53,7 @@ def test_no_more_are_counted_than_anybody_reads() -> None:
     with CaptureQueriesContext(connection) as queries:
         [reason] = explain(last)
 
-    assert reason.detail.values["count"] == MAX_AHEAD
+    assert reason.detail.params["count"] == MAX_AHEAD
     assert not any("COUNT(" in query["sql"] for query in queries.captured_queries)
 
 

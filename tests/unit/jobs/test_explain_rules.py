@@ -156,7 +156,7 @@ def test_all_reasons_are_told() -> None:
 def test_sentences_are_translated_and_instants_shown_by_the_caller() -> None:
     [reason] = reasons(replace(NEXT, status="scheduled", run_at=at(hours=1)), NOW)
 
-    assert reason.detail == "It waits for its time, 2026-03-02T10:00:00Z."
+    assert reason.detail == "The job is scheduled for 2026-03-02T10:00:00Z."
     german = {reason.detail.template: "Sie wartet auf {at}."}
     assert (
         reason.detail.translated(german.__getitem__, "{:%H:%M}".format) == "Sie wartet auf 10:00."

@@ -203,10 +203,10 @@ def test_waiting_job_tells_all_that_stands_in_its_way(
     text = text_of(page_of(admin_client, number))
     shown = text[text.index("Why is it not running?") :]
     for told in (
-        "Not due It waits for its time, 2026-03-02 11:00",
+        "Not due The job is scheduled for 2026-03-02 11:00",
         "in 2 h 0 min",
         "Paused The type mail is paused: CRM <b>down</b>",
-        "No worker No live worker takes jobs of type mail",
+        "No worker No live worker runs jobs of type mail",
     ):
         assert told.lower() in shown.lower(), told
 
@@ -215,7 +215,7 @@ def test_job_that_is_next_says_so_and_a_running_one_asks_nothing(admin_client: C
     job_type()
     factories.worker(types=["mail"])
     (number,) = jobs()
-    assert "Nothing stands in its way" in text_of(page_of(admin_client, number))
+    assert "The next free worker runs it." in text_of(page_of(admin_client, number))
     take(1)
     assert "Why is it not running?" not in text_of(page_of(admin_client, number))
 
