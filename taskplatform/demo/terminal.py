@@ -79,5 +79,7 @@ class Live:
             self._write(back + "".join(f"{line}\x1b[K\n" for line in lines))
             self._height = len(lines)
         elif last or seconds >= self._next_at:
-            self._write("".join(f"{line.rstrip()}\n" for line in lines))
+            # A blank line parts tables.
+            gap = "\n" if self._next_at and len(lines) > 1 else ""
+            self._write(gap + "".join(f"{line.rstrip()}\n" for line in lines))
             self._next_at = seconds + self._pause

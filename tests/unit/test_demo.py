@@ -247,4 +247,5 @@ class TestLive:
 
     def test_file_has_the_lines_of_every_five_seconds_and_the_last(self) -> None:
         lines = self.shown(0.2, 1, 5.3, 5.9, 11, 12, in_place=False).splitlines()
-        assert lines[::2] == ["0.2 s", "5.3 s", "11 s", "12 s"]
+        assert lines[::3] == ["0.2 s", "5.3 s", "11 s", "12 s"]
+        assert lines[:5] == ["0.2 s", "two", "", "5.3 s", "two"]
