@@ -28,7 +28,7 @@ FIRST_JOBS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class DemoType:
     """A type of the demo, and how many of 10,000 jobs are of it; None: all the others."""
 
     name: str
@@ -38,7 +38,7 @@ class Kind:
 
 
 KINDS = (
-    Kind(
+    DemoType(
         name=HTTP,
         share=None,
         context={},
@@ -48,7 +48,7 @@ KINDS = (
             "lane": "fast",
         },
     ),
-    Kind(
+    DemoType(
         name=FAILING,
         share=200,
         context={"seconds": NO_NUMBER},
@@ -61,13 +61,13 @@ KINDS = (
             "retry_max_seconds": 10.0,
         },
     ),
-    Kind(
+    DemoType(
         name=SLOW,
         share=80,
         context={"seconds": 0.5},
         settings={"title": "Slow, and in nobody's way", "handler": "sleep", "lane": "slow"},
     ),
-    Kind(
+    DemoType(
         name=CHECKPOINTS,
         share=15,
         context={"seconds": 3},

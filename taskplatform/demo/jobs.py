@@ -51,7 +51,7 @@ COLUMNS = (
     Column("Retried", 7, "right"),
     Column("Wait p50", 8, "right"),
     Column("p95", 7, "right"),
-    Column("Run p50", 7, "right"),
+    Column("JobRun p50", 7, "right"),
     Column("p95", 7, "right"),
 )
 
@@ -68,13 +68,13 @@ def run_jobs(total: int, seconds: int, *, write: Write, in_place: bool) -> tuple
     made = submit(counts_of(total), trace_id=trace_id)
     took = time.monotonic() - began
     write(f"Submitted {total:,} jobs of 4 types in {took:.1f} s, in one transaction.\n\n")
-    run = Run([each.id for each in made], trace_id)
+    run = JobRun([each.id for each in made], trace_id)
     took = _watch(run, began, seconds, Live(write, in_place=in_place, pause=SECONDS_BETWEEN_TABLES))
     write(f"\n{run.ended:,} jobs ended in {took:.0f} s, {run.ended / took:,.0f} a second.\n")
     return run.proofs(), took >= seconds
 
 
-def _watch(run: Run, began: float, seconds: int, live: Live) -> float:
+def _watch(run: JobRun, began: float, seconds: int, live: Live) -> float:
     ended, at = 0, began
     while True:
         run.poll()
@@ -100,7 +100,7 @@ class Figures:
     retried: int = 0
 
 
-class Run:
+class JobRun:
     """The jobs of one run, known by their trace id; `poll` reads only what is new."""
 
     def __init__(self, numbers: Sequence[int], trace_id: str) -> None:

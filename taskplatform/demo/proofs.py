@@ -12,7 +12,7 @@ from apps.common.audit import RECENT, Check, audit
 from apps.dispatch.models import Dispatch
 from apps.dispatch.rules import policy
 from apps.dispatch.services.invariants import CHECKS
-from taskplatform.demo.work import Occurrence, Outcome
+from taskplatform.demo.work import Occurrence, OccurrenceResult
 
 State = Dispatch.State
 
@@ -39,7 +39,7 @@ def audited(checks: Iterable[Check], *, recent: int = RECENT) -> list[Proof]:
 
 
 def proofs_of(
-    outcomes: Sequence[Outcome], *, since: datetime, everybody_works: bool
+    outcomes: Sequence[OccurrenceResult], *, since: datetime, everybody_works: bool
 ) -> list[Proof]:
     """The promises of dispatch; the run began at `since`.
 
@@ -65,7 +65,7 @@ def proofs_of(
     ]
 
 
-def _repeats(outcome: Outcome) -> Iterator[str]:
+def _repeats(outcome: OccurrenceResult) -> Iterator[str]:
     rounds: dict[str, list[Dispatch]] = defaultdict(list)
     for dispatch in sorted(outcome.dispatches, key=lambda each: each.round):
         rounds[dispatch.executor.name].append(dispatch)

@@ -66,7 +66,7 @@ class Occurrence(NamedTuple):
         return Membership.objects.filter(group=task.executor, user__enabled=True).count()
 
 
-class Outcome(NamedTuple):
+class OccurrenceResult(NamedTuple):
     """One occurrence, its quota, what its stock counts, and all of its dispatches."""
 
     occurrence: Occurrence
@@ -109,14 +109,14 @@ class Outcome(NamedTuple):
         ]
 
 
-def outcomes_of(work: Sequence[Occurrence]) -> list[Outcome]:
+def outcomes_of(work: Sequence[Occurrence]) -> list[OccurrenceResult]:
     """The outcome of each occurrence so far, in the order given."""
     handed = {_identity_of(stock): stock.handed for stock in _rows_of(Stock, work)}
     dispatches: dict[Identity, list[Dispatch]] = defaultdict(list)
     for dispatch in _rows_of(Dispatch, work).select_related("executor").order_by("pk"):
         dispatches[_identity_of(dispatch)].append(dispatch)
     return [
-        Outcome(each, each.quota, handed.get(each.identity, 0), dispatches[each.identity])
+        OccurrenceResult(each, each.quota, handed.get(each.identity, 0), dispatches[each.identity])
         for each in work
     ]
 
@@ -165,7 +165,7 @@ def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
     ]
 
 
-def _is_kept_from_somebody(outcome: Outcome, now: datetime) -> bool:
+def _is_kept_from_somebody(outcome: OccurrenceResult, now: datetime) -> bool:
     cooling_since = now - timedelta(seconds=outcome.occurrence.task.lease_seconds)
     return any(
         dispatch.state == Dispatch.State.CANCELLED

@@ -19,13 +19,13 @@ from apps.dispatch.services.state import state_by_name
 from taskplatform.demo.terminal import percentile
 from tests.benchmark import people
 from tests.benchmark.dispatch_http import over_http, scenarios
-from tests.benchmark.figures import Figure, Part, Run, figure, median
+from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.people import User
 from tests.benchmark.processes import renew_cache
 from tests.benchmark.statements import Copy, in_place
 
 
-def rebuild(run: Run) -> Iterator[Figure]:
+def rebuild(run: RunOptions) -> Iterator[Figure]:
     """The queue of an executor with 100 rotations and 1,000 once tasks, from the tables."""
     [user] = people.users(1, tasks_each=1000, group=people.group())
     people.rotations(user.pk, 100)
@@ -42,7 +42,7 @@ def rebuild(run: Run) -> Iterator[Figure]:
     yield figure(name, median(times), "ms", at_most=40)
 
 
-def embedded_pairs(run: Run) -> Iterator[Figure]:
+def embedded_pairs(run: RunOptions) -> Iterator[Figure]:
     """Pull and callback in one process, one after the other."""
     each = 5 if run.quick else 20
     users = people.users(20, tasks_each=each + 1, group=people.group())
@@ -50,7 +50,7 @@ def embedded_pairs(run: Run) -> Iterator[Figure]:
     yield figure(name, 1 / median(_pairs(users, each)), "pairs/s", at_least=300)
 
 
-def redis_away(run: Run) -> Iterator[Figure]:
+def redis_away(run: RunOptions) -> Iterator[Figure]:
     """Pairs while nothing listens where Redis was, against pairs with Redis."""
     # A queue is saved to Redis after some work on it.
     each = queue.SAVE_EVERY * (2 if run.quick else 4)
@@ -85,7 +85,7 @@ def _pairs(users: list[User], each: int) -> list[float]:
     return times
 
 
-def flatness(run: Run) -> Iterator[Figure]:
+def flatness(run: RunOptions) -> Iterator[Figure]:
     """The slowest of a hundred pulls, beside rows of others and of the past, and without them."""
     rows, tasks = (100_000, 2_000) if run.quick else (2_000_000, 10_000)
     alone = people.users(50, tasks_each=200, group=people.group())
@@ -134,7 +134,7 @@ def _pull_ms(user: User) -> float:
     return took
 
 
-def beside_a_purge(run: Run) -> Iterator[Figure]:
+def beside_a_purge(run: RunOptions) -> Iterator[Figure]:
     """The slowest of a hundred pulls while old rows are removed, against those before.
 
     The purge runs in a process of its own, as in production, until all of them are gone.

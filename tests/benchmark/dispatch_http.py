@@ -18,7 +18,7 @@ from apps.dispatch.models import Dispatch, OnceTask, Stock
 from apps.dispatch.services.tasks import update_task
 from apps.journal.models import JournalEntry
 from tests.benchmark import people
-from tests.benchmark.figures import Figure, Run, figure, median
+from tests.benchmark.figures import Figure, RunOptions, figure, median
 from tests.benchmark.load import Clients, Volley, fire, post
 from tests.benchmark.people import User
 from tests.benchmark.processes import server
@@ -27,7 +27,7 @@ from tests.benchmark.statements import record
 DISPATCH, CALLBACK = "/api/v1/dispatch/", "/api/v1/callback/"
 
 
-def over_http(run: Run) -> Iterator[Figure]:
+def over_http(run: RunOptions) -> Iterator[Figure]:
     """Ours and the baselines in turn, on servers of the same kind.
 
     Clients call back over the connection by which they have pulled, as the SDK does.
@@ -168,7 +168,7 @@ def _recorded() -> dict[str, Any]:
     }
 
 
-def exactness(run: Run, key: str) -> Figure:
+def exactness(run: RunOptions, key: str) -> Figure:
     """A stock against six times its number of pulls: it is handed out exactly, without errors."""
     stock = 100 if run.quick else 1000
     group, number = people.group(), people.number()
@@ -282,7 +282,7 @@ SCENARIOS = (
 )
 
 
-def scenarios(run: Run) -> Iterator[Figure]:
+def scenarios(run: RunOptions) -> Iterator[Figure]:
     """Pairs over HTTP of users with much to choose from, beside users with a few tasks."""
     rounds = 4 if run.quick else 10
     key, tasks_each = _key(), PAIRS * (rounds + 1)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from taskplatform.demo.terminal import Column, percentile, table
 
 
-class Run(NamedTuple):
+class RunOptions(NamedTuple):
     """How a part is measured: `folder` is for its files, `quick` means fewer rows and rounds."""
 
     folder: Path
@@ -22,7 +22,7 @@ class Part(NamedTuple):
     """Figures that are measured together: on servers (MariaDB and Redis), on SQLite, or on both."""
 
     name: str
-    measure: Callable[[Run], Iterator[Figure]]
+    measure: Callable[[RunOptions], Iterator[Figure]]
     on: Literal["servers", "sqlite", "both"] = "servers"
 
 

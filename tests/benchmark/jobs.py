@@ -19,7 +19,7 @@ from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.submit import Submission, submit, submit_many
 from tests.benchmark import backlog, runner
 from tests.benchmark.backlog import BATCH, WORKER, seconds_of
-from tests.benchmark.figures import Figure, Part, Run, figure, median
+from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.people import settle as let_settle
 from tests.benchmark.statements import Copy, Statement, in_place, record, replay
 
@@ -27,7 +27,7 @@ LARGE = 2**50
 
 
 # --- Submitting and settling beside their own statements ------------------------------------------
-def submit_one(run: Run) -> Iterator[Figure]:
+def submit_one(run: RunOptions) -> Iterator[Figure]:
     """One job a call, a commit each, beside the same INSERT by a raw cursor."""
     context = {"to": "somebody@example.org", "order": 7}
     submit("noop", context)
@@ -52,7 +52,7 @@ def submit_one(run: Run) -> Iterator[Figure]:
     yield _beside("submit, one by one", 200, ours, bare, at_least=0.85)
 
 
-def submit_bulk(run: Run) -> Iterator[Figure]:
+def submit_bulk(run: RunOptions) -> Iterator[Figure]:
     """A thousand jobs a call beside the same INSERT, with its parameters, by a raw cursor."""
     jobs = [Submission(type="noop", context={"to": "somebody", "order": n}) for n in range(1000)]
     submit_many(jobs)
@@ -73,7 +73,7 @@ def submit_bulk(run: Run) -> Iterator[Figure]:
     yield _beside("submit_many(1,000)", 1000, ours, bare, at_least=0.6)
 
 
-def hold_and_settle(run: Run) -> Iterator[Figure]:
+def hold_and_settle(run: RunOptions) -> Iterator[Figure]:
     """Batches of a hundred beside the same statements, the journal's too, by a raw cursor."""
     _empty()
     backlog.waiting(3 * BATCH, "noop")
@@ -133,7 +133,7 @@ def _empty() -> None:
 
 
 # --- Flatness ---------------------------------------------------------------------------------
-def _flatness(run: Run) -> Iterator[Figure]:
+def _flatness(run: RunOptions) -> Iterator[Figure]:
     """The same work in an almost empty table, and beside a long history and future."""
     small, large = (20_000, 200_000) if run.quick else (100_000, 2_000_000)
     _empty()
@@ -160,7 +160,7 @@ def _flatness(run: Run) -> Iterator[Figure]:
     yield figure(name, in_full, "jobs/s", baseline=in_empty, at_least=0.95)
 
 
-def _crowd(run: Run) -> Iterator[Figure]:
+def _crowd(run: RunOptions) -> Iterator[Figure]:
     """One job of a type beside very many that wait of another."""
     crowd = 100_000 if run.quick else 1_000_000
     run.log(f"{crowd:,} waiting jobs of another type")

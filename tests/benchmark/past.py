@@ -50,7 +50,7 @@ DISPATCH_COLUMNS = (
 STOCK_COLUMNS = ("source", "task", "occurrence", "handed")
 
 
-class Kind(NamedTuple):
+class JobKind(NamedTuple):
     """A type of jobs: its share of all, the middle and the spread of its run times, how often an
     attempt fails, and with what."""
 
@@ -80,20 +80,20 @@ _FILE = (
     "MemoryError: {0} MB wanted, {1} free",
 )
 KINDS = (
-    Kind("mail", 30, 120, 0.6, 0.012, (*_NET, "SMTPRecipientsRefused: 550 mailbox {1} is full")),
-    Kind("thumbnail", 18, 450, 0.5, 0.004, _FILE),
-    Kind("webhook", 16, 260, 1.1, 0.05, (*_NET, "HTTPError: 429 from 'shop-{0}'")),
-    Kind("search_index", 10, 35, 0.4, 0.001, _DATA[2:]),
-    Kind("push", 9, 60, 0.7, 0.02, (*_NET[:2], "TokenGone: device {1} has unregistered")),
-    Kind("invoice", 4, 900, 0.5, 0.008, _DATA),
-    Kind("geocode", 4, 180, 0.9, 0.03, (*_NET, "NoMatch: no place is called '{1}'")),
-    Kind("import_row", 3, 15, 0.3, 0.006, _DATA),
-    Kind("stock_sync", 2.5, 2_400, 0.8, 0.02, (*_NET, *_DATA)),
-    Kind("pdf", 1.5, 6_500, 0.7, 0.01, _FILE),
-    Kind("score", 1.2, 800, 0.9, 0.005, ("ModelError: batch {0} has {1} rows too many",)),
-    Kind("export", 0.4, 21_000, 0.9, 0.015, (*_DATA, *_FILE)),
-    Kind("video", 0.3, 95_000, 0.9, 0.03, (*_FILE, "CodecError: frame {1} is broken")),
-    Kind("backup", 0.1, 640_000, 0.5, 0.02, ("OSError: [Errno 28] No space left on device",)),
+    JobKind("mail", 30, 120, 0.6, 0.012, (*_NET, "SMTPRecipientsRefused: 550 mailbox {1} is full")),
+    JobKind("thumbnail", 18, 450, 0.5, 0.004, _FILE),
+    JobKind("webhook", 16, 260, 1.1, 0.05, (*_NET, "HTTPError: 429 from 'shop-{0}'")),
+    JobKind("search_index", 10, 35, 0.4, 0.001, _DATA[2:]),
+    JobKind("push", 9, 60, 0.7, 0.02, (*_NET[:2], "TokenGone: device {1} has unregistered")),
+    JobKind("invoice", 4, 900, 0.5, 0.008, _DATA),
+    JobKind("geocode", 4, 180, 0.9, 0.03, (*_NET, "NoMatch: no place is called '{1}'")),
+    JobKind("import_row", 3, 15, 0.3, 0.006, _DATA),
+    JobKind("stock_sync", 2.5, 2_400, 0.8, 0.02, (*_NET, *_DATA)),
+    JobKind("pdf", 1.5, 6_500, 0.7, 0.01, _FILE),
+    JobKind("score", 1.2, 800, 0.9, 0.005, ("ModelError: batch {0} has {1} rows too many",)),
+    JobKind("export", 0.4, 21_000, 0.9, 0.015, (*_DATA, *_FILE)),
+    JobKind("video", 0.3, 95_000, 0.9, 0.03, (*_FILE, "CodecError: frame {1} is broken")),
+    JobKind("backup", 0.1, 640_000, 0.5, 0.02, ("OSError: [Errno 28] No space left on device",)),
 )
 HOSTS = 8
 WORKERS_PER_HOST = 4
@@ -154,7 +154,7 @@ class Past:
         self._kinds = list(accumulate(kind.share for kind in KINDS))
         self._keys: dict[str, str] = {}
         # What is to come: attempts that follow, and ends of dispatches, by minute.
-        self._again: dict[datetime, list[tuple[Kind, int, int, datetime]]] = defaultdict(list)
+        self._again: dict[datetime, list[tuple[JobKind, int, int, datetime]]] = defaultdict(list)
         self._ends: dict[datetime, list[tuple[Any, ...]]] = defaultdict(list)
         self._rounds: dict[tuple[int, str, int, int], int] = defaultdict(int)
         self._open: set[int] = set()
@@ -195,11 +195,11 @@ class Past:
         return (ids.lowest_id_at(at) + self._number % SEQUENCES, written(at), *row)
 
     # --- jobs -------------------------------------------------------------------------------------
-    def _kind(self) -> Kind:
+    def _kind(self) -> JobKind:
         return self._random.choices(KINDS, cum_weights=self._kinds)[0]
 
     def _attempt(
-        self, start: datetime, kind: Kind, subject: int, attempt: int, due: datetime
+        self, start: datetime, kind: JobKind, subject: int, attempt: int, due: datetime
     ) -> tuple[int, tuple[Any, ...]]:
         draw = self._random
         ms = draw.randrange(60_000)
@@ -251,7 +251,7 @@ class Past:
                 self._hopeless.add(subject)
         return 0.0 if subject in self._hopeless else self._random.random()
 
-    def _error(self, kind: Kind, event: str) -> str:
+    def _error(self, kind: JobKind, event: str) -> str:
         if event == "timed_out":
             return "It ran past its hard end."
         if event == "lost":
@@ -273,7 +273,7 @@ class Past:
     def _finished(
         self,
         subject: int,
-        kind: Kind,
+        kind: JobKind,
         status: str,
         event: str,
         due: datetime,

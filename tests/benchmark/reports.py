@@ -26,7 +26,7 @@ from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rollup import SWEEP, roll_up
 from tests.benchmark import history, pages
-from tests.benchmark.figures import Figure, Part, Run, figure
+from tests.benchmark.figures import Figure, Part, RunOptions, figure
 from tests.benchmark.pages import Cost, Page, Visitor
 from tests.benchmark.people import settle
 
@@ -37,7 +37,7 @@ A_SECOND = 5000
 TURN = timedelta(seconds=10)
 
 
-def _beside_history(run: Run) -> Iterator[Figure]:
+def _beside_history(run: RunOptions) -> Iterator[Figure]:
     """A history and its totals, unless another part has made them already."""
     if JournalEntry.objects.exists():
         return
@@ -70,7 +70,7 @@ def _catch_up() -> None:
             return
 
 
-def _overview(run: Run) -> Iterator[Figure]:
+def _overview(run: RunOptions) -> Iterator[Figure]:
     """As a page requests it every few seconds: the present state and, once a minute, parts of the
     last hour."""
     yield from _beside_history(run)
@@ -85,7 +85,7 @@ def _overview(run: Run) -> Iterator[Figure]:
             yield _timed(visitor.cost(page, times=5 if run.quick else 31), 20)
 
 
-def _pages(run: Run) -> Iterator[Figure]:
+def _pages(run: RunOptions) -> Iterator[Figure]:
     """The slowest pages, all that miss the goal, and the most queries of any."""
     yield from _beside_history(run)
     history.beat_hearts()
@@ -119,7 +119,7 @@ def _timed(cost: Cost, limit: float) -> Figure:
     return figure(f"{cost.page.name} ({cost.queries} queries)", cost.ms, "ms", at_most=limit)
 
 
-def _rollups(run: Run) -> Iterator[Figure]:
+def _rollups(run: RunOptions) -> Iterator[Figure]:
     """Percent of a core that the sweep takes while 5,000 entries come every second.
 
     The entries of future minutes are written first; then the clock of this process moves on.

@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from tests.benchmark import backlog, dispatch, jobs, reports
-from tests.benchmark.figures import Figure, Part, Run, lines
+from tests.benchmark.figures import Figure, Part, RunOptions, lines
 from tests.benchmark.processes import scratch_database
 
 PARTS = {"dispatch": dispatch.PARTS, "jobs": jobs.PARTS, "reports": reports.PARTS}
@@ -56,7 +56,7 @@ def _measure_here(parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator
     if not parts:
         return
     with tempfile.TemporaryDirectory() as name, scratch_database(Path(name)):
-        run = Run(Path(name), quick, lambda text: log(f"measuring: {text}"))
+        run = RunOptions(Path(name), quick, lambda text: log(f"measuring: {text}"))
         for part in parts:
             run.log(part.name)
             if part in jobs.PARTS:

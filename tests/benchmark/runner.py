@@ -20,7 +20,7 @@ from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import Submission, submit, submit_many
 from taskplatform.demo.terminal import percentile
 from tests.benchmark import backlog, handlers, plain_celery
-from tests.benchmark.figures import Figure, Run, figure, median
+from tests.benchmark.figures import Figure, RunOptions, figure, median
 from tests.benchmark.load import Clients, post
 from tests.benchmark.processes import (
     PLAIN_CELERY,
@@ -38,7 +38,7 @@ BLOCK = 1000
 
 
 # --- Beside plain Celery --------------------------------------------------------------------------
-def beside_celery(run: Run) -> Iterator[Figure]:
+def beside_celery(run: RunOptions) -> Iterator[Figure]:
     """Two forked processes of ours and two of plain Celery, on the same Redis, in turn."""
     count, rounds = (20_000, 3) if run.quick else (40_000, 5)
     with worker(PLAIN_CELERY, run.folder, *prefork(plain_celery.QUEUE)):
@@ -153,7 +153,7 @@ def _pause() -> None:
 
 
 # --- The same jobs under one setting --------------------------------------------------------------
-class Setting(NamedTuple):
+class OneSetting(NamedTuple):
     """One setting of the type, or of the jobs by their number, and the least ratio to plain Celery
     or to plain jobs."""
 
@@ -166,22 +166,22 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting("max_attempts 1", {"max_attempts": 1}, of_plain=0.6),
-    Setting("batch_limit 1", {"batch_limit": 1}, of_celery=0.5),
-    Setting("max_running 2", {"max_running": 2}, of_celery=0.5),
-    Setting("settle each", {"settle": JobType.Settle.EACH}),
-    Setting("200 types", types=200),
-    Setting("unique", of_job=lambda n: {"key": f"unique-{n}", "unique": True}),
-    Setting("10 priorities", of_job=lambda n: {"priority": n % 10}),
-    Setting("2 stages", {"stages": ["first", "second"]}),
-    Setting("rate_per_minute 1,000,000", {"rate_per_minute": 1_000_000}),
-    Setting("breaker", {"breaker_enabled": True}),
-    Setting("expiry", {"expires_after_seconds": 3600}),
-    Setting("origin", {"origin": JobType.Origin.PREFER}),
+    OneSetting("max_attempts 1", {"max_attempts": 1}, of_plain=0.6),
+    OneSetting("batch_limit 1", {"batch_limit": 1}, of_celery=0.5),
+    OneSetting("max_running 2", {"max_running": 2}, of_celery=0.5),
+    OneSetting("settle each", {"settle": JobType.Settle.EACH}),
+    OneSetting("200 types", types=200),
+    OneSetting("unique", of_job=lambda n: {"key": f"unique-{n}", "unique": True}),
+    OneSetting("10 priorities", of_job=lambda n: {"priority": n % 10}),
+    OneSetting("2 stages", {"stages": ["first", "second"]}),
+    OneSetting("rate_per_minute 1,000,000", {"rate_per_minute": 1_000_000}),
+    OneSetting("breaker", {"breaker_enabled": True}),
+    OneSetting("expiry", {"expires_after_seconds": 3600}),
+    OneSetting("origin", {"origin": JobType.Origin.PREFER}),
 )
 
 
-def under_one_setting(run: Run) -> Iterator[Figure]:
+def under_one_setting(run: RunOptions) -> Iterator[Figure]:
     """Jobs under one setting, beside the same jobs without it and beside plain Celery."""
     count = 4_000 if run.quick else 20_000
     with worker(PLAIN_CELERY, run.folder, *prefork(plain_celery.QUEUE)):
@@ -213,7 +213,7 @@ def under_one_setting(run: Run) -> Iterator[Figure]:
 
 
 # --- The embedded default -------------------------------------------------------------------------
-def embedded_pick_up(run: Run) -> Iterator[Figure]:
+def embedded_pick_up(run: RunOptions) -> Iterator[Figure]:
     """Idle workers of `make run`: files as broker, SQLite as wake-up."""
     with (
         worker(PLATFORM, run.folder, *SWEEPS),
@@ -224,7 +224,7 @@ def embedded_pick_up(run: Run) -> Iterator[Figure]:
     yield figure("pick-up p50, embedded", median(waits) * 1000, "ms", at_most=20)
 
 
-def embedded_drain(run: Run) -> Iterator[Figure]:
+def embedded_drain(run: RunOptions) -> Iterator[Figure]:
     """One drain in this process, beside batches claimed and completed by plain SQL."""
     count, rounds = (10_000, 3) if run.quick else (30_000, 5)
     if registry.find("noop") is None:

@@ -30,7 +30,7 @@ from taskplatform.demo.job_types import (
     submit_demo_jobs,
     submit_first_jobs,
 )
-from taskplatform.demo.jobs import Run, await_workers
+from taskplatform.demo.jobs import JobRun, await_workers
 from tests.factories import worker
 from tests.frozen import FrozenClock
 
@@ -40,7 +40,7 @@ COUNTS = {HTTP: 3, FAILING: 2, SLOW: 1, CHECKPOINTS: 1}
 
 
 @pytest.fixture
-def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Run:
+def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch) -> JobRun:
     """A run whose jobs have all been done by a worker, retries after their waits."""
     settings.JOB_HTTP_HOSTS = (f"127.0.0.1:{settings.PORT}",)
     settings.JOB_HTTP_NETWORKS = ("127.0.0.1/32",)
@@ -53,12 +53,12 @@ def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.Monkey
         Drain(process, "slow").run(linger=False)
         frozen_clock.advance(seconds=30)
         promote_due()
-    run = Run([each.id for each in made], "demo-test")
+    run = JobRun([each.id for each in made], "demo-test")
     run.poll()
     return run
 
 
-def breaches(run: Run) -> dict[str, list[str]]:
+def breaches(run: JobRun) -> dict[str, list[str]]:
     return {proof.promise: list(proof.breaches) for proof in run.proofs() if proof.breaches}
 
 
@@ -67,7 +67,7 @@ def test_counts_add_up_and_leave_out_no_type() -> None:
     assert set(counts_of(4).values()) == {1}
 
 
-def test_every_promise_is_kept_by_a_drained_run(drained: Run) -> None:
+def test_every_promise_is_kept_by_a_drained_run(drained: JobRun) -> None:
     """S1.9, S4.1: one table serves calls, failures with retries, slow work and checkpoints."""
     assert breaches(drained) == {}
     assert (drained.open, drained.ended) == (0, 7)
@@ -79,13 +79,13 @@ def test_every_promise_is_kept_by_a_drained_run(drained: Run) -> None:
     assert drained.figures[HTTP].statuses == {"succeeded": 3}
 
 
-def test_second_poll_counts_no_attempt_twice(drained: Run) -> None:
+def test_second_poll_counts_no_attempt_twice(drained: JobRun) -> None:
     before = len(drained.figures[FAILING].runs)
     drained.poll()
     assert len(drained.figures[FAILING].runs) == before == 6
 
 
-def test_what_is_lost_or_wrong_is_a_breach(drained: Run) -> None:
+def test_what_is_lost_or_wrong_is_a_breach(drained: JobRun) -> None:
     kinds = dict(Job.objects.values_list("pk", "type"))
     failing = [number for number in drained.numbers if kinds[number] == FAILING]
     others = [number for number in drained.numbers if kinds[number] != FAILING]
@@ -111,7 +111,7 @@ def test_what_is_lost_or_wrong_is_a_breach(drained: Run) -> None:
     assert f"I53 job {wrong}: " in audited
 
 
-def test_failing_job_under_way_is_open_and_has_not_failed(drained: Run) -> None:
+def test_failing_job_under_way_is_open_and_has_not_failed(drained: JobRun) -> None:
     failing = Job.objects.filter(type=FAILING).latest("pk")
     Job.objects.filter(pk=failing.pk).update(status="scheduled", attempts=1)
     found = breaches(drained)
@@ -119,7 +119,7 @@ def test_failing_job_under_way_is_open_and_has_not_failed(drained: Run) -> None:
     assert "each failing job failed after exactly its attempts" not in found
 
 
-def test_job_that_ran_again_after_its_end_is_a_breach_of_the_audit(drained: Run) -> None:
+def test_job_that_ran_again_after_its_end_is_a_breach_of_the_audit(drained: JobRun) -> None:
     entry = JournalEntry.objects.filter(event="succeeded").latest("pk")
     entry.pk = ids.next_id()
     entry.save(force_insert=True)

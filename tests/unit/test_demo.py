@@ -24,7 +24,7 @@ from taskplatform.demo.company import (
 )
 from taskplatform.demo.proofs import proofs_of
 from taskplatform.demo.terminal import Column, Live, cells_of, fit, percentile, table
-from taskplatform.demo.work import COLUMNS, Occurrence, Outcome
+from taskplatform.demo.work import COLUMNS, Occurrence, OccurrenceResult
 
 GROUPS = {team.name: team for team in TEAMS}
 MOMENT = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -141,12 +141,12 @@ def dispatch(
 
 def outcome(
     dispatches: Sequence[Dispatch], *, quota: int = 3, stock: int = 3, **fields: Any
-) -> Outcome:
+) -> OccurrenceResult:
     task = OnceTask(**{"title": "Shelf", "mode": "multi", "dispatch_times": quota, **fields})
-    return Outcome(Occurrence(task, MOMENT), quota, stock, dispatches)
+    return OccurrenceResult(Occurrence(task, MOMENT), quota, stock, dispatches)
 
 
-def broken(outcome: Outcome, *, everybody: bool = True) -> dict[str, list[str]]:
+def broken(outcome: OccurrenceResult, *, everybody: bool = True) -> dict[str, list[str]]:
     found = proofs_of([outcome], since=MOMENT, everybody_works=everybody)
     return {proof.promise: list(proof.breaches) for proof in found if proof.breaches}
 

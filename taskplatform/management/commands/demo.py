@@ -26,7 +26,7 @@ from taskplatform.demo.terminal import Live, fit, table
 from taskplatform.demo.work import (
     COLUMNS,
     Occurrence,
-    Outcome,
+    OccurrenceResult,
     count_of,
     left_of,
     mishaps_of,
@@ -207,7 +207,9 @@ def _rotation_line(task: RotateTask) -> str:
     return f"    {task.title} for {task.executor}: {task.summary}{paused}"
 
 
-def _progress_line(seconds: float, outcomes: Sequence[Outcome], counts: Mapping[str, int]) -> str:
+def _progress_line(
+    seconds: float, outcomes: Sequence[OccurrenceResult], counts: Mapping[str, int]
+) -> str:
     handed, quota = sum(each.handed for each in outcomes), sum(each.quota for each in outcomes)
     full = BAR_CELLS * handed // max(quota, 1)
     line = (
