@@ -43,7 +43,7 @@ def test_process_left_running_is_stopped_with_its_children(tmp_path: Path) -> No
     assert not process.lives()
 
 
-def test_process_that_leaves_a_child_behind_is_told(
+def test_process_that_leaves_a_child_behind_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.processes.STOP_SECONDS", 0.5)

@@ -113,7 +113,7 @@ def test_password_and_key_are_kept_for_their_owner_alone(
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
-def test_later_start_tells_where_the_password_is_and_not_what_it_is(running: Platform) -> None:
+def test_later_start_shows_where_the_password_is_and_not_the_password(running: Platform) -> None:
     kept = running.var / "admin_password"
 
     assert f"            login admin, password in {kept}" in running.shown
@@ -269,7 +269,7 @@ def test_beat_that_dies_starts_again(running: Platform) -> None:
     assert any("sweeps ended with code 1 and starts again in" in line for line in running.shown)
 
 
-def test_taken_port_is_told_with_the_way_out(platform: Platform) -> None:
+def test_port_in_use_is_shown_with_a_free_one(platform: Platform) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -291,29 +291,29 @@ def test_second_start_with_the_same_files_is_refused(running: Platform) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         # What the settings make of a value is in tests/unit/test_settings.py.
         ("ALLOWED_HOSTS", "localhost:8000", "ALLOWED_HOSTS: localhost:8000 is not a host name"),
         ("HOST", "192.0.2.1", "Choose others with HOST and PORT."),
     ],
 )
-def test_wrong_setting_is_told_in_one_line(
-    platform: Platform, name: str, value: str, told: str
+def test_wrong_setting_is_shown_in_one_line(
+    platform: Platform, name: str, value: str, message: str
 ) -> None:
-    assert told in refusal({**platform.environment, name: value})
+    assert message in refusal({**platform.environment, name: value})
 
 
 @pytest.mark.mariadb
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"path": "/no_such_database"}, "Unknown database|Access denied"),
         ({"netloc": "nobody:wrong@{host}"}, "Access denied"),
     ],
 )
-def test_database_that_does_not_let_us_in_is_told_without_the_password(
-    platform: Platform, change: dict[str, str], told: str
+def test_database_that_refuses_is_shown_without_the_password(
+    platform: Platform, change: dict[str, str], message: str
 ) -> None:
     url = urllib.parse.urlsplit(platform.environment["DATABASE_URL"])
     host = f"{url.hostname}:{url.port}"
@@ -321,6 +321,6 @@ def test_database_that_does_not_let_us_in_is_told_without_the_password(
 
     line = refusal({**platform.environment, "DATABASE_URL": changed.geturl()})
 
-    assert re.search(f"The database .* cannot be used: .*({told})", line)
+    assert re.search(f"The database .* cannot be used: .*({message})", line)
     assert "Check DATABASE_URL" in line
     assert "wrong" not in line and str(url.password) not in line

@@ -1,4 +1,4 @@
-"""The private servers take every blow that tests deal them, and leave nothing behind."""
+"""The private servers survive what tests do to them, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_mariadb_killed_and_started_again_keeps_port_and_committed_rows() -> Non
     with mariadb_server() as server:
         port = server.port
         with cursor(server) as sql:
-            sql.execute("CREATE TABLE told (n INT PRIMARY KEY)")
-            sql.execute("INSERT INTO told VALUES (7)")
+            sql.execute("CREATE TABLE kept (n INT PRIMARY KEY)")
+            sql.execute("INSERT INTO kept VALUES (7)")
 
         server.kill()
         assert not is_open(port)
@@ -62,7 +62,7 @@ def test_mariadb_killed_and_started_again_keeps_port_and_committed_rows() -> Non
 
         assert server.port == port
         with cursor(server) as sql:
-            sql.execute("SELECT n FROM told")
+            sql.execute("SELECT n FROM kept")
             assert sql.fetchall() == ((7,),)
 
 
@@ -149,7 +149,7 @@ def test_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch)
             pass
 
 
-def test_missing_server_is_told_with_the_line_that_installs_it(
+def test_missing_server_is_reported_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(servers, "_SEARCH_PATH", str(tmp_path))

@@ -23,7 +23,7 @@ from taskplatform.startup import CannotStart
 
 
 class Server:
-    """A database server that answers as told: an error for each look, then it lets in."""
+    """A database server that refuses with each of the errors, then accepts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: tuple[int, str]) -> None:
         self.errors = list(errors)
@@ -40,21 +40,21 @@ class Server:
         self.now += seconds
 
 
-def test_database_that_is_still_starting_is_waited_for_and_told_once(
+def test_database_that_is_still_starting_is_awaited_with_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Server(monkeypatch, (2002, "no socket"), (2013, "lost"), (1040, "too many"))
-    told: list[str] = []
+    shown: list[str] = []
 
-    startup.await_database(told.append)
+    startup.await_database(shown.append)
 
-    assert told == [f"Waiting for the database {startup.database_address()} to answer."]
+    assert shown == [f"Waiting for the database {startup.database_address()} to answer."]
 
 
 @pytest.mark.parametrize(
     "error", [(1045, "Access denied for user 'u'@'h'"), (1049, "Unknown database 'x'")]
 )
-def test_database_that_refuses_is_told_at_once(
+def test_database_that_refuses_is_reported_at_once(
     monkeypatch: pytest.MonkeyPatch, error: tuple[int, str]
 ) -> None:
     server = Server(monkeypatch, error)
@@ -107,7 +107,7 @@ def test_second_machine_waits_while_the_first_sets_up(monkeypatch: pytest.Monkey
 # --- Redis --------------------------------------------------------------------------------------
 
 
-def test_redis_that_does_not_answer_is_told_without_its_password(settings: Any) -> None:
+def test_redis_that_does_not_answer_is_reported_without_its_password(settings: Any) -> None:
     settings.REDIS_URL = "redis://:secret@127.0.0.1:1/0"
 
     problem = startup.redis_problem()

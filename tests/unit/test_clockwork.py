@@ -65,7 +65,7 @@ def test_sweeps_come_in_their_periods_however_the_wall_clock_is_set(
     assert 5 <= sent.count("rarely") <= 7
 
 
-def test_broker_that_is_away_is_told_of_in_one_line(
+def test_broker_that_is_away_is_logged_in_one_line(
     app: Celery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused(*_args: Any, **_kwargs: Any) -> None:

@@ -44,8 +44,8 @@ def test_empty_variables_are_as_good_as_none(
 
     absent = runpy.run_path(str(SOURCE))
 
-    told = {name for name in absent if name.isupper()}
-    assert {name: empty[name] for name in told} == {name: absent[name] for name in told}
+    names = {name for name in absent if name.isupper()}
+    assert {name: empty[name] for name in names} == {name: absent[name] for name in names}
     assert empty["ALLOWED_HOSTS"] == ["127.0.0.1", "localhost", "[::1]"]
 
 
@@ -72,7 +72,7 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("ALLOWED_HOSTS", "https://tasks.example.org", "without https:// and without a port"),
         (
@@ -122,9 +122,9 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
     ],
 )
 def test_value_that_makes_no_sense_stops_the_start(
-    started: Any, name: str, value: str, told: str
+    started: Any, name: str, value: str, message: str
 ) -> None:
-    with pytest.raises(ImproperlyConfigured, match=told):
+    with pytest.raises(ImproperlyConfigured, match=message):
         started(**{name: value})
 
 
@@ -177,7 +177,7 @@ def test_folder_and_key_of_another_user_stop_the_start(
         started(SECRET_KEY="")
 
 
-def test_part_of_a_password_is_not_told(started: Any) -> None:
+def test_part_of_a_password_is_not_shown(started: Any) -> None:
     with pytest.raises(ImproperlyConfigured) as stop:
         started(DATABASE_URL="mysql://u:geheim/nis@127.0.0.1:3306/n")
 
@@ -205,7 +205,7 @@ def test_path_of_sqlite_does_not_hang_on_where_a_command_runs(
     assert (below, absolute) == (f"{settings.BASE_DIR}/data/tasks.sqlite3", "/srv/t.sqlite3")
 
 
-def test_demo_comes_unless_it_is_refused_or_tls_tells_of_a_real_platform(started: Any) -> None:
+def test_demo_is_on_unless_it_is_refused_or_https_is_set(started: Any) -> None:
     found = [
         started(**variables)["DEMO"]
         for variables in ({}, {"DEMO": "0"}, {"HTTPS": "1"}, {"HTTPS": "1", "DEMO": "1"})
