@@ -31,7 +31,7 @@ _VIEWER = [
     "jobs.view_job",
     "jobs.view_jobtype",
     "jobs.view_typestate",
-    "jobs.view_uniqueslot",
+    "jobs.view_uniquelock",
     "jobs.view_worker",
     "reports.view_rollup",
     "reports.view_stretch",

@@ -27,7 +27,7 @@ from apps.common.admin.display import shown_text
 from apps.common.admin.filters import read_key, read_number
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.jobs.models import Job, JobType, Worker
-from apps.jobs.services import look_up
+from apps.jobs.services import counts
 from apps.journal.models import JournalEntry, Source
 
 Look = Callable[[QuerySet[Any]], QuerySet[Any]]
@@ -198,13 +198,13 @@ def _beginning(column: str, *prefixes: str) -> Callable[[QuerySet[Any], str], Qu
 
 
 def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    keyed = look_up.with_key(str(number), most=MAX_SHOWN + 1)
+    keyed = counts.with_key(str(number), most=MAX_SHOWN + 1)
     return _light(rows.filter(pk__in=[number, *keyed]).order_by("-pk"))
 
 
 def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     """Those with the key, else the newest ones of that user or trace."""
-    if keyed := look_up.with_key(key, most=MAX_SHOWN + 1):
+    if keyed := counts.with_key(key, most=MAX_SHOWN + 1):
         return _light(rows.filter(pk__in=keyed).order_by("-pk"))
     mine = Q(user_id=key) | Q(trace_id=key)
     return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))

@@ -12,7 +12,7 @@ from apps.jobs.runner import worker
 from apps.jobs.runner.process import dead_here
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
-from apps.jobs.services import discard, register, reorder, starvation
+from apps.jobs.services import counts, discard, register, reorder
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, rescue_due, silence_counts
 
@@ -71,8 +71,8 @@ def forget_workers() -> int:
         return register.forget_gone(now=clock.now()) if mine else 0
 
 
-@shared_task(name=starvation.SWEEP)
+@shared_task(name=counts.STARVING_SWEEP)
 def warn_of_starving() -> int:
     """Log which types let ready jobs wait too long; returns how many."""
-    with sweep_lease(starvation.SWEEP, at_most=MAX_TIME) as mine:
-        return starvation.warn_of_starving() if mine else 0
+    with sweep_lease(counts.STARVING_SWEEP, at_most=MAX_TIME) as mine:
+        return counts.warn_of_starving() if mine else 0

@@ -40,7 +40,7 @@ ENTRY_COLUMNS = (
 JOB_COLUMNS = (
     *("id", "type", "key", "user_id", "context", "status", "order_key", "run_at", "expected_at"),
     *("attempts", "max_attempts", "holds", "last_end", "held_at", "worker", "host", "memo"),
-    *("error_key", "created_at", "started_at", "finished_at", "slot"),
+    *("error_key", "created_at", "started_at", "finished_at", "shard"),
 )
 DISPATCH_COLUMNS = (
     *("id", "executor_id", "open_for", "source", "task", "occurrence", "occurrence_at", "title"),

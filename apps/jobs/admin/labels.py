@@ -18,7 +18,7 @@ from apps.common.admin.display import shown_time
 from apps.jobs.models import Job
 from apps.jobs.rules import order
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.starvation import starving
+from apps.jobs.services.counts import starving
 from apps.journal.admin.words import duration_of
 
 STATUS_COLOURS: dict[str, str] = {

@@ -6,8 +6,7 @@ from apps.jobs.handlers import Fail, Retry, handler
 def mail(context): ...
 """
 
-from apps.jobs.handlers.context import Context
-from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Context, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import handler
 
 __all__ = ["Cancelled", "Context", "Fail", "NextStage", "Retry", "handler"]

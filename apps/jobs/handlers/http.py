@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from apps.jobs.conf import conf
-from apps.jobs.handlers.context import Context
-from apps.jobs.handlers.endings import Fail, Retry
+from apps.jobs.handlers.contract import Context, Fail, Retry
 from apps.jobs.handlers.registry import handler
 from apps.jobs.rules.addresses import host_is_listed, is_allowed, network_of
 

@@ -10,8 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from apps.jobs.conf import conf
-from apps.jobs.handlers.context import Context
-from apps.jobs.handlers.endings import Cancelled, Fail
+from apps.jobs.handlers.contract import Cancelled, Context, Fail
 from apps.jobs.handlers.registry import handler
 
 MAX_SLEEP = 3600

@@ -53,7 +53,7 @@ class Job(models.Model):
     context = models.JSONField(_("context"), default=dict)
     stage = KeyField(_("stage"), max_length=64, blank=True)
     status = KeyField(_("status"), max_length=12, choices=Status.choices)
-    slot = models.PositiveSmallIntegerField(_("slot"), default=0)
+    shard = models.PositiveSmallIntegerField(_("shard"), default=0)
     priority = models.SmallIntegerField(_("priority"), default=0)
     order_key = models.BigIntegerField(_("order"))
     run_at = models.DateTimeField(_("next run"))

@@ -11,8 +11,9 @@ from apps.common.fields import KeyField
 class Worker(models.Model):
     """One process; alive while its heartbeat is.
 
-    `types` are those it has handlers for, `drains` counts per lane what it is draining now, and
-    `capacity` how many drains it can run at once.
+    `node` is the Celery worker that the process belongs to, `machine` is equal for all processes
+    that can see each other's process ids. `types` are those it has handlers for, `drains` counts
+    its drains per lane, and `capacity` is how many of them it can run at once.
     """
 
     class Kind(models.TextChoices):
@@ -22,10 +23,12 @@ class Worker(models.Model):
     class State(models.TextChoices):
         ACTIVE = "active", _("active")  # takes work
         DRAINING = "draining", _("stopping")  # ends what it has, takes nothing new
-        GONE = "gone", _("gone")  # left, or fell silent
+        GONE = "gone", _("gone")  # left, or was lost
 
     name = KeyField(_("name"), max_length=160, unique=True)
     host = KeyField(_("host"), max_length=128)
+    node = KeyField(max_length=120, blank=True, editable=False)
+    machine = KeyField(max_length=8, blank=True, editable=False)
     pid = models.PositiveIntegerField(_("process"), default=0)
     kind = KeyField(_("kind"), max_length=8, choices=Kind.choices, default=Kind.CELERY)
     state = KeyField(_("state"), max_length=12, choices=State.choices, default=State.ACTIVE)

@@ -16,7 +16,7 @@ from apps.common.messages import Message as _
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_snapshot import ALWAYS, NEVER, RANGES, TypeSnapshot
 
-SLOTS = 1024
+SHARDS = 1024
 MAX_KEY = 50
 MAX_USER = 128
 MAX_STAGE = 64
@@ -34,7 +34,7 @@ class Submission:
     """One job to be. Either `delay` or `run_at`, neither for now; what is None the type decides.
 
     `unique` needs a key: while a job of that type and key is open, no other is made. `route_key`
-    keeps jobs together on the workers that prefer its slot.
+    keeps jobs together on the workers that prefer its shard.
     """
 
     type: str
@@ -59,9 +59,9 @@ class Submission:
         return type_.stages[0] if type_.stages else ""
 
 
-def slot_of(route: str) -> int:
-    """The slot of everything with this route: the same in every process, for ever."""
-    return crc32(route.encode()) % SLOTS
+def shard_of(route: str) -> int:
+    """The shard of all jobs with this route: the same in every process, for ever."""
+    return crc32(route.encode()) % SHARDS
 
 
 def unique_key(job_type: str, key: str) -> str:

@@ -13,7 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.common import clock, logs
 from apps.jobs.errors import LeaseLost
-from apps.jobs.handlers.endings import Cancelled, Fail, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
 from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
 from apps.jobs.rules.transitions import (
@@ -23,7 +23,7 @@ from apps.jobs.rules.transitions import (
     END_STAGE_DONE,
     END_SUCCEEDED,
 )
-from apps.jobs.runner.holding import Holding
+from apps.jobs.runner.process import Holding
 from apps.jobs.services import leases
 from apps.jobs.services.hold import HeldJob
 

@@ -18,11 +18,9 @@ from apps.jobs.handlers import registry
 from apps.jobs.rules import places
 from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
 from apps.jobs.runner import attempt
-from apps.jobs.runner.batch import FIRST_BATCH
-from apps.jobs.runner.holding import Holding
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
-from apps.jobs.runner.process import Process, node_of
+from apps.jobs.runner.process import FIRST_BATCH, Holding, Process
 from apps.jobs.services import register
 from apps.jobs.services.hold import HeldJob, due_types, hold, new_token
 from apps.jobs.services.settle import give_back
@@ -146,7 +144,7 @@ class Drain:
     def _hold_and_run(self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0) -> int:
         barred, now = self._process.barred, time.monotonic()
         wanted = [name for name in types if barred.get(name, 0.0) <= now]
-        with self._process.gate.shared(_GATE_SECONDS) as entered:
+        with self._process.lock.shared(_GATE_SECONDS) as entered:
             if not entered:
                 return 0
             self._unanswered = new_token()
@@ -169,7 +167,7 @@ class Drain:
         if alone:
             # Nobody else gives it back: when the others end, its turn has come.
             self._overdue_at = math.inf
-            with self._process.gate.alone(min(_GATE_SECONDS, _patience(jobs))) as entered:
+            with self._process.lock.alone(min(_GATE_SECONDS, _patience(jobs))) as entered:
                 if entered:
                     self._run_all(types, alone=True)
                 else:
@@ -199,7 +197,7 @@ class Drain:
 
         began = time.monotonic()
         while self._queue:
-            if process.stopping or (process.gate.wanted and not alone):
+            if process.stopping or (process.lock.wanted and not alone):
                 self._release_queue()
                 break
             try:
@@ -263,7 +261,7 @@ class Drain:
         """
         node = self._process.node
         most = places.most_drains(self.lane, node.lanes, node.places)
-        ours = [each for each in register.alive(clock.now()) if node_of(each) == node.key]
+        ours = [each for each in register.alive(clock.now()) if each.node == node.key]
         before = sum(
             each.drains.get(self.lane, 0) for each in ours if each.name < self._process.name
         )

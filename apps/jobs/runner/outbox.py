@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError
 
 from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
 from apps.jobs.rules.transitions import END_FAILED
-from apps.jobs.runner.holding import Holding
+from apps.jobs.runner.process import Holding
 from apps.jobs.services.settle import INVALID, Settled, settle
 
 logger = logging.getLogger(__name__)

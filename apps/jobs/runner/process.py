@@ -10,7 +10,8 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -18,11 +19,8 @@ from typing import Protocol
 
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
-from apps.jobs.runner.batch import BatchSizes
-from apps.jobs.runner.gate import Gate
-from apps.jobs.runner.holding import Holding
 from apps.jobs.services import register
-from apps.jobs.services.hold import Holder
+from apps.jobs.services.hold import HeldJob, Holder
 from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
@@ -30,6 +28,14 @@ logger = logging.getLogger(__name__)
 # The longest time between two signs of life; shorter where leases are.
 BEAT_SECONDS = 5.0
 _MIN_PERIOD = 0.2
+
+# What is held waits for its turn and can be nobody else's meanwhile.
+BATCH_SECONDS = 0.5
+MAX_BATCH = 1000
+FIRST_BATCH = 8
+# A batch grows step by step: a first run may have been quick by chance.
+GROWTH = 4
+_MEAN_WEIGHT = 0.2
 
 _NO_KEY = re.compile(r"[^A-Za-z0-9_.@/+-]")
 
@@ -47,6 +53,98 @@ def machine() -> str:
     except OSError:
         return ""
     return hashlib.sha256(f"{boot} {space}".encode()).hexdigest()[:8]
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """A job that this process holds. `hard_end`, its deadline, is on the monotonic clock;
+    `started` is 0 until its handler runs."""
+
+    job: HeldJob
+    hard_end: float
+    started: float = 0.0
+    lost: bool = False
+    cancel_requested: bool = False
+
+
+class BatchSizes:
+    """Batches that take about half a second, from the run times seen so far."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._sizes: dict[str, int] = {}
+
+    def note(self, type_: str, count: int, seconds: float) -> None:
+        """`count` jobs of the type took so long together."""
+        if count <= 0:
+            return
+        seen = seconds / count
+        before = self._seconds.get(type_)
+        if before is None:
+            mean = seen
+        else:
+            # As if the mean had moved a fifth of the way with each of them.
+            mean = seen + (before - seen) * (1 - _MEAN_WEIGHT) ** min(count, 50)
+        self._seconds[type_] = mean
+        wanted = int(BATCH_SECONDS / mean) if mean > BATCH_SECONDS / MAX_BATCH else MAX_BATCH
+        size = self._sizes.get(type_, FIRST_BATCH)
+        # Only a batch that was filled says that a larger one would be.
+        grown = size * GROWTH if count >= size // 2 else size
+        self._sizes[type_] = max(1, min(wanted, grown))
+
+    def sizes(self, types: Iterable[str]) -> dict[str, int]:
+        """The batch of each type now."""
+        return {name: self._sizes.get(name, FIRST_BATCH) for name in types}
+
+
+class ReadWriteLock:
+    """Batches share the process; a suspect, which may kill it, has it to itself.
+
+    Waiting writers (`alone`) go before new readers (`shared`).
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sharing = 0
+        self._alone = False
+        # Read without the lock between two jobs: whether somebody waits to be alone.
+        self.wanted = 0
+
+    @contextmanager
+    def shared(self, seconds: float) -> Iterator[bool]:
+        """Run beside others; False when a suspect did not end, or begin, within the time."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            entered = self._wait(lambda: not self._alone and not self.wanted, deadline)
+            self._sharing += entered
+        try:
+            yield entered
+        finally:
+            if entered:
+                with self._changed:
+                    self._sharing -= 1
+                    self._changed.notify_all()
+
+    @contextmanager
+    def alone(self, seconds: float) -> Iterator[bool]:
+        """Run with nothing beside; False when others did not end within the time."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            self.wanted += 1
+            entered = self._wait(lambda: not self._alone and not self._sharing, deadline)
+            self.wanted -= 1
+            self._alone = self._alone or entered
+            self._changed.notify_all()
+        try:
+            yield entered
+        finally:
+            if entered:
+                with self._changed:
+                    self._alone = False
+                    self._changed.notify_all()
+
+    def _wait(self, is_free: Callable[[], bool], deadline: float) -> bool:
+        return self._changed.wait_for(is_free, max(0.0, deadline - time.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +189,7 @@ class Process:
         self.host = host_name()
         self.name = f"{node.key}:{self.pid}:{machine()}"
         self.capacity = 1 if node.forks else node.places
-        self.gate = Gate()
+        self.lock = ReadWriteLock()
         self.sizes = BatchSizes()
         # Types that this process does not hold, each until an instant of the monotonic clock.
         self.barred: dict[str, float] = {}
@@ -105,7 +203,7 @@ class Process:
         self._stop = False
         self._registered = False
         self._left = False
-        self._lock = threading.Lock()
+        self._drains_lock = threading.Lock()
         # One at a time, so that an older beat does not overwrite a newer one.
         self._beating = threading.Lock()
 
@@ -126,13 +224,13 @@ class Process:
         self._stop = True
 
     def join(self, drain: Draining) -> None:
-        with self._lock:
+        with self._drains_lock:
             self.drains.append(drain)
         self.changed = True
         self.beat()
 
     def part(self, drain: Draining) -> None:
-        with self._lock:
+        with self._drains_lock:
             self.drains.remove(drain)
         self.changed = True
         self.poked.set()
@@ -184,6 +282,8 @@ class Process:
         register.register(
             name=self.name,
             host=self.host,
+            node=self.node.key,
+            machine=machine(),
             pid=self.pid,
             lanes=self.node.lanes,
             types=types,
@@ -205,18 +305,13 @@ def types_with_handler() -> list[str]:
     return [name for name, type_ in type_snapshots().items() if registry.find(type_.handler)]
 
 
-def node_of(worker: Worker) -> str:
-    """The key of the Celery worker that a process belongs to."""
-    return worker.name.partition(":")[0]
-
-
 def dead_here(workers: Collection[Worker]) -> list[str]:
     """Those of the workers whose process on this machine is no more; they need not be awaited."""
     here = machine()
     return [
         worker.name
         for worker in workers
-        if here and worker.name.endswith(f":{here}") and not _runs(worker.pid)
+        if here and worker.machine == here and not _runs(worker.pid)
     ]
 
 

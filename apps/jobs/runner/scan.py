@@ -13,7 +13,6 @@ from apps.common import clock
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
 from apps.jobs.rules import places
-from apps.jobs.runner.process import node_of
 from apps.jobs.services import register
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
@@ -54,12 +53,11 @@ def groups(workers: Iterable[Worker]) -> list[places.Group]:
     for worker in workers:
         if worker.kind != Worker.Kind.CELERY or worker.state != Worker.State.ACTIVE:
             continue
-        key = node_of(worker)
-        known = found.get(key, places.Group(worker.lanes, 0, {}))
+        known = found.get(worker.node, places.Group(worker.lanes, 0, {}))
         drains = dict(known.drains)
         for lane, count in worker.drains.items():
             drains[lane] = drains.get(lane, 0) + count
-        found[key] = places.Group(worker.lanes, known.places + worker.capacity, drains)
+        found[worker.node] = places.Group(worker.lanes, known.places + worker.capacity, drains)
     return list(found.values())
 
 

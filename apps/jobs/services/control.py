@@ -28,7 +28,7 @@ from apps.jobs.rules.submission import (
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.rules.type_snapshot import RANGES
 from apps.jobs.services.move import Move, attempt_facts, move, require_arrow
-from apps.jobs.services.twins import open_twins
+from apps.jobs.services.submit import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 
 MAX_NAMED = 100

@@ -3,18 +3,28 @@ know: what these statements cost depends on the types, not on the jobs."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import connection
 
+from apps.common import clock
 from apps.common.db import fetch, fetch_each, force_index, instant, table
-from apps.jobs.models import Job
+from apps.common.leases import load_position, save_position
+from apps.jobs.conf import conf
+from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.type_snapshots import type_snapshots
 
+logger = logging.getLogger(__name__)
+
+STARVING_SWEEP = "jobs.starving"
+SILENT_FOR = timedelta(minutes=1)
 MAX_COUNTED = 1_000
 # SQLite has no index of scheduled and running jobs by type: of so many in the state it counts.
 _MAX_SORTED = 50_000
@@ -159,3 +169,68 @@ def next_scheduled() -> datetime | None:
 def _some(types: Sequence[str]) -> Iterator[list[str]]:
     for start in range(0, len(types), _AT_ONCE):
         yield list(types[start : start + _AT_ONCE])
+
+
+# --- starving types ------------------------------------------------------------------------------
+class Starving(NamedTuple):
+    """A type, and since when the job that comes first in its line could have run."""
+
+    type: str
+    since: datetime
+
+
+def starving(now: datetime, types: Iterable[TypeSnapshot] | None = None) -> list[Starving]:
+    """Those of the types with these types, or of all, by name, whose first job in line has been
+    ready for longer than JOB_STARVATION_SECONDS; a paused type is meant to wait."""
+    if types is None:
+        types = type_snapshots().values()
+    names = sorted(type_.name for type_ in types if not type_.is_paused(now))
+    since = _first_in_line(names)
+    longest = timedelta(seconds=conf.JOB_STARVATION_SECONDS)
+    return [
+        Starving(name, since[name])
+        for name in names
+        if name in since and now - since[name] > longest
+    ]
+
+
+def warn_of_starving() -> int:
+    """Log a line for each starving type, one a minute at most; returns how many were logged."""
+    now = clock.now()
+    told = {name: datetime.fromisoformat(at) for name, at in load_position(STARVING_SWEEP).items()}
+    fresh = {name: at for name, at in told.items() if now - at < SILENT_FOR}
+    due = [each for each in starving(now) if each.type not in fresh]
+    for each in due:
+        waits = (now - each.since) // timedelta(seconds=1)
+        logger.warning(
+            "jobs of type %s wait too long: the next one has been ready for %d s", each.type, waits
+        )
+    if due:
+        told = fresh | {each.type: now for each in due}
+        save_position(STARVING_SWEEP, {name: at.isoformat() for name, at in told.items()})
+    return len(due)
+
+
+def _first_in_line(names: list[str]) -> dict[str, datetime]:
+    """When the job that any host may take next was due, of the types that have one: the first
+    entry of the claim index for each."""
+    one = (
+        f"SELECT type, run_at FROM {table(Job)}{force_index('job_claim')} "
+        "WHERE status = %s AND type = %s AND affinity_host = '' ORDER BY order_key, id LIMIT 1"
+    )
+    rows = fetch_each((one, (t.READY, name)) for name in names)
+    return {name: instant(run_at) for name, run_at in rows}
+
+
+# --- by key -------------------------------------------------------------------------------------
+def with_key(key: str, *, most: int) -> list[int]:
+    """The numbers of the newest jobs with this key, of whatever type: one short range of an index
+    for each type."""
+    one = (
+        f"SELECT id FROM {table(Job)} WHERE type = %s "
+        f"AND {connection.ops.quote_name('key')} = %s ORDER BY type DESC, "
+        f"{connection.ops.quote_name('key')} DESC, id DESC LIMIT {int(most)}"
+    )
+    names = JobType.objects.values_list("name", flat=True)
+    found = [number for (number,) in fetch_each((one, (name, key)) for name in names)]
+    return sorted(found, reverse=True)[:most]

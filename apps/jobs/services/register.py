@@ -26,6 +26,8 @@ def register(
     *,
     name: str,
     host: str,
+    node: str = "",
+    machine: str = "",
     pid: int = 0,
     kind: str = Worker.Kind.CELERY,
     lanes: Collection[str] = (),
@@ -36,6 +38,8 @@ def register(
     now = clock.now()
     row: dict[str, Any] = {
         "host": host,
+        "node": node,
+        "machine": machine,
         "pid": pid,
         "kind": kind,
         "state": Worker.State.ACTIVE,

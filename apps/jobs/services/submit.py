@@ -16,11 +16,12 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
-from apps.common.db import is_retryable, transactional, written
+from apps.common.db import fetch, is_retryable, placeholders, table, transactional, written
 from apps.common.errors import (
     BadText,
     FieldError,
@@ -33,19 +34,20 @@ from apps.common.errors import (
 from apps.common.json_rules import MAX_BYTES, check_size
 from apps.common.messages import Message as _
 from apps.common.messages import joined
-from apps.common.rows import insert_values
+from apps.common.rows import ensure_row, insert_values
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job, JobType, UniqueLock
+from apps.jobs.models.unique_lock import UNIQUE_LOCKS
 from apps.jobs.rules.order import order_key
-from apps.jobs.rules.submission import Submission, faults, slot_of, type_faults, unique_key
+from apps.jobs.rules.submission import Submission, faults, shard_of, type_faults, unique_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.twins import MAX_AT_ONCE, Twin, open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 
 __all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "judge", "submit", "submit_many"]
 
+MAX_AT_ONCE = 1000
 MAX_ERRORS = 100
 MAX_NAMED = 20
 
@@ -59,7 +61,7 @@ _COLUMNS = (
     "context",
     "stage",
     "status",
-    "slot",
+    "shard",
     "priority",
     "order_key",
     "run_at",
@@ -274,7 +276,7 @@ def _rows(
                 context,
                 job.first_stage(type_),
                 status,
-                slot_of(job.route_key or job.key or str(pk)),
+                shard_of(job.route_key or job.key or str(pk)),
                 priority,
                 place,
                 at,
@@ -332,3 +334,42 @@ def _insert_unless_open(rows: list[Row]) -> list[Submitted]:
         pk, status = twins.get(row[_UNIQUE_KEY], (row[_ID], row[_STATUS]))
         answers.append(Submitted(pk, pk == row[_ID], status))
     return answers
+
+
+# --- one open job per unique key ----------------------------------------------------------------
+class Twin(NamedTuple):
+    id: int
+    status: str
+
+
+def open_twins(keys: Collection[str]) -> dict[str, Twin]:
+    """The open job with each of these unique keys; until the transaction ends no other appears.
+
+    In one order for all, so that callers with the same keys wait for each other.
+    """
+    wanted = sorted(keys)
+    _lock(wanted)
+    twins = {}
+    for start in range(0, len(wanted), MAX_AT_ONCE):
+        some = wanted[start : start + MAX_AT_ONCE]
+        rows = fetch(
+            f"SELECT unique_key, id, status FROM {table(Job)} "
+            f"WHERE unique_key IN ({placeholders(len(some))})",
+            some,
+        )
+        twins.update({key: Twin(pk, status) for key, pk, status in rows})
+    return twins
+
+
+def _lock(keys: Collection[str]) -> None:
+    if connection.vendor != "mysql":
+        # A transaction that writes is alone there.
+        return
+    shards = sorted({crc32(key.encode()) % UNIQUE_LOCKS for key in keys})
+    rows = fetch(
+        f"SELECT shard FROM {table(UniqueLock)} "
+        f"WHERE shard IN ({placeholders(len(shards))}) ORDER BY shard FOR UPDATE",
+        shards,
+    )
+    for shard in shards if len(rows) < len(shards) else ():
+        ensure_row(UniqueLock, ["shard"], {"shard": shard})

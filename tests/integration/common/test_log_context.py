@@ -14,7 +14,7 @@ from apps.dispatch.models import Dispatch
 from apps.dispatch.services import ending, pull
 from apps.jobs.handlers import registry
 from apps.jobs.runner import attempt
-from apps.jobs.runner.holding import Holding
+from apps.jobs.runner.process import Holding
 from apps.jobs.services import control
 from tests import factories
 from tests.clients import JsonClient

@@ -18,7 +18,7 @@ from django.test import override_settings
 
 from apps.jobs.handlers import Fail, Retry
 from apps.jobs.handlers import http as http_handler
-from apps.jobs.handlers.endings import MAX_WAIT
+from apps.jobs.handlers.contract import MAX_WAIT
 from apps.jobs.handlers.http import http_request
 
 CTX = SimpleNamespace(job_id=42)

@@ -11,10 +11,10 @@ from django.db import connection
 
 from apps.common import clock
 from apps.jobs.models import Job
+from apps.jobs.services.counts import starving
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
-from apps.jobs.services.starvation import starving
 from apps.jobs.services.type_snapshots import type_snapshots
 from tests.jobs import job_type, jobs, take
 from tests.statements import analyze, asked, explained, index_reads, other_reads, sent_by, steps_of

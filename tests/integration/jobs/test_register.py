@@ -120,7 +120,7 @@ def test_jobs_of_a_process_that_is_no_more_are_rescued_at_once(
         os._exit(0)
     os.waitpid(child, 0)
     name = f"worker@test:{child}:{machine()}"
-    enter(name, pid=child)
+    enter(name, pid=child, machine=machine())
     take(by=HERE._replace(name=name))
 
     assert rescue() == 1
@@ -130,8 +130,8 @@ def test_jobs_of_a_process_that_is_no_more_are_rescued_at_once(
 
 
 def test_only_processes_of_this_machine_are_looked_for(frozen_clock: FrozenClock) -> None:
-    enter("worker@test:1:elsewhere", pid=2**22 - 1)
-    enter(f"worker@test:{os.getpid()}:{machine()}", pid=os.getpid())
+    enter("worker@test:1:elsewhere", pid=2**22 - 1, machine="elsewher")
+    enter("worker@test:2:here", pid=os.getpid(), machine=machine())
 
     assert dead_here(register.alive(frozen_clock.instant)) == []
 

@@ -220,7 +220,7 @@ def test_suspect_runs_with_nothing_beside_it(
     beside: list[bool] = []
 
     def mail(context: Any) -> None:
-        with process.gate.shared(0) as entered:
+        with process.lock.shared(0) as entered:
             beside.append(entered)
 
     handle("mail", mail)
@@ -248,7 +248,7 @@ def test_suspect_that_cannot_be_alone_is_given_back(
     drain = Drain(process, "fast")
     process.join(drain)
 
-    with process.gate.shared(0):
+    with process.lock.shared(0):
         assert drain._round() == 1
 
     assert not runs
@@ -272,16 +272,16 @@ def test_suspect_runs_as_soon_as_it_is_alone(
     [number] = jobs(1)
     drain = Drain(process, "fast")
     process.join(drain)
-    alone = process.gate.alone
+    alone = process.lock.alone
 
     @contextmanager
     def after_a_while(seconds: float) -> Iterator[bool]:
         drain.look_after()
         with alone(seconds) as entered:
-            process.gate.wanted += meanwhile == "another waits"
+            process.lock.wanted += meanwhile == "another waits"
             yield entered
 
-    monkeypatch.setattr(process.gate, "alone", after_a_while)
+    monkeypatch.setattr(process.lock, "alone", after_a_while)
     assert drain._round() == 1
 
     assert told(number) == ["succeeded"]
@@ -301,7 +301,7 @@ def test_suspect_keeps_most_of_its_time_for_its_handler(
         waits.append(seconds)
         yield False
 
-    monkeypatch.setattr(process.gate, "alone", never)
+    monkeypatch.setattr(process.lock, "alone", never)
     drain._round()
 
     assert waits == [0.5]

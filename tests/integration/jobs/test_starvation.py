@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from apps.jobs.models import JobType, Worker
 from apps.jobs.services import types
-from apps.jobs.services.starvation import Starving, starving, warn_of_starving
+from apps.jobs.services.counts import Starving, starving, warn_of_starving
 from apps.jobs.sweeps import warn_of_starving as sweep
 from taskplatform.beat import schedule
 from tests.factories import worker

@@ -14,7 +14,7 @@ from apps.common.errors import Invalid, LimitReached, PlatformError, TooDeep, To
 from apps.jobs import wakeup
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
-from apps.jobs.rules.submission import slot_of
+from apps.jobs.rules.submission import shard_of
 from apps.jobs.services import control
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
@@ -55,7 +55,7 @@ def test_a_job_takes_what_its_type_decides(mail: Any) -> None:
     assert (job.priority, job.stage, job.context, job.version) == (0, "", {}, 1)
     assert (job.run_at, job.expected_at, job.created_at) == (NOW, NOW, NOW)
     assert job.order_key == order_key(NOW, priority=0, attempts=0, weight_ms=60_000)
-    assert (job.slot, job.unique_key, job.last_end) == (slot_of(str(job.pk)), None, "")
+    assert (job.shard, job.unique_key, job.last_end) == (shard_of(str(job.pk)), None, "")
     assert not JournalEntry.objects.filter(source="job").exists()
 
 
@@ -78,7 +78,11 @@ def test_everything_that_is_said_is_kept(frozen_clock: Any, db: None) -> None:
     job = Job.objects.get()
     assert (job.context, job.key, job.priority) == (context, "order-1", -3)
     assert (job.max_attempts, job.user_id, job.stage) == (2, "uid_alice", "send")
-    assert (job.slot, job.trace_id, job.submitted_by) == (slot_of("shop-7"), "trace-1", "key:shop")
+    assert (job.shard, job.trace_id, job.submitted_by) == (
+        shard_of("shop-7"),
+        "trace-1",
+        "key:shop",
+    )
 
 
 def test_stage_and_priority_default_to_the_types(frozen_clock: Any, db: None) -> None:
@@ -86,7 +90,7 @@ def test_stage_and_priority_default_to_the_types(frozen_clock: Any, db: None) ->
     submit("mail", key="order-1")
     job = Job.objects.get()
     assert (job.stage, job.priority, job.max_attempts) == ("draw", 7, 9)
-    assert job.slot == slot_of("order-1")
+    assert job.shard == shard_of("order-1")
 
 
 @pytest.mark.parametrize(

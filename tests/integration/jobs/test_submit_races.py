@@ -11,8 +11,8 @@ import pytest
 from django.db import connections, transaction
 
 from apps.common.errors import Conflict
-from apps.jobs.models import Job, UniqueSlot
-from apps.jobs.models.unique_slot import UNIQUE_SLOTS
+from apps.jobs.models import Job, UniqueLock
+from apps.jobs.models.unique_lock import UNIQUE_LOCKS
 from apps.jobs.services import control
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 def mail(transactional_db: None) -> None:
     factories.job_type("mail")
     # As the migration leaves them; between these tests all tables are emptied.
-    UniqueSlot.objects.bulk_create(
-        [UniqueSlot(slot=slot) for slot in range(UNIQUE_SLOTS)], ignore_conflicts=True
+    UniqueLock.objects.bulk_create(
+        [UniqueLock(shard=shard) for shard in range(UNIQUE_LOCKS)], ignore_conflicts=True
     )
 
 

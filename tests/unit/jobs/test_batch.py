@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.jobs.runner.batch import FIRST_BATCH, MAX_BATCH, BatchSizes
+from apps.jobs.runner.process import FIRST_BATCH, MAX_BATCH, BatchSizes
 
 
 def size_after(seconds_each: float, rounds: int = 10) -> int:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 
-from apps.jobs.runner.gate import Gate
+from apps.jobs.runner.process import ReadWriteLock
 from tests.processes import eventually
 
 
 def test_batches_share_the_process() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     with gate.shared(0) as first, gate.shared(0) as second:
         assert first and second
 
 
 def test_nobody_runs_beside_a_suspect() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     with gate.alone(0) as alone, gate.shared(0) as shared, gate.alone(0) as other:
         assert (alone, shared, other) == (True, False, False)
     with gate.shared(0) as shared:
@@ -23,7 +23,7 @@ def test_nobody_runs_beside_a_suspect() -> None:
 
 
 def test_suspect_does_not_start_beside_a_batch() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     with gate.shared(0), gate.alone(0) as alone:
         assert not alone
     with gate.alone(0) as alone:
@@ -31,7 +31,7 @@ def test_suspect_does_not_start_beside_a_batch() -> None:
 
 
 def test_waiting_suspect_goes_before_new_batches() -> None:
-    gate = Gate()
+    gate = ReadWriteLock()
     entered = threading.Event()
     done = threading.Event()
 

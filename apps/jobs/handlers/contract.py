@@ -1,12 +1,52 @@
-"""How a handler says that its attempt ends otherwise than by a result or an accident."""
+"""The contract of handlers: the Context that a long one is given, and how it ends otherwise than by
+a result or an error."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 MAX_WAIT = timedelta(days=366)
+
+
+class Context(Protocol):
+    """The attempt under way. `job_id` and `attempt` together serve as an idempotency key."""
+
+    @property
+    def job_id(self) -> int: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def user_id(self) -> str: ...
+    @property
+    def stage(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def trace_id(self) -> str: ...
+
+    @property
+    def saved(self) -> Any:
+        """The last checkpoint, of an earlier attempt or this one; None at first."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to stop: somebody asked for it, or the job is another worker's by now."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the process is to end soon: save a checkpoint and raise Retry(0)."""
+
+    def checkpoint(self, data: Any, progress: float | None = None) -> None:
+        """Keep any JSON to go on from, and move the deadline of the attempt."""
+
+    def progress(self, percent: float) -> None:
+        """Show how far it is, 0 to 100; that moves the deadline, too."""
 
 
 class Retry(Exception):
@@ -18,7 +58,7 @@ class Retry(Exception):
 
 
 class Fail(Exception):
-    """Fail for good, whatever attempts are left."""
+    """Fail finally, whatever attempts are left."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
