@@ -110,7 +110,7 @@ class ApiClientForm(VersionedForm):
         """The terms as the services take them."""
         return {name: self.cleaned_data[name] for name in TERMS}
 
-    def judged(self) -> Sequence[FieldError]:
+    def rule_errors(self) -> Sequence[FieldError]:
         agreed = None if self.instance.pk is None else self.instance.terms()
         given = {name: self.cleaned_data[name] for name in TERMS if name in self.cleaned_data}
         terms = Terms(**{**vars(self.instance.terms()), **given})

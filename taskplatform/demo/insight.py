@@ -28,14 +28,14 @@ def insights() -> Iterator[str]:
         yield f"What would {ANN} get until {_time(day.end)}? (preview)"
         yield from _shown(preview(ann, day, now=now).items, day)
         yield from _explained(ann)
-    night = RotateTask.objects.standing().filter(created_by=ACTOR, title=NIGHT.title).first()
+    night = RotateTask.objects.not_deleted().filter(created_by=ACTOR, title=NIGHT.title).first()
     if night is not None and night.status == RotateTask.Status.PAUSED:
         yield from _resumed(night, day, now)
 
 
 def _explained(ann: Executor) -> Iterator[str]:
     for inspection in (ROUND[0], TOMORROW):
-        planned = OnceTask.objects.standing().filter(
+        planned = OnceTask.objects.not_deleted().filter(
             created_by=ACTOR, title__startswith=f"{inspection.title}, "
         )
         task = planned.select_related("executor").order_by("-pk").first()

@@ -77,7 +77,7 @@ def _plan_round() -> list[OnceTask]:
     first = OnceTask.objects.filter(created_by=ACTOR, title__startswith=f"{ROUND[0].title}, ")
     shop = shop_of(first.count() + 1)
     planned = [_plan(inspection, shop) for inspection in ROUND]
-    ahead = OnceTask.objects.standing().filter(created_by=ACTOR, start_at__gt=clock.now())
+    ahead = OnceTask.objects.not_deleted().filter(created_by=ACTOR, start_at__gt=clock.now())
     if not ahead.exists():
         planned.append(_plan(TOMORROW, shop, later=timedelta(days=1)))
     return planned

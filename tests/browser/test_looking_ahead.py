@@ -58,7 +58,7 @@ def test_cached_queue_is_rebuilt_by_a_button(browser_page: Page, morning: Mornin
     pk = morning.opened.executor_id
     browser_page.goto(reverse("admin:dispatch_executor_change", args=[pk]))
     browser_page.get_by_role("button", name="Rebuild").click()
-    expect(browser_page.locator("body")).to_contain_text("was built anew from")
+    expect(browser_page.locator("body")).to_contain_text("was rebuilt from")
     expect(browser_page.locator("body")).to_contain_text("and is current")
 
 

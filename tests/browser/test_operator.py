@@ -78,7 +78,7 @@ def test_planned_task_goes_out_comes_back_and_is_found_in_the_log(
     page.get_by_label("Title").fill("Night photo, Harbour Street")
     page.get_by_label("Executor").fill("gid_night_shift")
     page.get_by_label("Mode").select_option("multi")
-    page.get_by_label("Dispatch times").fill("2")
+    page.get_by_label("Quota").fill("2")
     page.get_by_label("Template").select_option(label="night-photo v1")
     page.get_by_label("Shop").fill("Harbour Street")
     page.get_by_label("Photos").fill("3")

@@ -135,7 +135,7 @@ def plan_round(page: Page) -> None:
     page.get_by_label("Title").fill("Night photo")
     page.get_by_label("Executor").fill("gid_shops")
     page.get_by_label("Mode").select_option("multi")
-    page.get_by_label("Dispatch times").fill("3")
+    page.get_by_label("Quota").fill("3")
     send(page, "Save")
     expect(page.get_by_role("row", name="Night photo")).to_contain_text("0 / 3")
 

@@ -306,8 +306,8 @@ class TestInsights:
         demo()
         succeed(hand_out(ANN), frozen_clock)
         text = "\n".join(insights())
-        assert "already_taken: uid_ann has had it as dispatch " in text
-        assert "quota_used: Its one hand-out is used up." in text
+        assert "already_taken: uid_ann already had it as dispatch " in text
+        assert "quota_used: Its quota of 1 is used up." in text
 
     def test_what_is_deleted_is_not_mentioned(self, frozen_clock: FrozenClock) -> None:
         demo()

@@ -70,12 +70,12 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
-        self.show([e for e in self.judged() if self.field_of(e.field) not in self.errors])
+        self.show([e for e in self.rule_errors() if self.field_of(e.field) not in self.errors])
         return cleaned
 
-    def judged(self) -> Sequence[FieldError]:
-        """What the rules refuse of the values that could be read: no service is asked before all
-        of them can be, and mistakes are to be told at once."""
+    def rule_errors(self) -> Sequence[FieldError]:
+        """The errors of the rules in the values that could be read, so that all mistakes show
+        together: no service is called before all values can be read."""
         return ()
 
     def show(self, errors: Sequence[FieldError]) -> None:
@@ -138,7 +138,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         """Delete the row by a service."""
         raise NotImplementedError(f"{type(self).__name__} must define remove()")
 
-    def obstacles(self, row: Any) -> Sequence[str]:
+    def blockers(self, row: Any) -> Sequence[str]:
         """Why the row cannot be deleted, each with what to do first; empty when it can."""
         return ()
 
@@ -194,11 +194,11 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """The row and its obstacles. Django would read all that refers to it, a million rows say,
+        """The row and its blockers. Django would read all that refers to it, a million rows say,
         and ask for the right to delete those."""
-        obstacles = [told for row in objs for told in self.obstacles(row)]
+        blockers = [sentence for row in objs for sentence in self.blockers(row)]
         names = {str(self.opts.verbose_name_plural): len(objs)}
-        return [str(row) for row in objs], names, set(), obstacles
+        return [str(row) for row in objs], names, set(), blockers
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.remove(request, obj, actor=actor_of(request))

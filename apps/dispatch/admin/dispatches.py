@@ -62,7 +62,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
     group and those of tasks of either kind by one while they are few.
     """
 
-    when_empty = _("One is written whenever an executor pulls a task.")
+    when_empty = _("A dispatch is written whenever a task is handed out.")
     list_display = (
         "id",
         "shown_state",
@@ -92,7 +92,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
             _("Times"),
             {"fields": ("occurrence_at", "dispatched_at", "deadline_at", "finished_at")},
         ),
-        (_("Rounds and stock"), {"fields": ("round", "redo", "holds_stock")}),
+        (_("Rounds and quota"), {"fields": ("round", "redo", "holds_stock")}),
         (
             _("Params and result"),
             {"fields": ("template_label", "shown_params", "shown_result", "shown_message")},
@@ -177,8 +177,8 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         description=_("Release"),
         permission="operate",
         question=_(
-            "Give them back unfinished? The stock returns; the same executor may get the task "
-            "again after its lease time, others at once."
+            "Give them back unfinished? They count as left again. The same executor may get the "
+            "task again after the lease time, others at once."
         ),
         icon="undo",
         offered=_is_open,
@@ -192,7 +192,10 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
     @reason_action(
         description=_("Expire"),
         permission="operate",
-        question=_("End them as if their deadlines had passed? The task says what becomes of it."),
+        question=_(
+            "End them as if their deadlines had passed? The task's setting “on expiry” "
+            "decides what follows."
+        ),
         icon="timer_off",
         offered=_is_open,
     )
@@ -206,8 +209,8 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         description=_("Cancel the dispatch"),
         permission="operate",
         question=_(
-            "Take them away for good? The stock returns, and the same executor never gets this "
-            "occurrence again."
+            "Cancel them? This is final. They count as left again, and the same executor never "
+            "gets this occurrence again."
         ),
         icon="cancel",
         is_dangerous=True,

@@ -81,7 +81,7 @@ class ExecutorResource(CsvResource):
         """The names of the groups of a cell; Invalid with each that the user cannot join."""
         named = re.findall(r"[^\s,;|]+", text)
         if named:
-            names.demand_user(user, field="name")
+            names.require_user(user, field="name")
         refused: list[FieldError] = []
         for name in named:
             try:

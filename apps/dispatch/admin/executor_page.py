@@ -1,4 +1,4 @@
-"""The page of an executor: what it does, what comes next and why, and how its queue is kept."""
+"""The page of an executor: open dispatch, preview, latest dispatches, window and cache."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REBUILD_FORM = "rebuild"
 
 
 class ExecutorPage(PlatformModelAdmin):
-    """Before the base of the executors' admin: the panels of their pages."""
+    """The panels of the page of an executor."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.rebuild_view)
@@ -45,7 +45,7 @@ class ExecutorPage(PlatformModelAdmin):
         ]
 
     def rebuild_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Make the queue anew from the tables; nothing of the plan changes."""
+        """Rebuild the cached queue from the tables; the plan does not change."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         row = self.get_object(request, str(pk))
@@ -54,8 +54,8 @@ class ExecutorPage(PlatformModelAdmin):
         entry = rebuilt(row.pk, now=clock.now())
         count = entry.queue.size
         text = ngettext(
-            "The queue of %(name)s was built anew from %(count)d task.",
-            "The queue of %(name)s was built anew from %(count)d tasks.",
+            "The queue of %(name)s was rebuilt from %(count)d task.",
+            "The queue of %(name)s was rebuilt from %(count)d tasks.",
             count,
         )
         self.message_user(request, text % {"name": row.name, "count": count}, messages.SUCCESS)
@@ -73,7 +73,7 @@ class ExecutorPage(PlatformModelAdmin):
 
     def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
         title = _("Members") if row.is_group else _("Groups")
-        links = Panel(_("What it has to do"), _links(row))
+        links = Panel(_("Its tasks and dispatches"), _links(row))
         rest = [Panel(title, _neighbours(row, request.user)), *super().panels(request, row)]
         ahead = Panel(_("The queue ahead"), queue_ahead(request, row))
         if row.is_group:
@@ -147,7 +147,7 @@ def _latest(row: Executor) -> SafeString:
 
 
 def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
-    """From when on the user is served, and whether what the cache holds is still of use."""
+    """The window of the user, and whether the cached queue is current."""
     now = clock.now()
     window = state.window(now)
     entry = cache.load_queue(state.pk)
@@ -169,7 +169,7 @@ def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
 
 
 def _neighbours(row: Executor, user: Any) -> SafeString:
-    """The members of a group, or the groups of a user, as links; those that may be seen."""
+    """Links to the visible members of a group, or groups of a user."""
     related = {"memberships__group": row} if row.is_group else {"members__user": row}
     rows = Executor.objects.visible_to(user).filter(**related)
     found = list(rows.order_by("name").values_list("pk", "name")[: MAX_LISTED + 1])

@@ -1,4 +1,4 @@
-"""Executors in the admin: users and groups, who belongs where, and their import from CSV."""
+"""Executors in the admin: users, groups and their members."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.theme import TextareaWidget
+from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
-from apps.dispatch.admin.executor_obstacles import FIRST_DAY, obstacles
 from apps.dispatch.admin.executor_page import ExecutorPage
 from apps.dispatch.admin.explain import ExplainMixin
 from apps.dispatch.admin.filters import MembersOf
@@ -80,7 +80,7 @@ class ExecutorForm(VersionedForm):
 
     @property
     def own_changes(self) -> dict[str, Any]:
-        """What changed on the executor itself, members apart."""
+        """The changes of the executor itself, without its members."""
         return {name: value for name, value in self.changes.items() if name in {"title", "enabled"}}
 
 
@@ -196,8 +196,8 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModel
             actor=actor,
         )
 
-    def obstacles(self, row: Executor) -> Sequence[str]:
-        return obstacles(row)
+    def blockers(self, row: Executor) -> Sequence[str]:
+        return blocker_sentences(row)
 
     def remove(self, request: HttpRequest, row: Executor, *, actor: str) -> None:
         executors.remove_executor(executor=row, actor=actor)
@@ -208,7 +208,7 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModel
         return [path("names/", view, name="dispatch_executor_names"), *super().get_urls()]
 
     def names_view(self, request: HttpRequest) -> JsonResponse:
-        """`{"names": […]}`: up to 20 names that start with `term`, for boxes that ask for one."""
+        """`{"names": […]}`: up to 20 names that start with `term`, for suggestions."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         rows = self.get_queryset(request)
@@ -220,7 +220,7 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModel
     @reason_action(
         description=_("Enable"),
         permission="change",
-        question=_("Tasks are then handed out to them again."),
+        question=_("They get tasks again."),
         icon="toggle_on",
         offered=lambda executor: not executor.enabled,
     )
@@ -230,7 +230,7 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModel
     @reason_action(
         description=_("Disable"),
         permission="change",
-        question=_("Nothing is handed out to them any more; open dispatches go on."),
+        question=_("They get no new tasks. Open dispatches continue."),
         icon="toggle_off",
         is_dangerous=True,
         offered=lambda executor: executor.enabled,

@@ -1,4 +1,4 @@
-"""Why not: the page that answers for a user and a task, and the ways to it."""
+"""Why not: the page that explains a task for a user, and the panels that lead to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WORDS = {
     rules.DELETED: _("deleted"),
     rules.EXECUTOR_DISABLED: _("executor disabled"),
     rules.NOT_MEMBER: _("not addressed"),
-    rules.QUOTA_USED: _("stock used up"),
+    rules.QUOTA_USED: _("quota used up"),
     policy.ALREADY_TAKEN: _("had already"),
     policy.COOLING_DOWN: _("cooling down"),
     rules.IN_FLIGHT: _("in hand"),
@@ -99,7 +99,7 @@ class ReasonLine(NamedTuple):
 
 
 def visible_task(source: str, pk: int, user: Any) -> OnceTask | RotateTask | None:
-    """The task, deleted or not, if this person may see it."""
+    """The task, deleted or not, if the user may see it."""
     model = TASK_MODELS[source]
     if not user.has_perm(f"dispatch.view_{model._meta.model_name}"):
         return None
@@ -117,7 +117,7 @@ def task_label(task: Task) -> str:
 
 
 class LooseFormMixin(PlatformModelAdmin):
-    """The page of a row gets a second form, for questions that have nothing to do with the edit."""
+    """The page of a row gets a second form, which asks why an executor gets a task or not."""
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -127,7 +127,7 @@ class LooseFormMixin(PlatformModelAdmin):
 
 
 class ExplainTaskMixin(LooseFormMixin):
-    """Before the base of an admin of tasks: its page asks for whom the task is to be explained."""
+    """The page of a task asks for the executor to explain it for."""
 
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         box = KeyInput(suggestions=NAMES_URL, attrs={"form": FORM, "aria-label": _("Executor")})
@@ -142,7 +142,7 @@ class ExplainTaskMixin(LooseFormMixin):
 
 
 def why_not_panel(request: HttpRequest, executor: Executor) -> Panel:
-    """On the page of a user: the tasks that reach it, to ask about one."""
+    """The panel of a user's page that asks for one of the tasks that reach it."""
     choices = [(task_label(task), _choice(task)) for task in reaching(executor, request.user)]
     box = SelectWidget(choices=choices, attrs={"form": FORM, "aria-label": _("Task")})
     asked = {
@@ -160,18 +160,18 @@ def _choice(task: Task) -> str:
 
 
 def reaching(executor: Executor, user: Any) -> list[Any]:
-    """The latest tasks addressed to the user or its groups that this person may see."""
+    """The latest visible tasks addressed to the executor or its groups."""
     owners = state_of(executor.pk).owners
     found: list[Any] = []
     for model in TASK_MODELS.values():
         if user.has_perm(f"dispatch.view_{model._meta.model_name}"):
-            tasks: Any = model.objects.visible_to(user).standing().filter(executor__in=owners)
+            tasks: Any = model.objects.visible_to(user).not_deleted().filter(executor__in=owners)
             found += tasks.order_by("-pk").defer("params")[:MAX_CHOICES]
     return found
 
 
 class ExplainMixin(LooseFormMixin):
-    """Before the base of the executors' admin: the page of the answers."""
+    """The page that explains why a user gets a task or not."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.explain_view)
@@ -203,7 +203,7 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
         return {}
     executor, task = form.cleaned_data["executor"], form.cleaned_data["task"]
     try:
-        told = explain(executor=executor, task=task, occurrence_at=_instant(occurrence))
+        explanation = explain(executor=executor, task=task, occurrence_at=_instant(occurrence))
     except Invalid as error:
         form.add_error(None, translate(error.detail))
         return {}
@@ -214,10 +214,10 @@ def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:
         "task_title": shown_text(task.title, limit=80),
         "task_label": task_label(task),
         "task_url": _page_of(task),
-        "told": told,
-        "due": None if told.occurrence_at is None else shown_time(told.occurrence_at),
-        "lines": [_line(reason) for reason in told.reasons],
-        "others": _others(executor, task, told),
+        "explanation": explanation,
+        "due": None if explanation.occurrence_at is None else shown_time(explanation.occurrence_at),
+        "lines": [_line(reason) for reason in explanation.reasons],
+        "others": _others(executor, task, explanation),
     }
 
 
@@ -245,7 +245,9 @@ def _line(reason: Reason) -> ReasonLine:
     return ReasonLine(label(WORDS[reason.code], colour), translate(reason.detail), until)
 
 
-def _others(executor: Executor, task: Any, told: Explanation) -> list[tuple[str, SafeString]]:
+def _others(
+    executor: Executor, task: Any, explanation: Explanation
+) -> list[tuple[str, SafeString]]:
     """Further occurrences of a rotation to ask about."""
     if not isinstance(task, RotateTask):
         return []
@@ -260,5 +262,5 @@ def _others(executor: Executor, task: Any, told: Explanation) -> list[tuple[str,
             shown_time(at),
         )
         for at in instants
-        if at != told.occurrence_at
+        if at != explanation.occurrence_at
     ]

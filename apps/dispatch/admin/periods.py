@@ -1,4 +1,4 @@
-"""Lists of what happens in a period of days: the filter, and the bar that tells it and moves it."""
+"""Lists for a period of days: the filter, and the bar that shows and moves the period."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PeriodFilter(DayFilter):
                 self.used_parameters[name] = day.isoformat()
 
     def days(self) -> tuple[date | None, date | None]:
-        """The first and the last day, as far as they are given and are days."""
+        """The first and the last day; None for those not given or not valid."""
         given = (self.used_parameters.get(name) for name in self.parameters)
         try:
             first, last = (self._day(str(text)) if text else None for text in given)
@@ -52,7 +52,7 @@ class StartsIn(PeriodFilter):
 
 
 class RunsIn(PeriodFilter):
-    """The rotations that have begun before the period is over, and end after it begins."""
+    """The rotations that run at some time within the period."""
 
     title = _("period")
 
@@ -64,7 +64,7 @@ class RunsIn(PeriodFilter):
 
 @dataclass(frozen=True)
 class PeriodBar:
-    """The period of a list in words, what it is one of, and the addresses of those around it."""
+    """The period of a list in words, and the addresses of the periods around it."""
 
     title: str
     words: str
@@ -74,7 +74,7 @@ class PeriodBar:
 
 
 def period_bar(changelist: Any) -> PeriodBar | None:
-    """What stands above a list that is filtered by period; None when none can be told."""
+    """The bar above a list that is filtered by period; None without a valid period."""
     found = [spec for spec in changelist.filter_specs if isinstance(spec, PeriodFilter)]
     if not found:
         return None
@@ -82,8 +82,8 @@ def period_bar(changelist: Any) -> PeriodBar | None:
     first, last = found[0].days()
 
     def address(**days: date | None) -> str:
-        told = {name: None if day is None else day.isoformat() for name, day in days.items()}
-        return str(changelist.get_query_string({**told, "p": None}))
+        texts = {name: None if day is None else day.isoformat() for name, day in days.items()}
+        return str(changelist.get_query_string({**texts, "p": None}))
 
     usual = address(from_day=None, to_day=None)
     if first is None or last is None:

@@ -1,4 +1,4 @@
-"""Queues as people see them, with nothing in them that an operator may not see."""
+"""Previewed queues on pages, without titles that the operator may not see."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.admin.theme import DateWidget
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
-from apps.dispatch.services.preview import NO_ID, Item, Period, Preview, period_of, preview
+from apps.dispatch.services.preview import NO_ID, Item, Period, period_of, preview
 
 AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
     "1": (timedelta(days=1), _("24 hours")),
@@ -42,14 +42,14 @@ MAX_TITLE = 80
 
 
 class Run(NamedTuple):
-    """An item, and how often it comes without anything in between: blocking tasks do."""
+    """An item and how often it repeats in a row, as blocking tasks do."""
 
     item: Item
     times: int
 
 
 def runs(items: Iterable[Item]) -> list[Run]:
-    """The same items, repeats told once; of those the first one stands for all."""
+    """The items with immediate repeats merged into one run, which keeps the first of them."""
     grouped = groupby(items, lambda item: item._replace(remaining=None))
     return [Run(next(group), 1 + sum(1 for _ in group)) for _, group in grouped]
 
@@ -135,7 +135,7 @@ class PeriodForm(forms.Form):
     to_day = _DayField(label=_("To"))
 
     def period(self, *, now: datetime) -> Period | None:
-        """None when no days are given, or none that make a period: the form then says why."""
+        """None without days, or when they make no period; the form then has the error."""
         if not self.is_valid():
             return None
         first, last = self.cleaned_data["from_day"], self.cleaned_data["to_day"]
@@ -163,7 +163,7 @@ def _midnight(day: date) -> datetime:
 
 
 def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
-    """What the executor would get in the period that the address names."""
+    """The preview of the executor's queue for the period in the address."""
     chosen = request.GET.get("ahead", USUAL)
     chosen = chosen if chosen in AHEAD else USUAL
     now = clock.now()
@@ -173,15 +173,15 @@ def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
         period = Period(now, now + AHEAD[chosen][0])
     else:
         chosen = ""
-    told: Preview = preview(executor, period, now=now)
-    shown = runs(told.items)
+    ahead = preview(executor, period, now=now)
+    shown = runs(ahead.items)
     return render_to_string(
         "admin/includes/queue_ahead.html",
         {
             "executor": executor,
             "lines": lines(shown[:MAX_LINES], request.user, now=now),
             "left_out": max(0, len(shown) - MAX_LINES),
-            "goes_on": told.more,
+            "goes_on": ahead.more,
             "form": form,
             "form_id": PERIOD_FORM,
             "errors": [

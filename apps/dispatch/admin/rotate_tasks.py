@@ -44,8 +44,8 @@ class RotateTaskForm(TaskForm):
         fields = (*TaskForm.Meta.fields, "time_zone", "misfire", "misfire_limit")
         help_texts = {
             "dispatch_times": _(
-                "How many hand-outs each time it is due; empty (mode multi only) = every member "
-                "once."
+                "How often each occurrence is handed out. Empty (mode multi only): once to every "
+                "member."
             )
         }
 
@@ -94,8 +94,8 @@ class RotateTaskForm(TaskForm):
     def given(self) -> dict[str, Any]:
         return {**super().given(), "rule": self._rule()}
 
-    def judged(self) -> Sequence[FieldError]:
-        refused = super().judged()
+    def rule_errors(self) -> Sequence[FieldError]:
+        refused = super().rule_errors()
         if self.errors.keys().isdisjoint(RULE_PARTS):
             return refused
         # A part that could not be read leaves nothing to say of the rule as a whole.
@@ -191,11 +191,11 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     # --- actions ----------------------------------------------------------------------------------
     shift = shift_action(
         _(
-            "Start and end move by the same time. A rule of minutes counts from the start, so it "
-            "is due that much later or earlier from now on; every … days counts its days from the "
-            "new first day. A time of day and cron stay as they are: what would be due at the same "
-            "times as before is skipped. As after any edit of the start, what was due before now "
-            "and is not handed out yet is given up."
+            "Start and end move by the same time. A rule of minutes counts from the start; "
+            "every … days counts its days from the new first day. A time of day and cron stay "
+            "as they are: a rotation whose occurrences would not change is skipped. Editing "
+            "the start never creates occurrences in the past; missed ones not handed out yet "
+            "are dropped."
         )
     )
 

@@ -1,7 +1,4 @@
-"""What operators do to many tasks at once, or to the one on the page: pause, resume, copy, delete.
-
-Of a shift each kind of task tells itself what it moves.
-"""
+"""Actions on many tasks, or on the one of the page: pause, resume, shift, copy, delete."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ class CopyForm(OnceForm):
 
 
 def shift_action(question: str | Promise) -> Any:
-    """The action `shift`; what moves by the shift, the question says."""
+    """The action `shift`; the question describes what it moves."""
 
     def shift(
         admin: TaskActions,
@@ -71,7 +68,7 @@ def shift_action(question: str | Promise) -> Any:
         actor: str,
         once: str,
     ) -> Outcome:
-        return admin.told(rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
+        return admin.named(rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
 
     return reason_action(
         description=_("Shift"),
@@ -85,7 +82,7 @@ def shift_action(question: str | Promise) -> Any:
 
 
 class TaskActions(PlatformModelAdmin):
-    """Before VersionedModelAdmin, for both kinds of task."""
+    """The actions of both kinds of task."""
 
     actions = ("pause", "resume", "shift", "copy", "delete_task")
 
@@ -95,13 +92,13 @@ class TaskActions(PlatformModelAdmin):
     @reason_action(
         description=_("Pause"),
         permission="change",
-        question=_("They are kept and no longer handed out; open dispatches go on."),
+        question=_("They are kept but not handed out. Open dispatches continue."),
         icon="pause_circle",
         offered=lambda task: task.status == Task.Status.ACTIVE,
         at_once=True,
     )
     def pause(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
-        return self.told(
+        return self.named(
             rows, bulk.set_status(rows, Task.Status.PAUSED, actor=actor, reason=reason)
         )
 
@@ -114,7 +111,7 @@ class TaskActions(PlatformModelAdmin):
         at_once=True,
     )
     def resume(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
-        return self.told(
+        return self.named(
             rows, bulk.set_status(rows, Task.Status.ACTIVE, actor=actor, reason=reason)
         )
 
@@ -122,8 +119,8 @@ class TaskActions(PlatformModelAdmin):
         description=_("Copy"),
         permission="add",
         question=_(
-            "Each is planned for these executors as well, with the same times, params and rules. "
-            "The originals stay as they are, and nothing of a copy is handed out yet."
+            "Plans a copy for each of these executors, with the same times, params and rules. "
+            "The originals do not change; each copy starts with its full quota."
         ),
         icon="content_copy",
         offered=lambda task: task.status != Task.Status.DELETED,
@@ -139,7 +136,7 @@ class TaskActions(PlatformModelAdmin):
         actor: str,
         once: str,
     ) -> Outcome:
-        return self.told(rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
+        return self.named(rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
 
     @reason_action(
         description=_("Delete"),
@@ -151,10 +148,10 @@ class TaskActions(PlatformModelAdmin):
         at_once=True,
     )
     def delete_task(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
-        return self.told(rows, bulk.delete(rows, actor=actor, reason=reason))
+        return self.named(rows, bulk.delete(rows, actor=actor, reason=reason))
 
-    def told(self, rows: QuerySet[Any], outcome: bulk.Outcome) -> Outcome:
-        """The outcome with the tasks by their names."""
+    def named(self, rows: QuerySet[Any], outcome: bulk.Outcome) -> Outcome:
+        """The outcome with the names of the tasks."""
         refused = {refusal.task for refusal in outcome.refused}
         labels = {row.pk: self.row_label(row) for row in rows.filter(pk__in=refused)}
         skipped = [

@@ -120,13 +120,13 @@ class TaskResource(CsvResource):
         # Executors are locked last, and never by a trial, because their pulls wait for the lock.
         if is_trial:
             return
-        self._demand_first()
+        self._require_first()
         if self._is_rotation:
-            tasks.lock_room(RotateTask, self._given_more)
-            tasks.demand_rooms(self._given_more)
-        tasks.tell(self._edits)
+            tasks.lock_limits(RotateTask, self._given_more)
+            tasks.require_limits(self._given_more)
+        tasks.publish(self._edits)
 
-    def _demand_first(self) -> None:
+    def _require_first(self) -> None:
         """Conflict when this import was made before: it would create its new tasks twice."""
         if self.once is None or not self._edits:
             return

@@ -115,7 +115,7 @@ class TaskForm(VersionedForm):
             self.add_error(None, gettext("The params are not right yet; see below."))
         return cleaned
 
-    def judged(self) -> Sequence[FieldError]:
+    def rule_errors(self) -> Sequence[FieldError]:
         if "title" not in self.fields:
             return ()
         # The params are judged by their own form.

@@ -39,7 +39,7 @@ STATUS_COLOURS = {
     Task.Status.PAUSED: "warning",
     Task.Status.DELETED: "danger",
 }
-# The list has no room for what the form says of each.
+# Short labels for the list; the form explains each mode.
 MODE_WORDS = {
     Task.Mode.SINGLE: _("single"),
     Task.Mode.MULTI: _("multi"),
@@ -104,11 +104,11 @@ class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
             (None, {"fields": ["title", "executor", "status"]}),
             (_("When"), {"fields": [*self.when]}),
             (
-                _("How often, and who goes first"),
+                _("Quota and order"),
                 {"fields": ["mode", "dispatch_times", "priority"]},
             ),
             (
-                _("What happens when it goes wrong"),
+                _("Failures and deadlines"),
                 {"fields": ["lease_seconds", "on_failure", "on_expiry", "max_rounds"]},
             ),
             (_("What to do"), {"fields": ["template"]}),
@@ -178,7 +178,7 @@ class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
             return format_html(
                 "<p>{}</p><p>{}</p>",
                 quota_bar(task.handed, task.dispatch_times),
-                _("Nobody has it yet."),
+                _("Not handed out yet."),
             )
         return format_html(
             '<p>{}</p><table class="plain-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'

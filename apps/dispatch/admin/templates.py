@@ -55,7 +55,7 @@ class TemplateForm(VersionedForm):
         model = Template
         fields = ("name", "schema")
 
-    def judged(self) -> Sequence[FieldError]:
+    def rule_errors(self) -> Sequence[FieldError]:
         name = self.cleaned_data.get("name", self.instance.name)
         try:
             templates.check(name, self.cleaned_data.get("schema") or {})
@@ -173,7 +173,7 @@ class TemplateAdmin(VersionedModelAdmin):
             name=row.name, schema=form.cleaned_data["schema"] or {}, actor=actor, based_on=version
         )
 
-    def obstacles(self, row: Template) -> Sequence[str]:
+    def blockers(self, row: Template) -> Sequence[str]:
         if row.first_used_at is None:
             return ()
         return [gettext("It has been used by tasks and is kept for them; retire it instead.")]

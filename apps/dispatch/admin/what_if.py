@@ -30,9 +30,9 @@ from apps.dispatch.services.what_if import (
 
 BUTTON = "_what_if"
 USUAL = "7"
-# Further queues are told in one line until they are opened.
+# Further queues show one line until they are opened.
 MAX_OPEN = 3
-# So many unchanged lines in a row are shown on either side of a change.
+# Unchanged lines shown on either side of a change.
 CONTEXT = 2
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
@@ -72,7 +72,7 @@ def compared(before: Sequence[Run], after: Sequence[Run]) -> list[Pair]:
 
 
 def _keys(shown: Sequence[Run]) -> list[tuple[Any, ...]]:
-    """What a run is, whenever it comes; that of a blocking task may be broken in two."""
+    """The identity of each run, whatever its time; a blocking task may have several runs."""
     seen: Counter[tuple[Any, ...]] = Counter()
     keys = []
     for item, _times in shown:
@@ -84,7 +84,7 @@ def _keys(shown: Sequence[Run]) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A line of the table, or so many unchanged ones that are `skipped`."""
+    """A line of the table, or the number of unchanged ones that are `skipped`."""
 
     before: Line | None = None
     after: Line | None = None
@@ -146,15 +146,17 @@ def _compared(request: HttpRequest, compare: Callable[..., WhatIf], actor: str) 
     return _shown(request, compare(period=period, actor=actor, now=now), chosen, now)
 
 
-def _shown(request: HttpRequest, told: WhatIf, chosen: str, now: datetime) -> dict[str, Any]:
-    pks = [change.executor.pk for change in told.changes]
+def _shown(request: HttpRequest, comparison: WhatIf, chosen: str, now: datetime) -> dict[str, Any]:
+    pks = [change.executor.pk for change in comparison.changes]
     visible = Executor.objects.visible_to(request.user).filter(pk__in=pks)
     seen = set(visible.values_list("pk", flat=True))
-    queues = [_queue(request, change, now) for change in told.changes if change.executor.pk in seen]
+    queues = [
+        _queue(request, change, now) for change in comparison.changes if change.executor.pk in seen
+    ]
     for queue in [queue for queue in queues if queue["rows"]][:MAX_OPEN]:
         queue["is_open"] = True
     return {
-        "more_members": told.more_members,
+        "more_members": comparison.more_members,
         "most_members": MAX_MEMBERS,
         "periods": [(key, text, key == chosen) for key, (_length, text) in AHEAD.items()],
         "queues": queues,
@@ -167,7 +169,7 @@ def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any
     is_changed = any(pair.mark for pair in pairs)
     return {
         "name": change.executor.name,
-        "told": _counted(pairs),
+        "summary": _counted(pairs),
         "rows": list(_rows(pairs, request, now)) if is_changed else [],
         "is_open": False,
         "is_cut": change.before.more or change.after.more,
@@ -177,7 +179,7 @@ def _queue(request: HttpRequest, change: Change, now: datetime) -> dict[str, Any
 def _counted(pairs: Sequence[Pair]) -> str:
     """`2 added, 1 removed`, or that nothing changes."""
     counts = Counter(pair.mark for pair in pairs if pair.mark)
-    # A move is told once on either side.
+    # A move appears on both sides and counts once.
     counts[MOVED] = sum(pair.mark == MOVED and pair.after is not None for pair in pairs)
     words = {
         ADDED: ngettext("%d added", "%d added", counts[ADDED]),
@@ -185,8 +187,8 @@ def _counted(pairs: Sequence[Pair]) -> str:
         MOVED: ngettext("%d moved", "%d moved", counts[MOVED]),
         CHANGED: ngettext("%d changed", "%d changed", counts[CHANGED]),
     }
-    told = [words[mark] % counts[mark] for mark in words if counts[mark]]
-    return ", ".join(told) or gettext("no change")
+    parts = [words[mark] % counts[mark] for mark in words if counts[mark]]
+    return ", ".join(parts) or gettext("no change")
 
 
 def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterator[Row]:

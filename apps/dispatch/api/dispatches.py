@@ -48,7 +48,7 @@ class DispatchesView(ApiView):
     """The dispatches, newest first.
 
     A page of a filtered list may be short or empty although `next` is not null: then nothing
-    matched among the dispatches looked at so far.
+    matched among the dispatches examined so far.
     """
 
     scopes = {"GET": "read"}

@@ -110,7 +110,7 @@ class MembersView(ApiView):
 
     def get(self, request: Request, name: str) -> JsonAnswer:
         group = executors.find(name, bound=executors_of(request))
-        executors.demand_group(group)
+        executors.require_group(group)
         return JsonAnswer({"members": executors.member_names(group)})
 
     def post(self, request: Request, name: str) -> JsonAnswer:

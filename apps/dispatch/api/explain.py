@@ -1,4 +1,4 @@
-"""Why not: what stands between a user and a task."""
+"""Why not: the reasons why a user gets a task or not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReasonOut(Answer):
 
 class ExplanationOut(Answer):
     eligible = serializers.BooleanField(
-        help_text="A pull could hand it out now, after what stands before it in the queue."
+        help_text="A pull could hand it out now, after the tasks before it in the queue."
     )
     occurrence_at = Instant(allow_null=True)
     reasons = ReasonOut(many=True)

@@ -126,7 +126,7 @@ class TasksView(ApiView):
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         bound = executors_of(request)
-        found: Any = self.model.objects.standing().select_related("executor", "template")
+        found: Any = self.model.objects.not_deleted().select_related("executor", "template")
         if bound is not None:
             found = found.within(bound)
         if self.query.get("status"):
@@ -223,9 +223,9 @@ def resolved(
     *,
     current: OnceTask | RotateTask | None = None,
 ) -> dict[str, Any]:
-    """The body with the executor and the template that its names stand for.
+    """The body with the executor and the template in place of their names.
 
-    Where there is no such one, Invalid tells all that is wrong with the body beside it.
+    When one does not exist, Invalid has all other errors of the body as well.
     """
     mistakes = Mistakes()
     fields = {name: body[name] for name in body if name not in ("executor", "template")}

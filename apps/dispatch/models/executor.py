@@ -1,4 +1,4 @@
-"""To whom tasks are addressed: users, groups, and who belongs where."""
+"""Executors of tasks: users, groups and their members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ExecutorQuerySet(models.QuerySet["Executor"]):
         return self.filter(kind=Executor.Kind.GROUP)
 
     def within(self, bound: Iterable[str]) -> ExecutorQuerySet:
-        """Those that the names stand for: users and groups themselves, and the groups' members."""
+        """These users and groups, and the members of the groups."""
         bound = list(bound)
         members = Membership.objects.filter(group__name__in=bound).values("user_id")
         return self.filter(Q(name__in=bound) | Q(id__in=members))
@@ -33,7 +33,7 @@ class ExecutorQuerySet(models.QuerySet["Executor"]):
         return self if bound is None else self.within(bound)
 
     def raise_plan_version(self) -> None:
-        """Tell every cached queue of these executors that the plan has changed."""
+        """Make the cached queues of these executors outdated."""
         for pk in sorted(self.values_list("pk", flat=True)):
             Executor.objects.filter(pk=pk).update(plan_version=F("plan_version") + 1)
 
@@ -97,7 +97,7 @@ class Membership(models.Model):
 class OperatorScope(models.Model):
     """Limits an operator to executors: with at least one scope, nothing else is visible.
 
-    A group stands for itself and its members, in lists, forms, actions and exports alike.
+    A group includes its members, in lists, forms, actions and exports.
     """
 
     operator = models.ForeignKey(

@@ -49,10 +49,10 @@ class TaskQuerySet(models.QuerySet[TaskT]):
         return self if bound is None else self.within(bound)
 
     def within(self, bound: Iterable[str]) -> TaskQuerySet[TaskT]:
-        """Those addressed to the executors that the names stand for."""
+        """Those addressed to these users or groups, or to members of the groups."""
         return self.filter(executor__in=Executor.objects.within(bound))
 
-    def standing(self) -> TaskQuerySet[TaskT]:
+    def not_deleted(self) -> TaskQuerySet[TaskT]:
         """Not deleted."""
         return self.exclude(status=Task.Status.DELETED)
 
@@ -70,8 +70,11 @@ class Task(models.Model):
 
     class Mode(models.TextChoices):
         SINGLE = policy.SINGLE, _("single: one executor gets it")
-        MULTI = policy.MULTI, _("multi: so many different executors get it")
-        BLOCKING = policy.BLOCKING, _("blocking: a winner may get it again while stock lasts")
+        MULTI = policy.MULTI, _("multi: several different executors get it")
+        BLOCKING = (
+            policy.BLOCKING,
+            _("blocking: the same executor may get it again until the quota is used up"),
+        )
 
     class OnFailure(models.TextChoices):
         FINISH = policy.FINISH, _("finish: it counts")
@@ -108,17 +111,21 @@ class Task(models.Model):
     end_at = models.DateTimeField(_("end"), null=True, blank=True)
     mode = KeyField(_("mode"), max_length=8, choices=Mode.choices, default=Mode.SINGLE)
     dispatch_times = models.PositiveIntegerField(
-        _("dispatch times"),
+        _("quota"),
         null=True,
         blank=True,
         default=1,
-        help_text=_("How many hand-outs in all; empty (mode multi only) = every member once."),
+        help_text=_(
+            "How often it is handed out in all. Empty (mode multi only): once to every member."
+        ),
     )
     priority = models.SmallIntegerField(
         _("priority"), default=0, help_text=_("-100 to 100; higher is handed out first.")
     )
     lease_seconds = models.PositiveIntegerField(
-        _("lease (s)"), default=3600, help_text=_("Seconds until a silent executor loses it.")
+        _("lease (s)"),
+        default=3600,
+        help_text=_("Seconds until an executor that does not report loses it."),
     )
     on_failure = KeyField(
         _("on failure"), max_length=12, choices=OnFailure.choices, default=OnFailure.FINISH
@@ -127,7 +134,9 @@ class Task(models.Model):
         _("on expiry"), max_length=12, choices=OnExpiry.choices, default=OnExpiry.GIVE_BACK
     )
     max_rounds = models.PositiveSmallIntegerField(
-        _("max rounds"), default=3, help_text=_("Dispatches in all when failures are retried.")
+        _("max rounds"),
+        default=3,
+        help_text=_("Maximum number of dispatches when failures are retried."),
     )
     status = KeyField(_("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE)
     version = models.PositiveIntegerField(default=1, editable=False)
@@ -238,8 +247,8 @@ class RotateTask(Task):
     """A task that is due again and again by its rule; an occurrence is named by its UTC second.
 
     `effective_from` is start_at at first, then the instant of the last edit of the rule, of the
-    last resume, or of the last edit of an end that had passed: occurrences before it do not exist,
-    so an edit never makes a new past.
+    last resume, or of the last edit of an end that had passed. Occurrences before it do not exist:
+    editing or resuming a rotation never creates occurrences in the past.
     """
 
     class Misfire(models.TextChoices):
@@ -257,7 +266,7 @@ class RotateTask(Task):
         _("missed ones"), max_length=8, choices=Misfire.choices, default=Misfire.SKIP
     )
     misfire_limit = models.PositiveSmallIntegerField(
-        _("limit of missed ones"), default=10, help_text=_("Of use when all missed ones count.")
+        _("limit of missed ones"), default=10, help_text=_("Only for “all”.")
     )
     effective_from = models.DateTimeField(editable=False)
 
@@ -285,7 +294,7 @@ class RotateTask(Task):
 
     @property
     def summary(self) -> Message:
-        """The rule in plain words, in whatever language its reader chose."""
+        """The rule in plain words."""
         return summary(self.recurrence.rule, self.time_zone)
 
     def next_due(self, limit: int = 10) -> list[datetime]:

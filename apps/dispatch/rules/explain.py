@@ -1,4 +1,4 @@
-"""Why an executor can have an occurrence now, or all that stands in the way."""
+"""Why an executor can get an occurrence now, or every reason why not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CODES = (
 
 
 _HAD = {
-    ALREADY_TAKEN: _("{executor} has had it as dispatch {number}."),
+    ALREADY_TAKEN: _("{executor} already had it as dispatch {number}."),
     COOLING_DOWN: _(
         "{executor} had it as dispatch {number} and may have it again after the lease time."
     ),
@@ -55,7 +55,7 @@ _HAD = {
 
 
 class Explanation(NamedTuple):
-    """`eligible`: a pull could hand it out now, after what stands before it in the queue."""
+    """`eligible`: a pull could hand it out now, after the tasks before it in the queue."""
 
     occurrence_at: datetime | None
     reasons: list[Reason]
@@ -141,7 +141,7 @@ def _known(planned: Planned, asked: datetime) -> datetime:
 def explain(case: Case, now: datetime) -> Explanation:
     """All the reasons that hold at `now`; `ok` alone when there is none against it."""
     against = [*_of_the_task(case), *_of_the_time(case, now), *_of_the_past(case, now)]
-    ok = _("A pull can hand it out now; what stands before it in the queue comes first.")
+    ok = _("A pull can hand it out now, after the tasks before it in the queue.")
     return Explanation(case.occurrence_at, against or [Reason(OK, ok)])
 
 
@@ -151,18 +151,18 @@ def _of_the_task(case: Case) -> Iterator[Reason]:
     if case.status == PAUSED:
         yield Reason(PAUSED, _("The task is paused; resume it first."))
     if not case.reaches:
-        told = _(
+        message = _(
             "The task is addressed to {owner}, and {executor} does not belong to it.",
             owner=case.owner,
             executor=case.executor,
         )
-        yield Reason(NOT_MEMBER, told)
+        yield Reason(NOT_MEMBER, message)
     if not case.is_enabled:
-        told = _("{executor} is disabled; nothing is handed out to it.", executor=case.executor)
-        yield Reason(EXECUTOR_DISABLED, told)
+        message = _("{executor} is disabled; nothing is handed out to it.", executor=case.executor)
+        yield Reason(EXECUTOR_DISABLED, message)
     if not case.owner_is_enabled and case.owner != case.executor:
-        told = _("The task is addressed to {owner}, and that is disabled.", owner=case.owner)
-        yield Reason(EXECUTOR_DISABLED, told)
+        message = _("The task is addressed to {owner}, which is disabled.", owner=case.owner)
+        yield Reason(EXECUTOR_DISABLED, message)
 
 
 def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
@@ -170,34 +170,34 @@ def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
     if planned.end_at is not None and planned.end_at <= now:
         yield Reason(ENDED, _("The task ended at {at}.", at=planned.end_at))
     elif at is None:
-        yield Reason(NOT_DUE, _("The task has no occurrence ahead."))
+        yield Reason(NOT_DUE, _("The task has no future occurrence."))
     elif at > now:
         yield Reason(NOT_DUE, _("It is due at {at}.", at=at), at)
     elif planned.due_at(occurrence_number(planned, at), now) is None:
         yield _skipped(planned, at)
     if at is not None and at < case.window.lower:
-        told = _(
-            "It was due at {at}; {executor} is served what was due from {lower} on.",
+        message = _(
+            "It was due at {at}; {executor} can receive tasks due since {lower}.",
             at=at,
             executor=case.executor,
             lower=case.window.lower,
         )
-        yield Reason(OUTSIDE_WINDOW, told)
+        yield Reason(OUTSIDE_WINDOW, message)
 
 
 def _skipped(planned: Planned, at: datetime) -> Reason:
     since = None if planned.recurrence is None else planned.recurrence.effective_from
     if since is not None and at < since:
-        told = _(
+        message = _(
             "The rotation was changed or resumed at {since}; it has no occurrences before that.",
             since=since,
         )
-        return Reason(MISFIRE_SKIPPED, told)
-    told = _(
-        "Newer occurrences have become due since {at}, and the task does not make up for this one.",
+        return Reason(MISFIRE_SKIPPED, message)
+    message = _(
+        "Newer occurrences have become due since {at}, and the task skips this missed one.",
         at=at,
     )
-    return Reason(MISFIRE_SKIPPED, told)
+    return Reason(MISFIRE_SKIPPED, message)
 
 
 def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
@@ -213,29 +213,27 @@ def _of_the_past(case: Case, now: datetime) -> Iterator[Reason]:
             yield _had(case.executor, last, answer.code, answer.until)
     if case.past.left(identity, policy) == 0 and carried is None:
         times = policy.dispatch_times or 0
-        told = _("All {times} hand-outs of it are used up.", times=times)
-        if times == 1:
-            told = _("Its one hand-out is used up.")
-        yield Reason(QUOTA_USED, told, case.given_back_at)
+        detail = _("Its quota of {times} is used up.", times=times)
+        yield Reason(QUOTA_USED, detail, case.given_back_at)
 
 
 def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
     number = str(held.number)
     if held.identity == identity:
-        told = _(
-            "{executor} has it in hand as dispatch {number}; a pull gets the same one again.",
+        message = _(
+            "{executor} has it in hand as dispatch {number}; a pull returns the same one.",
             executor=executor,
             number=number,
         )
     else:
-        told = _(
-            "{executor} has another task in hand, dispatch {number}; a pull gets that one again.",
+        message = _(
+            "{executor} has another task in hand, dispatch {number}; a pull returns that one.",
             executor=executor,
             number=number,
         )
-    return Reason(IN_FLIGHT, told, held.deadline_at)
+    return Reason(IN_FLIGHT, message, held.deadline_at)
 
 
 def _had(executor: str, last: PastDispatch, code: str, until: datetime | None) -> Reason:
-    told = Message(_HAD[code], executor=executor, number=str(last.number))
-    return Reason(code, told, until)
+    message = Message(_HAD[code], executor=executor, number=str(last.number))
+    return Reason(code, message, until)

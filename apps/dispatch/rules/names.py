@@ -42,7 +42,7 @@ def kind_of(name: str, *, field: str = "name") -> str:
     return GROUP if is_group(name) else USER
 
 
-def demand_user(name: str, *, field: str) -> None:
+def require_user(name: str, *, field: str) -> None:
     """Invalid unless the name is one user's: a group has no groups among its members."""
     if kind_of(name, field=field) != USER:
         raise Invalid.field(field, _("{name} is a group; name a user (uid_…).", name=name))

@@ -167,17 +167,17 @@ def steps_of_group(
     Each once: a missed one that is made up for is due again beside the next one.
     """
     at: datetime | None = now
-    told: set[Identity] = set()
+    seen_before: set[Identity] = set()
     while at is not None and at < until:
         seen: set[Identity] = set()
         for candidate in queue.due(at, windows(at, None)):
-            if candidate.identity in told:
+            if candidate.identity in seen_before:
                 continue
             seen.add(candidate.identity)
             left = past.left(candidate.identity, candidate.policy)
             if left != 0:
                 yield _step(candidate, left, at)
-        told |= seen
+        seen_before |= seen
         queue.drop(seen)
         at = _next(queue, at, [])
 

@@ -1,7 +1,7 @@
 """When a rotation is due: every N minutes, every K days at a local time, or by cron.
 
 Occurrences are values worked out from the rule alone, never from when or where that is done, so
-whoever works them out finds the same ones. All instants are aware, in UTC and on whole seconds.
+so every process gets the same ones. All instants are aware, in UTC and on whole seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
 
 @dataclass(frozen=True)
 class EveryMinutes:
-    """Due at the start and every so many elapsed minutes after it, whatever the clocks do."""
+    """Due at the start and every `minutes` elapsed minutes after it, whatever the clocks do."""
 
     minutes: int
 
@@ -50,7 +50,7 @@ class EveryMinutes:
 
 @dataclass(frozen=True)
 class EveryDays:
-    """Due at one local time every so many dates, counted from the local date of the start.
+    """Due at one local time every `days` dates, counted from the local date of the start.
 
     In a gap it is due at the first valid moment after it, in a fold at the first pass; a date that
     the zone skips as a whole has no instant.
@@ -165,8 +165,8 @@ def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
     }
     named = [kind for kind in kinds if isinstance(wire, Mapping) and kind in wire]
     if wire == {}:
-        told = _("A rule is needed: every_minutes, every_days with at, or cron.")
-        raise Invalid.field(field, told)
+        message = _("A rule is needed: every_minutes, every_days with at, or cron.")
+        raise Invalid.field(field, message)
     if len(named) != 1:
         raise Invalid.field(
             field,
@@ -199,10 +199,10 @@ def parse_rule(wire: Any, *, field: str = "rule") -> Rule:
 
 
 def _all_of(names: Sequence[str]) -> str:
-    told, *rest = names
+    text, *rest = names
     for name in rest:
-        told = _("{items} and {last}", items=told, last=name)
-    return told
+        text = _("{items} and {last}", items=text, last=name)
+    return text
 
 
 @lru_cache(maxsize=10_000)

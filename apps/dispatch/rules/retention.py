@@ -36,7 +36,7 @@ def over_since(
     """Since when nobody can be handed the task and no person has touched it; None = it is not over.
 
     A task is over at its end_at; a once task without one, when it has fallen out of the lookback.
-    A standing one can still be shifted, so an edit puts that off; a deleted one cannot.
+    A task that is not deleted can still be shifted, so an edit puts that off.
     """
     by_itself = end_at
     if by_itself is None and source == ONCE:

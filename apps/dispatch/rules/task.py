@@ -52,53 +52,53 @@ def _of_title(title: str) -> Iterator[FieldError]:
 def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:
     if times is None:
         if mode != policy.MULTI:
-            told = _(
+            message = _(
                 "Leaving dispatch_times empty (every member once) needs mode multi, not {mode}.",
                 mode=Message(mode),
             )
-            yield _wrong("dispatch_times", told)
+            yield _wrong("dispatch_times", message)
         return
     yield from _of_range("dispatch_times", times)
     if mode == policy.SINGLE and times != 1:
-        told = _(
+        message = _(
             "In mode single dispatch_times is 1, not {times}; use multi or blocking to hand a task "
             "out more often.",
             times=times,
         )
-        yield _wrong("dispatch_times", told)
+        yield _wrong("dispatch_times", message)
 
 
 def _of_period(start_at: datetime, end_at: datetime | None) -> Iterator[FieldError]:
     first, last = YEARS
     if not _EARLIEST <= start_at < _TOO_LATE:
-        told = _("Choose a start in the years {first} to {last}.", first=first, last=last)
-        yield _wrong("start_at", told)
+        message = _("Choose a start in the years {first} to {last}.", first=first, last=last)
+        yield _wrong("start_at", message)
     if end_at is not None and not _EARLIEST <= end_at < _TOO_LATE:
-        told = _(
+        message = _(
             "Choose an end in the years {first} to {last}, or leave it empty for none.",
             first=first,
             last=last,
         )
-        yield _wrong("end_at", told)
+        yield _wrong("end_at", message)
     elif end_at is not None and end_at <= start_at:
-        told = _(
+        message = _(
             "The task ends before it starts; choose an end_at after start_at, or leave it empty."
         )
-        yield _wrong("end_at", told)
+        yield _wrong("end_at", message)
 
 
 def _of_range(field: str, value: int) -> Iterator[FieldError]:
     low, high = RANGES[field]
     if not low <= value <= high:
-        told = _(
+        message = _(
             "{value} is out of range: {field} is {low} to {high}.",
             value=value,
             field=field,
             low=low,
             high=high,
         )
-        yield _wrong(field, told)
+        yield _wrong(field, message)
 
 
-def _wrong(field: str, told: str) -> FieldError:
-    return FieldError(field, "invalid", told)
+def _wrong(field: str, message: str) -> FieldError:
+    return FieldError(field, "invalid", message)

@@ -1,4 +1,4 @@
-"""What every edit of the plan does besides its change: tell the journal."""
+"""Journal entries of edits of the plan."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Edits of many tasks: in batches, each of which is one transaction, tells every executor's queue
-once and writes the journal in one statement. What one row refuses keeps no other from its edit."""
+"""Edits of many tasks in batches. Each batch is one transaction, raises the plan version of each
+executor once and writes the journal in one statement. A refused row does not stop the others."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ logger = logging.getLogger(__name__)
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
-# Hand-outs of these tasks wait until their batch is through.
+# Hand-outs of these tasks wait until their batch is committed.
 BATCH = 100
 MAX_COPIES = 1000
-# So many instants tell whether a rotation is due at other times.
+# The number of instants compared to see whether a shift changes a rotation.
 COMPARED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A task that was left as it was; `why` None = there was nothing left to do."""
+    """A task that was not changed; `why` None = there was nothing to do."""
 
     task: int
     why: str | None
@@ -46,7 +46,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class Outcome:
-    """How many edits were made, and which were not."""
+    """The number of edits made, and the refused ones."""
 
     done: int = 0
     refused: list[Refusal] = field(default_factory=list)
@@ -58,17 +58,19 @@ class Outcome:
 
 
 def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -> Outcome:
-    """Pause or resume the tasks; of resumed rotations as many as their executor has room for."""
-    told: dict[str, Any] = {"actor": actor, "reason": reason}
+    """Pause or resume the tasks; rotations beyond the limit of their executor are refused."""
+    logged: dict[str, Any] = {"actor": actor, "reason": reason}
     return _in_batches(
-        rows, _one_each(lambda task, now: tasks.change(task, {"status": status}, now=now, **told))
+        rows, _one_each(lambda task, now: tasks.change(task, {"status": status}, now=now, **logged))
     )
 
 
 def delete(rows: QuerySet[TaskT], *, actor: str, reason: str) -> Outcome:
     """Mark the tasks deleted."""
-    told = {"actor": actor, "reason": reason}
-    return _in_batches(rows, _one_each(lambda task, now: tasks.mark_deleted(task, now=now, **told)))
+    logged = {"actor": actor, "reason": reason}
+    return _in_batches(
+        rows, _one_each(lambda task, now: tasks.mark_deleted(task, now=now, **logged))
+    )
 
 
 def shift(
@@ -83,7 +85,7 @@ def shift(
     def moved(task: TaskT, now: datetime) -> Edit | None:
         changes = _shifted(task, by)
         if isinstance(task, RotateTask) and task.status != Task.Status.DELETED:
-            _demand_difference(task.recurrence, changes, now)
+            _require_difference(task.recurrence, changes, now)
         return tasks.change(task, changes, now=now, actor=actor, reason=reason, trace_id=once)
 
     return _in_batches(rows, _one_each(moved), once=once)
@@ -105,13 +107,13 @@ def copy(
     executors = sorted(executors, key=lambda executor: executor.pk)
     if rows.count() * len(executors) > MAX_COPIES:
         raise LimitReached(_("At most {most} copies at once; choose fewer.", most=MAX_COPIES))
-    told: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
+    logged: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
 
     def copied(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:
         made: list[str] = []
         for executor in executors:
             try:
-                _made, edit = _copy(task, executor, now=now, **told)
+                _made, edit = _copy(task, executor, now=now, **logged)
             except PlatformError as error:
                 yield Refusal(task.pk, error.detail, executor.name)
                 continue
@@ -119,7 +121,7 @@ def copy(
             yield edit
         if made:
             after = {"copies": ", ".join(made)}
-            entry = edit_entry(task, "task_copied", now=now, after=after, **told)
+            entry = edit_entry(task, "task_copied", now=now, after=after, **logged)
             yield Edit(frozenset(), entry)
 
     batch = max(1, BATCH // max(1, len(executors)))
@@ -156,7 +158,7 @@ def _in_batches(
 def _surely(
     rows: QuerySet[Any], pks: list[int], act: Act, once: str, executors: Sequence[Executor]
 ) -> Outcome:
-    """A batch; or each row by itself, where the database does not take the batch."""
+    """The batch, or each row by itself when the database refuses the batch."""
     try:
         return _batch(rows, pks, act, once, executors)
     except DatabaseError:
@@ -190,35 +192,35 @@ def _batch(
                     outcome.refused.append(made)
                     continue
                 edits.append(made)
-                # Who is told of nothing new has only been noted in the journal.
+                # An edit without executors is only a note in the journal.
                 outcome.done += bool(made.executors)
         except PlatformError as error:
             outcome.refused.append(Refusal(task.pk, error.detail))
-    tasks.tell(edits)
+    tasks.publish(edits)
     return outcome
 
 
 def _locked(rows: QuerySet[Any], pks: list[int], executors: Sequence[Executor]) -> list[Any]:
-    """The rows, locked in the order of their ids, and the executors whose room is looked at."""
+    """Lock the rows in the order of their ids, and the executors whose limit is checked."""
     found = list(rows.select_related(None).select_for_update().filter(pk__in=pks).order_by("pk"))
     concerned = {task.executor_id for task in found} | {row.pk for row in executors}
-    tasks.lock_room(rows.model, concerned)
+    tasks.lock_limits(rows.model, concerned)
     prefetch_related_objects(found, "executor", "template")
     return found
 
 
 def _done_before(found: Sequence[Task], once: str) -> set[int]:
-    """Those that an edit with the same `once` has been made of."""
+    """The tasks that an edit with the same `once` has changed already."""
     if not once or not found:
         return set()
-    told = JournalEntry.objects.filter(
+    entries = JournalEntry.objects.filter(
         source=Source.PLAN,
         subject_id__in=[task.pk for task in found],
         type_or_task__in=[f"{task.source}:{task.pk}" for task in found],
         trace_id=once,
         event__in=("task_changed", "task_copied"),
     )
-    return set(told.values_list("subject_id", flat=True))
+    return set(entries.values_list("subject_id", flat=True))
 
 
 # --- what is done to one task -------------------------------------------------------------------
@@ -227,12 +229,12 @@ def _shifted(task: Task, by: timedelta) -> dict[str, Any]:
         start_at: datetime = task.start_at + by
         end_at: datetime | None = task.end_at and task.end_at + by
     except OverflowError as error:
-        told = _("That lies beyond the calendar; shift by less.")
-        raise Invalid.field("start_at", told) from error
+        message = _("That lies beyond the calendar; shift by less.")
+        raise Invalid.field("start_at", message) from error
     return {"start_at": start_at, "end_at": end_at}
 
 
-def _demand_difference(before: Recurrence, changes: dict[str, Any], now: datetime) -> None:
+def _require_difference(before: Recurrence, changes: dict[str, Any], now: datetime) -> None:
     after = Recurrence(rule=before.rule, zone=before.zone, effective_from=now, **changes)
     ahead = [list(islice(series.after(now), COMPARED)) for series in (before, after)]
     if ahead[0] == ahead[1]:
@@ -244,9 +246,9 @@ def _demand_difference(before: Recurrence, changes: dict[str, Any], now: datetim
         )
 
 
-def _copy(task: TaskT, executor: Executor, *, now: datetime, **told: Any) -> tuple[TaskT, Edit]:
+def _copy(task: TaskT, executor: Executor, *, now: datetime, **logged: Any) -> tuple[TaskT, Edit]:
     if task.status == Task.Status.DELETED:
-        raise Conflict(_("Task {number} is deleted; copy one that stands.", number=task.pk))
+        raise Conflict(_("Task {number} is deleted and cannot be copied.", number=task.pk))
     if task.executor_id == executor.pk:
         raise Conflict(_("It is addressed to {executor} already.", executor=executor.name))
     fields = {name: getattr(task, name) for name in task.editable}
@@ -257,5 +259,5 @@ def _copy(task: TaskT, executor: Executor, *, now: datetime, **told: Any) -> tup
         now=now,
         effective_from=task.effective_from if isinstance(task, RotateTask) else None,
         after={"copied_from": f"{task.source}:{task.pk}"},
-        **told,
+        **logged,
     )

@@ -28,6 +28,7 @@ from apps.journal import services as journal
 
 MAX_MEMBERS_AT_ONCE = 1000
 MAX_TITLE = 200
+MAX_COUNTED = 1000
 
 
 def find(name: str, *, bound: Iterable[str] | None = None) -> Executor:
@@ -62,8 +63,8 @@ def create_executor(
     try:
         executor.save(force_insert=True)
     except IntegrityError as error:
-        told = _("{name} was made by somebody else just now; edit it instead.", name=name)
-        raise Conflict(told) from error
+        message = _("Somebody else has just created {name}; edit it instead.", name=name)
+        raise Conflict(message) from error
     record_edit(executor, "executor_created", now=now, actor=actor, after=_shown(executor))
     if members:
         change_members(group=executor, add=members, actor=actor)
@@ -87,8 +88,8 @@ def update_executor(
     """
     unknown = set(changes) - {"title", "enabled"}
     if unknown:
-        told = _("{field} of an executor cannot be changed.", field=min(unknown))
-        raise Invalid.field(min(unknown), told)
+        message = _("{field} of an executor cannot be changed.", field=min(unknown))
+        raise Invalid.field(min(unknown), message)
     current = take_version(Executor, executor.pk, version)
     before = _shown(current)
     changed = {key: value for key, value in changes.items() if getattr(current, key) != value}
@@ -143,7 +144,7 @@ def change_members(
     """
     _check_members(group, add, remove)
     if bound is not None:
-        _demand_within(bound, add)
+        _require_visible(bound, add)
     now = clock.now()
     known = {e.name: e for e in Executor.objects.filter(name__in={*add, *remove})}
     have = dict(
@@ -162,8 +163,8 @@ def change_members(
         except IntegrityError as error:
             raise Conflict(
                 _(
-                    "The members of {group} were changed by somebody else just now; look at them "
-                    "and repeat.",
+                    "Somebody else has just changed the members of {group}; look at them and "
+                    "repeat.",
                     group=group.name,
                 )
             ) from error
@@ -185,8 +186,8 @@ def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[
     try:
         Executor.objects.bulk_create(rows)
     except IntegrityError as error:
-        told = _("Some of the new members were made by somebody else just now; repeat the request.")
-        raise Conflict(told) from error
+        message = _("Somebody else has just created some of the new members; repeat the request.")
+        raise Conflict(message) from error
     # Read again, because MySQL tells no keys of several rows.
     made = {executor.name: executor for executor in Executor.objects.filter(name__in=missing)}
     journal.write(
@@ -207,16 +208,22 @@ def member_names(group: Executor) -> list[str]:
     )
 
 
-def referring(executor: Executor) -> dict[str, QuerySet[Any]]:
-    """The rows that keep it from being deleted: once, rotate, dispatches, members, operators."""
-    return {
-        "once": OnceTask.objects.filter(executor=executor),
-        "rotate": RotateTask.objects.filter(executor=executor),
+def blockers(executor: Executor) -> dict[str, int]:
+    """What keeps the executor from being deleted: rows by kind, counted to MAX_COUNTED + 1."""
+    once = OnceTask.objects.filter(executor=executor)
+    rotate = RotateTask.objects.filter(executor=executor)
+    referring: dict[str, QuerySet[Any]] = {
+        "once": once.not_deleted(),
+        "deleted once": once.filter(status=OnceTask.Status.DELETED),
+        "rotate": rotate.not_deleted(),
+        "deleted rotate": rotate.filter(status=RotateTask.Status.DELETED),
         "dispatches": Dispatch.objects.filter(executor=executor),
         "members": Membership.objects.filter(group=executor),
-        # Who loses the last limit sees everything.
+        # An operator without any scope left would see everything.
         "operators": OperatorScope.objects.filter(executor=executor),
     }
+    counts = {k: len(rows.values_list("pk")[: MAX_COUNTED + 1]) for k, rows in referring.items()}
+    return {kind: count for kind, count in counts.items() if count}
 
 
 @transactional
@@ -233,25 +240,24 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
         "members": _("users are its members"),
         "operators": _("operators are limited to it"),
     }
-    for kind, rows in referring(executor).items():
-        if rows.exists():
-            raise Conflict(
-                _(
-                    "{executor} cannot be deleted, because {what}; disable it instead.",
-                    executor=executor.name,
-                    what=reasons[kind],
-                )
+    for kind in blockers(executor):
+        raise Conflict(
+            _(
+                "{executor} cannot be deleted, because {what}; disable it instead.",
+                executor=executor.name,
+                what=reasons[kind.removeprefix("deleted ")],
             )
+        )
     now = clock.now()
     record_edit(executor, "executor_deleted", now=now, actor=actor, before=_shown(executor))
     try:
         executor.delete()
     except IntegrityError as error:
-        told = _(
-            "{executor} was given something by somebody else just now; look at it again.",
+        message = _(
+            "Somebody else has just assigned something to {executor}; look at it again.",
             executor=executor.name,
         )
-        raise Conflict(told) from error
+        raise Conflict(message) from error
 
 
 def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Executor:
@@ -268,19 +274,19 @@ def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Exe
 
 def _check_title(title: str) -> None:
     if len(title) > MAX_TITLE:
-        told = _("A title has at most {most} characters.", most=MAX_TITLE)
-        raise Invalid.field("title", told)
+        message = _("A title has at most {most} characters.", most=MAX_TITLE)
+        raise Invalid.field("title", message)
 
 
-def demand_group(executor: Executor) -> None:
+def require_group(executor: Executor) -> None:
     """Invalid for a user: only groups have members."""
     if not executor.is_group:
-        told = _("{name} is a user; only a group (gid_…) has members.", name=executor.name)
-        raise Invalid.field("name", told)
+        message = _("{name} is a user; only a group (gid_…) has members.", name=executor.name)
+        raise Invalid.field("name", message)
 
 
 def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -> None:
-    demand_group(group)
+    require_group(group)
     if len(add) + len(remove) > MAX_MEMBERS_AT_ONCE:
         raise Invalid.field(
             "add",
@@ -291,14 +297,14 @@ def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -
         )
     for field, listed in (("add", add), ("remove", remove)):
         for position, name in enumerate(listed):
-            names.demand_user(name, field=f"{field}[{position}]")
+            names.require_user(name, field=f"{field}[{position}]")
     both = sorted(set(add) & set(remove))
     if both:
-        told = _("{name} is both to be added and to be removed.", name=both[0])
-        raise Invalid.field("remove", told)
+        message = _("{name} is both to be added and to be removed.", name=both[0])
+        raise Invalid.field("remove", message)
 
 
-def _demand_within(bound: Iterable[str], listed: Sequence[str]) -> None:
+def _require_visible(bound: Iterable[str], listed: Sequence[str]) -> None:
     bound = set(bound)
     members = Executor.objects.within(bound).filter(name__in=listed)
     for stranger in sorted(set(listed) - bound - set(members.values_list("name", flat=True))):

@@ -1,4 +1,4 @@
-"""Why not: what stands between a user and a task at this moment; nothing is written."""
+"""Why not: the reasons why a user gets a task now, or not. Writes nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _reaches(owner: Executor, user: Executor) -> bool:
 
 
 def _given_back_at(candidate: Candidate, now: datetime) -> datetime | None:
-    """When the first of those who have it in hand would lose it, if stock returns by that."""
+    """The first deadline of its open dispatches, if expiry gives the task back."""
     if candidate.policy.on_expiry != policy.GIVE_BACK:
         return None
     in_hand = Dispatch.objects.of(*candidate.identity).filter(

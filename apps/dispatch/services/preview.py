@@ -80,18 +80,18 @@ def period_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
     """The period asked for, by default from now on for 7 days; Invalid when it is none."""
     start = now if start is None else start
     if start >= _END_OF_TIME:
-        told = _("{year} is too far ahead; choose a nearer time.", year=start.year)
-        raise Invalid.field("from", told)
+        message = _("{year} is too far ahead; choose a nearer time.", year=start.year)
+        raise Invalid.field("from", message)
     end = max(start, now) + USUAL if end is None else end
     if end <= start:
-        told = _("The period ends before it starts; choose `to` after `from`.")
-        raise Invalid.field("to", told)
+        message = _("The period ends before it starts; choose `to` after `from`.")
+        raise Invalid.field("to", message)
     if end <= now:
-        told = _("The period is over; what was handed out, dispatches tell.")
-        raise Invalid.field("to", told)
+        message = _("The period is over; see the dispatches for what was handed out.")
+        raise Invalid.field("to", message)
     if end - start > LONGEST:
-        told = _("The period is too long; ask for at most {most} days.", most=LONGEST.days)
-        raise Invalid.field("to", told)
+        message = _("The period is too long; ask for at most {most} days.", most=LONGEST.days)
+        raise Invalid.field("to", message)
     return Period(start, end)
 
 
@@ -108,8 +108,8 @@ def preview(executor: Executor, period: Period, *, now: datetime | None = None) 
 class Outlook:
     """All that decides about the work of an executor from `now` to before `until`.
 
-    `is_cut`: there is more to be done than is looked at, so `until` was moved up. `owners` are the
-    executors whose tasks reach it.
+    `is_cut`: there are more tasks than are read, so `until` is earlier than requested. `owners`
+    are the executors whose tasks reach it.
     """
 
     now: datetime
@@ -133,7 +133,7 @@ class Outlook:
         now: datetime,
         besides: Sequence[Planned] = (),
     ) -> Outlook:
-        """As the tables have it; the past of the tasks `besides` is looked up as well."""
+        """Read from the tables, with the past of the tasks `besides`."""
         windows = windows_now()
         latest_done, dispatch = None, None
         owners = [executor.pk] if executor.enabled else []

@@ -265,7 +265,7 @@ def _remove_stocks(chosen: list[int]) -> Counter[str]:
 def _standing(task_ids: Iterable[int]) -> set[int]:
     """Those of the once tasks that are not deleted."""
     wanted = set(task_ids)
-    return set(OnceTask.objects.standing().filter(pk__in=wanted).values_list("pk", flat=True))
+    return set(OnceTask.objects.not_deleted().filter(pk__in=wanted).values_list("pk", flat=True))
 
 
 def _told(removed: Counter[str], now: datetime) -> list[journal.Entry]:

@@ -25,8 +25,8 @@ from apps.journal import services as journal
 
 TaskT = TypeVar("TaskT", bound=OnceTask | RotateTask)
 
-# Entries may hold params, and a statement is to fit into what the database takes at once.
-MAX_TOLD = 50
+# Entries may hold params, and a statement must fit into the maximum packet of the database.
+MAX_ENTRIES = 50
 ACTIVE, PAUSED, DELETED = Task.Status.ACTIVE, Task.Status.PAUSED, Task.Status.DELETED
 
 
@@ -41,7 +41,7 @@ def create_task(
     """
     fields |= {"title": title, "executor": executor}
     task, edit = plan(model, fields, now=clock.now(), actor=actor)
-    tell([edit])
+    publish([edit])
     return task
 
 
@@ -63,7 +63,7 @@ def update_task(
     current = take_version(type(task), task.pk, version)
     edit = change(current, changes, now=clock.now(), actor=actor, reason=reason)
     if edit is not None:
-        tell([edit])
+        publish([edit])
     return current
 
 
@@ -76,25 +76,25 @@ def delete_task(*, task: TaskT, actor: str, version: int | None = None, reason: 
     current = take_version(type(task), task.pk, version)
     edit = mark_deleted(current, now=clock.now(), actor=actor, reason=reason)
     if edit is not None:
-        tell([edit])
+        publish([edit])
     return edit is not None
 
 
-# --- the steps, of which a batch takes many and tells of them at once ---------------------------
+# --- steps that bulk edits and imports combine -------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A write that `tell` has to follow in the same transaction."""
+    """A written change; `publish` must follow in the same transaction."""
 
     executors: frozenset[int]
     entry: journal.Entry
 
 
-def tell(edits: Sequence[Edit]) -> None:
-    """Raise the plan version of everybody concerned once, and write the journal."""
+def publish(edits: Sequence[Edit]) -> None:
+    """Raise the plan version of each executor concerned once, and write the journal."""
     concerned = {pk for edit in edits for pk in edit.executors}
     Executor.objects.filter(pk__in=concerned).raise_plan_version()
-    for start in range(0, len(edits), MAX_TOLD):
-        journal.write([edit.entry for edit in edits[start : start + MAX_TOLD]])
+    for start in range(0, len(edits), MAX_ENTRIES):
+        journal.write([edit.entry for edit in edits[start : start + MAX_ENTRIES]])
 
 
 def plan(
@@ -105,19 +105,19 @@ def plan(
     actor: str,
     effective_from: datetime | None = None,
     locks: bool = True,
-    **told: Any,
+    **logged: Any,
 ) -> tuple[TaskT, Edit]:
-    """Write a new task, all of whose fields are judged first; `told` goes into the journal.
+    """Validate and write a new task; `logged` goes into the journal entry.
 
-    Without `locks` the caller ends with `lock_room` and `demand_rooms`, or with a rollback.
+    Without `locks` the caller ends with `lock_limits` and `require_limits`, or with a rollback.
     """
     if locks and fields.get("status", ACTIVE) == ACTIVE:
-        lock_room(model, [fields["executor"].pk])
+        lock_limits(model, [fields["executor"].pk])
     task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
     task.save(force_insert=True)
     _use_template(task.template, now)
-    after = {**_shown(task), **told.pop("after", {})}
-    entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **told)
+    after = {**_shown(task), **logged.pop("after", {})}
+    entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **logged)
     return task, Edit(frozenset({task.executor_id}), entry)
 
 
@@ -129,7 +129,7 @@ def draft(
     actor: str,
     effective_from: datetime | None = None,
 ) -> TaskT:
-    """A new task that passes all that `plan` demands, not written."""
+    """A valid new task that is not written."""
     check_names(model, fields)
     start_at = fields.get("start_at") or now
     task = model(
@@ -142,7 +142,7 @@ def draft(
     if isinstance(task, RotateTask):
         task.effective_from = effective_from or start_at
     check(task, template_is_new=True)
-    _demand_room(task, was_counted=False)
+    _require_limit(task, was_counted=False)
     return task
 
 
@@ -153,14 +153,14 @@ def change(
     now: datetime,
     actor: str,
     locks: bool = True,
-    **told: Any,
+    **logged: Any,
 ) -> Edit | None:
-    """Write the changes to the locked row, all judged first; None when they change nothing.
+    """Validate the changes and write them to the locked row; None when they change nothing.
 
     `locks` as for `plan`.
     """
     if locks and not {"executor", "status"}.isdisjoint(changes):
-        lock_room(type(current), [changes.get("executor", current.executor).pk])
+        lock_limits(type(current), [changes.get("executor", current.executor).pk])
     before, old_executor = _shown(current), current.executor_id
     changed = alter(current, changes, now=now, actor=actor)
     if not changed:
@@ -176,13 +176,13 @@ def change(
         actor=actor,
         before={name: before[name] for name in names},
         after={name: after[name] for name in names},
-        **told,
+        **logged,
     )
     return Edit(frozenset({old_executor, current.executor_id}), entry)
 
 
 def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str) -> list[str]:
-    """Set the changes on the locked row, all judged as `change` does, and write nothing.
+    """Set the changes on the locked row and validate them; writes nothing.
 
     Returns the names of the fields that have another value now.
     """
@@ -201,7 +201,7 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
         return []
     check(current, template_is_new=current.template_id != old_template)
     was_counted = before["status"] == ACTIVE and old_executor == current.executor_id
-    _demand_room(current, was_counted=was_counted)
+    _require_limit(current, was_counted=was_counted)
     if isinstance(current, RotateTask) and _is_another_series(current, changed, had_ended):
         current.effective_from = now
         changed.append("effective_from")
@@ -217,7 +217,7 @@ def _is_another_series(task: RotateTask, changed: list[str], had_ended: bool) ->
     return resumed or goes_on or not set(changed).isdisjoint(RotateTask.rule_fields)
 
 
-def mark_deleted(current: TaskT, *, now: datetime, actor: str, **told: Any) -> Edit | None:
+def mark_deleted(current: TaskT, *, now: datetime, actor: str, **logged: Any) -> Edit | None:
     """Mark the locked row deleted; None when it is already."""
     if current.status == DELETED:
         return None
@@ -233,15 +233,15 @@ def mark_deleted(current: TaskT, *, now: datetime, actor: str, **told: Any) -> E
         actor=actor,
         before={"status": before},
         after={"status": current.status},
-        **told,
+        **logged,
     )
     return Edit(frozenset({current.executor_id}), entry)
 
 
-# --- looking ------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------
 def find_task(model: type[TaskT], pk: int, *, bound: Iterable[str] | None = None) -> TaskT:
     """The task, unless deleted; NotFound also when outside the executors in `bound`."""
-    tasks: Any = model.objects.standing().select_related("executor", "template")
+    tasks: Any = model.objects.not_deleted().select_related("executor", "template")
     if bound is not None:
         tasks = tasks.within(bound)
     task: TaskT | None = tasks.filter(pk=pk).first() if pk < 2**63 else None
@@ -289,33 +289,31 @@ def _present(task: Task, now: datetime) -> int:
     return -1 if current is None else occurrence_of(current)
 
 
-def lock_room(model: type[Task], executors: Iterable[int]) -> None:
-    """Let whoever else plans rotations for these executors wait, so that each counts the other's.
-
-    They are locked in the order of their ids.
-    """
+def lock_limits(model: type[Task], executors: Iterable[int]) -> None:
+    """Lock the executors of rotations in the order of their ids: two planners at once count each
+    other's rotations."""
     if model is RotateTask:
         rows = Executor.objects.select_for_update().filter(pk__in=executors)
         list(rows.order_by("pk").values_list("pk"))
 
 
-def demand_rooms(executors: Collection[int]) -> None:
+def require_limits(executors: Collection[int]) -> None:
     """LimitReached when one of the executors has more active rotations than it may have."""
     for pk, count in active_rotations(executors).items():
         if count > conf.ROTATIONS_PER_EXECUTOR:
-            raise _no_room(Executor.objects.get(pk=pk))
+            raise _too_many_rotations(Executor.objects.get(pk=pk))
 
 
-def _demand_room(task: Task, *, was_counted: bool) -> None:
+def _require_limit(task: Task, *, was_counted: bool) -> None:
     """LimitReached when an active rotation would be one too many for its executor."""
     if not isinstance(task, RotateTask) or task.status != ACTIVE or was_counted:
         return
     active = RotateTask.objects.filter(executor=task.executor_id, status=ACTIVE)
     if active.exclude(pk=task.pk).count() >= conf.ROTATIONS_PER_EXECUTOR:
-        raise _no_room(task.executor)
+        raise _too_many_rotations(task.executor)
 
 
-def _no_room(executor: Executor) -> LimitReached:
+def _too_many_rotations(executor: Executor) -> LimitReached:
     message = _(
         "{executor} has {most} active rotations, and more are not allowed; pause or delete one, or "
         "raise ROTATIONS_PER_EXECUTOR.",

@@ -32,8 +32,8 @@ def find_usable(name: str, *, field: str = "template") -> Template:
     """The newest version for a new task; Invalid when the name is unknown or retired."""
     template = Template.objects.latest_of(name) if _is_name(name) else None
     if template is None:
-        told = _("There is no template {name!r}; make it first.", name=name[:80])
-        raise Invalid.field(field, told)
+        message = _("There is no template {name!r}; make it first.", name=name[:80])
+        raise Invalid.field(field, message)
     check_usable(template, field=field)
     return template
 
@@ -78,8 +78,8 @@ def put_template(
     check(name, schema)
     latest = Template.objects.select_for_update().filter(name=name).order_by("-version").first()
     if latest is not None and new:
-        told = _("{name} exists already; PUT makes its next version.", name=name)
-        raise Invalid.field("name", told)
+        message = _("{name} exists already; PUT makes its next version.", name=name)
+        raise Invalid.field("name", message)
     newest = 0 if latest is None else latest.version
     if based_on is not None and based_on != newest:
         raise Conflict(
@@ -104,10 +104,10 @@ def put_template(
             created_by=actor,
         )
     except IntegrityError as error:
-        told = _(
+        message = _(
             "Somebody else made a version of {name} just now; look at it and repeat.", name=name
         )
-        raise Conflict(told) from error
+        raise Conflict(message) from error
     record_edit(
         template, "template_version", now=now, actor=actor, after={"version": template.version}
     )
@@ -140,11 +140,11 @@ def remove_template(*, template: Template, actor: str) -> None:
     if row is None:
         raise NotFound(_("{template} does not exist any more.", template=str(template)))
     if row.first_used_at is not None:
-        told = _(
+        message = _(
             "{template} has been used by tasks and is kept for them; retire it instead.",
             template=str(row),
         )
-        raise Conflict(told)
+        raise Conflict(message)
     record_edit(
         row, "template_deleted", now=clock.now(), actor=actor, before={"version": row.version}
     )

@@ -1,4 +1,8 @@
+<<<<<<<< HEAD:apps/dispatch/services/validation.py
 """Validates a task; reports all that is wrong with it at once."""
+========
+"""Validation of a task: all errors at once."""
+>>>>>>>> 7a5c0bc (Say quota, handed out and left on the pages of planning):apps/dispatch/services/validate.py
 
 from __future__ import annotations
 
@@ -19,10 +23,17 @@ from apps.dispatch.services.templates import check_usable
 
 
 def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
+<<<<<<<< HEAD:apps/dispatch/services/validation.py
     """Invalid with all that the rules refuse of these fields; writes nothing.
 
     Fields that are not given have the values of `current`, or of a new task. So a caller that could
     not read one field can report what is wrong with the others.
+========
+    """Invalid with every error in these fields; writes nothing.
+
+    The other fields are those of `current`, or of a new task. Callers that could not read some
+    field report the errors of the others together with it.
+>>>>>>>> 7a5c0bc (Say quota, handed out and left on the pages of planning):apps/dispatch/services/validate.py
     """
     check_names(model, fields)
     new: Any = model
@@ -34,7 +45,7 @@ def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | No
 
 
 def check_names(model: type[Task], fields: Mapping[str, Any]) -> None:
-    """Invalid when a field is none that can be set."""
+    """Invalid when a field does not exist or cannot be set."""
     unknown = sorted(set(fields) - set(model.editable))
     if unknown:
         message = _("A task has no field {field} that can be set.", field=unknown[0])
@@ -42,7 +53,7 @@ def check_names(model: type[Task], fields: Mapping[str, Any]) -> None:
 
 
 def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
-    """Invalid with all that the rules refuse of the task; a retired template may be kept."""
+    """Invalid with every error of the task; a retired template may stay."""
     mistakes = Mistakes()
     _check_choices(task, mistakes)
     with mistakes:

@@ -1,4 +1,4 @@
-"""What a task that is not saved would change: whose queues, and how. Nothing is written."""
+"""How an unsaved task would change the queues of executors. Writes nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Change:
 
 
 class WhatIf(NamedTuple):
-    """`more_members`: a group has members beyond those that were looked at."""
+    """`more_members`: a group has more members than are compared."""
 
     changes: list[Change]
     more_members: bool
@@ -74,7 +74,7 @@ def what_if_updated(
     return _compared(current, [old_executor, current.executor], period, now)
 
 
-# The locks that a save takes are held while it is judged, and no longer.
+# The locks of a save are held only while the draft is validated.
 @transactional
 def _drafted(model: Any, fields: dict[str, Any], now: datetime, actor: str) -> Any:
     return tasks.draft(model, fields, now=now, actor=actor)
@@ -92,7 +92,7 @@ def _altered(
 
 def _compared(task: Task, addressed: Sequence[Executor], period: Period, now: datetime) -> WhatIf:
     own = {executor.pk: executor for executor in addressed}
-    # One more than is looked at tells whether there are more.
+    # One more than is compared shows whether there are more.
     members = Executor.objects.filter(memberships__group__in=own).distinct().order_by("name")
     found = list(members[: MAX_MEMBERS + 1])
     changes = [_change(task, executor, period, now) for executor in own.values()]

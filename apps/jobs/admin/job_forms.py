@@ -90,7 +90,7 @@ class NewJobForm(ServiceForm):
             self.add_error(None, gettext("The context has errors; see below."))
         return cleaned
 
-    def judged(self) -> Sequence[FieldError]:
+    def rule_errors(self) -> Sequence[FieldError]:
         given = self.cleaned_data
         job = Submission(
             type=given.get("type", ""),
@@ -154,7 +154,7 @@ class JobEditForm(VersionedForm):
                 label=_("Context"), redacts=True, stored=self.instance.context
             )
 
-    def judged(self) -> Sequence[FieldError]:
+    def rule_errors(self) -> Sequence[FieldError]:
         return list(edit_faults(self.changes, clock.now()))
 
     @property

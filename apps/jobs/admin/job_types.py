@@ -161,7 +161,7 @@ class JobTypeAdmin(VersionedModelAdmin):
     ) -> JobType:
         return types.update_type(job_type=row, version=version, changes=form.changes, actor=actor)
 
-    def obstacles(self, row: JobType) -> Sequence[str]:
+    def blockers(self, row: JobType) -> Sequence[str]:
         if not Job.objects.filter(type=row.name).exists():
             return ()
         return [gettext("The type still has jobs, finished ones included. Pause it instead.")]

@@ -39,7 +39,7 @@ def test_reasons_are_told_with_sentence_and_instant(api: ContractClient, frozen_
             },
             {
                 "code": "quota_used",
-                "detail": "Its one hand-out is used up.",
+                "detail": "Its quota of 1 is used up.",
                 "until": "2026-03-02T09:01:00Z",
             },
         ],

@@ -13,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.common.errors import Conflict
-from apps.dispatch.admin import executor_obstacles
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
 from apps.dispatch.services import executors, tasks
 from tests import factories
@@ -82,7 +81,7 @@ def test_what_refers_to_an_executor_is_told_with_a_way_to_it(
     text = text_of(page)
     assert "uid_alice cannot be deleted yet:" in text
     assert told in text
-    assert "Or disable it: nothing is handed out to it any more." in text
+    assert "Or disable it: it then gets no new tasks." in text
     assert f'href="{link}"' in page.content.decode()
     assert "permission" not in text
     # A busy executor has a million of them.
@@ -98,7 +97,7 @@ def test_members_are_counted_up_to_a_bound(
     assert "3 users are its members; remove them from" in text_of(
         admin_client.get(delete_url(group))
     )
-    monkeypatch.setattr(executor_obstacles, "MAX_COUNTED", 2)
+    monkeypatch.setattr(executors, "MAX_COUNTED", 2)
     assert "2+ users are its members" in text_of(admin_client.get(delete_url(group)))
 
 
@@ -135,7 +134,7 @@ def test_what_came_between_the_look_and_the_deletion_is_told(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = factories.group("gid_a", members=["uid_a"])
-    monkeypatch.setattr("apps.dispatch.admin.executors.obstacles", lambda row: [])
+    monkeypatch.setattr("apps.dispatch.admin.executors.blocker_sentences", lambda row: [])
     answer = admin_client.post(delete_url(group), {"post": "yes"})
     assert answer.status_code == 302
     told = text_of(admin_client.get(answer["Location"]))
@@ -148,7 +147,7 @@ def test_what_came_while_it_was_being_deleted_is_a_conflict(
 ) -> None:
     alice = factories.user("uid_alice")
     once(alice)
-    monkeypatch.setattr(executors, "referring", lambda executor: {})
-    with pytest.raises(Conflict, match="was given something by somebody else just now"):
+    monkeypatch.setattr(executors, "blockers", lambda executor: {})
+    with pytest.raises(Conflict, match="Somebody else has just assigned something to uid_alice"):
         executors.remove_executor(executor=alice, actor="admin:olga")
     assert Executor.objects.filter(pk=alice.pk).exists()

@@ -280,7 +280,7 @@ def test_empty_list_says_where_rows_come_from_and_a_narrowed_one_how_to_get_back
     narrowed = [admin_client.get(LIST, query) for query in ({"state": "open"}, {"q": "uid_x"})]
 
     shown = text_of(empty)
-    assert "Nothing here yet One is written whenever an executor pulls a task." in shown
+    assert "Nothing here yet A dispatch is written whenever a task is handed out." in shown
     assert "Reset filters" not in shown
     for page in narrowed:
         shown = text_of(page)

@@ -46,7 +46,7 @@ def test_answer_tells_reasons_and_instants(
 
     assert "uid_alice cannot have it now." in text
     assert f"uid_alice has it in hand as dispatch {taken.pk}" in text
-    assert "Its one hand-out is used up." in text
+    assert "Its quota of 1 is used up." in text
     assert text.count("09:10") == 2
 
 

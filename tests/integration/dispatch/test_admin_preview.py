@@ -111,7 +111,7 @@ class TestAhead:
         factories.rotation(alice, rule={"every_minutes": 10})
 
         assert "44 more in this period." in page_of(admin_client, alice)
-        assert "There is more than is looked at here" in page_of(admin_client, alice, ahead="30")
+        assert "The list is cut here." in page_of(admin_client, alice, ahead="30")
 
     def test_group_tells_what_becomes_due_for_its_members(
         self, alice: Executor, admin_client: Client
@@ -121,7 +121,7 @@ class TestAhead:
 
         text = page_of(admin_client, group)
 
-        assert "What becomes due for the members" in text
+        assert "Occurrences that become due for the members" in text
         assert "For everybody" in text
         assert "Window and cache" not in text
 
@@ -139,7 +139,7 @@ class TestPast:
         text = page_of(admin_client, alice)
 
         in_hand = text.partition("In hand")[2].partition("The queue ahead")[0]
-        latest = text.partition("Latest dispatches")[2].partition("What it has to do")[0]
+        latest = text.partition("Latest dispatches")[2].partition("Its tasks and dispatches")[0]
         assert f"{held.pk} · Second" in in_hand
         assert latest.index(str(held.pk)) < latest.index(str(taken.pk))
         assert "Succeeded" in latest

@@ -110,7 +110,7 @@ def test_form_says_that_dispatch_times_are_those_of_one_occurrence(admin_client:
     task = factories.rotation(factories.user("uid_bob"))
     for url in (reverse(ADD), reverse("admin:dispatch_rotatetask_change", args=[task.pk])):
         text = text_of(admin_client.get(url))
-        assert "How many hand-outs each time it is due" in text
+        assert "How often each occurrence is handed out." in text
         assert "hand-outs in all" not in text
 
 

@@ -93,7 +93,7 @@ def test_shift_of_a_rotation_says_what_it_means(
     frozen_clock.advance(days=2)
     asked = text_of(ask(admin_client, "shift", often, daily, address=ROTATE))
     assert "A time of day and cron stay as they are" in asked
-    assert "what was due before now and is not handed out yet is given up" in asked
+    assert "Editing the start never creates occurrences in the past" in asked
 
     page = send(admin_client, "shift", often, daily, address=ROTATE, by="-10m")
 

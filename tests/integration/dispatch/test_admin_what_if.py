@@ -133,8 +133,8 @@ def test_long_queues_show_what_changes_with_its_neighbours(
     made = [factories.once_task(alice, f"Task {n}") for n in range(20)]
     text = text_of(what_if(admin_client, change_url(made[10]), status="paused"))
     assert "uid_alice 1 removed" in text
-    assert "… 8 stay as they are …" in text
-    assert "… 7 stay as they are …" in text
+    assert "… 8 unchanged …" in text
+    assert "… 7 unchanged …" in text
 
 
 def test_what_a_save_would_refuse_is_told_beside_its_field(

@@ -87,7 +87,7 @@ def test_batches_are_bounded_and_the_statements_of_one_few(
     with django_assert_max_num_queries(20 + 12):
         bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
     told: list[int] = []
-    tell = tasks.tell
+    tell = tasks.publish
     monkeypatch.setattr(tasks, "tell", lambda edits: told.append(len(edits)) or tell(edits))
     monkeypatch.setattr(bulk, "BATCH", 8)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.common.errors import Invalid
-from apps.dispatch.rules.names import demand_user, is_group, is_name, kind_of
+from apps.dispatch.rules.names import is_group, is_name, kind_of, require_user
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ def test_longest_name_is_128_characters() -> None:
 
 def test_group_is_no_user() -> None:
     with pytest.raises(Invalid, match="gid_a is a group") as caught:
-        demand_user("gid_a", field="add[3]")
+        require_user("gid_a", field="add[3]")
     assert caught.value.errors[0].field == "add[3]"

@@ -1,51 +1,36 @@
-"""What keeps an executor from being deleted, and what to do about it first."""
+"""What keeps an executor from being deleted, and what to do first."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
-from apps.dispatch.models import Executor, Task
-from apps.dispatch.services.executors import referring
+from apps.dispatch.models import Executor
+from apps.dispatch.services import executors
 
-MAX_COUNTED = 1000
-# The list of once tasks starts a week ago unless told otherwise.
+# The list of once tasks starts a week ago by default.
 FIRST_DAY = "1970-01-01"
 
 
-def obstacles(executor: Executor) -> list[SafeString]:
-    """Sentences, each with a way to the rows; none when nothing refers to the executor."""
-    told: list[SafeString] = []
-    for kind, rows in referring(executor).items():
-        if kind not in ("once", "rotate"):
-            told += _obstacle(executor, kind, rows)
-            continue
-        told += _obstacle(executor, kind, rows.exclude(status=Task.Status.DELETED))
-        told += _obstacle(executor, f"deleted {kind}", rows.filter(status=Task.Status.DELETED))
-    if told:
-        told.append(
-            format_html("{}", gettext("Or disable it: nothing is handed out to it any more."))
-        )
-    return told
+def blocker_sentences(executor: Executor) -> list[SafeString]:
+    """A sentence for each kind of blocker, with a link to its rows; empty when there are none."""
+    sentences = [_linked(executor, *blocker) for blocker in executors.blockers(executor).items()]
+    if sentences:
+        sentences.append(format_html("{}", gettext("Or disable it: it then gets no new tasks.")))
+    return sentences
 
 
-def _obstacle(executor: Executor, kind: str, rows: QuerySet[Any]) -> list[SafeString]:
-    count = len(rows.values_list("pk")[: MAX_COUNTED + 1])
-    if not count:
-        return []
-    shown = f"{MAX_COUNTED}+" if count > MAX_COUNTED else str(count)
-    sentence = _sentence(kind, count) % {"count": shown}
+def _linked(executor: Executor, kind: str, count: int) -> SafeString:
+    most = executors.MAX_COUNTED
+    sentence = _sentence(kind, count) % {"count": f"{most}+" if count > most else count}
     if kind == "operators":
-        return [format_html("{}", sentence)]
+        return format_html("{}", sentence)
     url = _url(kind, executor.name)
-    return [
-        format_html('{} <a class="text-link" href="{}">{}</a>', sentence, url, gettext("Show them"))
-    ]
+    return format_html(
+        '{} <a class="text-link" href="{}">{}</a>', sentence, url, gettext("Show them")
+    )
 
 
 def _sentence(kind: str, count: int) -> str:
