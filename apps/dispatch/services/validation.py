@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:apps/dispatch/services/validation.py
-"""Validates a task; reports all that is wrong with it at once."""
-========
 """Validation of a task: all errors at once."""
->>>>>>>> 7a5c0bc (Say quota, handed out and left on the pages of planning):apps/dispatch/services/validate.py
 
 from __future__ import annotations
 
@@ -23,17 +19,10 @@ from apps.dispatch.services.templates import check_usable
 
 
 def validate(model: type[Task], fields: Mapping[str, Any], *, current: Task | None) -> None:
-<<<<<<<< HEAD:apps/dispatch/services/validation.py
-    """Invalid with all that the rules refuse of these fields; writes nothing.
-
-    Fields that are not given have the values of `current`, or of a new task. So a caller that could
-    not read one field can report what is wrong with the others.
-========
     """Invalid with every error in these fields; writes nothing.
 
     The other fields are those of `current`, or of a new task. Callers that could not read some
     field report the errors of the others together with it.
->>>>>>>> 7a5c0bc (Say quota, handed out and left on the pages of planning):apps/dispatch/services/validate.py
     """
     check_names(model, fields)
     new: Any = model
@@ -81,10 +70,8 @@ def check(task: OnceTask | RotateTask, *, template_is_new: bool) -> None:
 
 def _check_choices(task: OnceTask | RotateTask, mistakes: Mistakes) -> None:
     for field in task._meta.concrete_fields:
-        value, allowed = (
-            getattr(task, field.attname),
-            [word for word, _label in field.choices or ()],
-        )
+        value = getattr(task, field.attname)
+        allowed = [word for word, _label in field.choices or ()]
         if allowed and value not in allowed:
             message = _(
                 "{value!r} is no {field}; choose one of {allowed}.",

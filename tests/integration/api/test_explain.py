@@ -33,8 +33,8 @@ def test_reasons_are_told_with_sentence_and_instant(api: ContractClient, frozen_
         "reasons": [
             {
                 "code": "in_flight",
-                "detail": f"uid_alice has it in hand as dispatch {taken.pk}; a pull gets the same "
-                "one again.",
+                "detail": f"uid_alice has it in hand as dispatch {taken.pk}; a pull returns the "
+                "same one.",
                 "until": "2026-03-02T09:01:00Z",
             },
             {
