@@ -72,7 +72,7 @@ def act(client: Client, url: str, name: str, *rows: Any, **typed: Any) -> Any:
         ({"end_at_0": "2001-01-01", "end_at_1": "09:00"}, "任务在开始之前就结束；"),
         ({"title": "x" * 201}, "不超过 200 字符"),
         ({"lease_seconds": "long", "max_rounds": "0"}, "0 超出范围：max_rounds 为 1 到 1000。"),
-        ({"executor": "uid_nobody", "params-raw": "{"}, "不是有效的 JSON"),
+        ({"executor": "uid_nobody", "params-raw": "{"}, "从第 1 行第 2 列起不是 JSON"),
         ({"params-raw": "[1]"}, "请填写 JSON 对象"),
         ({"params-raw": '{"a": NaN}'}, "NaN"),
     ],

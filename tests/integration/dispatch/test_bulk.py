@@ -86,14 +86,14 @@ def test_batches_are_bounded_and_the_statements_of_one_few(
     once_tasks(20)
     with django_assert_max_num_queries(20 + 12):
         bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
-    told: list[int] = []
-    tell = tasks.publish
-    monkeypatch.setattr(tasks, "tell", lambda edits: told.append(len(edits)) or tell(edits))
+    sizes: list[int] = []
+    publish = tasks.publish
+    monkeypatch.setattr(tasks, "publish", lambda edits: sizes.append(len(edits)) or publish(edits))
     monkeypatch.setattr(bulk, "BATCH", 8)
 
     assert bulk.delete(OnceTask.objects.all(), **TOLD).done == 20
 
-    assert told == [8, 8, 4]
+    assert sizes == [8, 8, 4]
 
 
 def test_row_that_the_database_does_not_take_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
