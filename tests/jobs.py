@@ -84,7 +84,7 @@ def end(held: HeldJob, how: str = "succeeded", **details: Any) -> Settled:
 
 def drained(process: Process, lane: str = "fast") -> int:
     """Let a drain of the worker run what is due; how many jobs it ran."""
-    return Drain(process, lane).run(linger=False)
+    return Drain(process, lane).run(wait=False)
 
 
 def row(number: int) -> Job:

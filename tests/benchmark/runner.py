@@ -243,7 +243,7 @@ def embedded_drain(run: RunOptions) -> Iterator[Figure]:
 
 def _drain_all() -> None:
     process = Process(Node("benchmark", ["fast"]))
-    Drain(process, "fast").run(linger=False)
+    Drain(process, "fast").run(wait=False)
     process.leave()
 
 

@@ -50,7 +50,7 @@ def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.Monkey
     made = submit_demo_jobs(COUNTS, trace_id="demo-test")
     process = Process(Node("worker@test", ("fast", "slow"), 4))
     for _ in range(3):
-        Drain(process, "slow").run(linger=False)
+        Drain(process, "slow").run(wait=False)
         frozen_clock.advance(seconds=30)
         promote_due()
     run = JobRun([each.id for each in made], "demo-test")

@@ -1,4 +1,4 @@
-"""A drain: holds what it can start now, runs it, settles it, until nothing is due; then it waits
+"""A drain: holds the jobs it can start now, runs and settles them until none is due; then it waits
 for the next job as long as it is needed."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from apps.common import clock
 from apps.jobs.handlers import registry
-from apps.jobs.rules import places
+from apps.jobs.rules import slots
 from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
 from apps.jobs.runner import attempt
 from apps.jobs.runner.listener import Listener
@@ -29,9 +29,9 @@ from apps.jobs.services.type_snapshots import type_snapshots
 logger = logging.getLogger(__name__)
 
 MAX_HELD = 500
-LINGER_SECONDS = 5.0
-# Even unwoken it looks so often: a wake-up may get lost, and scheduled jobs fall due.
-LOOK_SECONDS = 1.0
+IDLE_SECONDS = 5.0
+# How often an unwoken drain polls: a wake-up may get lost, and scheduled jobs fall due.
+POLL_SECONDS = 1.0
 # Held jobs whose turn has not come by then are given back: a handler takes longer than it used to.
 # No attempt loses more than a quarter of its time so.
 OVERDUE_SECONDS = 1.5
@@ -62,18 +62,18 @@ class Drain:
         # Of a hold that has not answered: what it took nobody knows of.
         self._unanswered = ""
         self._turn = random.randrange(1000)  # noqa: S311
-        self._lanes = places.looked_at(lane, process.node.lanes, process.node.places)
+        self._lanes = slots.lanes_polled(lane, process.node.lanes, process.node.slots)
         self._round_at = 0.0
         self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
         self._done = 0
 
-    def run(self, *, linger: bool = True) -> int:
+    def run(self, *, wait: bool = True) -> int:
         """Drain the lane; returns how many jobs it has run."""
         try:
             self._process.join(self)
             if self._is_too_many():
                 return 0
-            self._work(linger)
+            self._work(wait)
         finally:
             self._listener.close()
             self._release_queue()
@@ -81,7 +81,7 @@ class Drain:
             self._process.part(self)
         return self._done
 
-    def _work(self, linger: bool) -> None:
+    def _work(self, wait: bool) -> None:
         has_work = woken = False
         idle_since = time.monotonic()
         while not self._process.stopping:
@@ -90,19 +90,19 @@ class Drain:
             try:
                 self._give_back_unanswered()
                 self._outbox.flush()
-                found = self._look()
+                found = self._poll()
                 if found:
                     if not has_work and found >= FIRST_BATCH:
                         self._summon()
                     has_work, idle_since = True, time.monotonic()
                     continue
                 has_work = False
-                if not linger:
+                if not wait:
                     return
                 # What the next job would otherwise wait for.
                 type_snapshots(max_age=_AHEAD_SECONDS)
-                woken = self._listener.wait(LOOK_SECONDS)
-                if time.monotonic() - idle_since > LINGER_SECONDS:
+                woken = self._listener.wait(POLL_SECONDS)
+                if time.monotonic() - idle_since > IDLE_SECONDS:
                     if not self._is_needed():
                         return
                     idle_since = time.monotonic()
@@ -112,14 +112,14 @@ class Drain:
 
     # --- One round ------------------------------------------------------------------------------
 
-    def _look(self) -> int:
+    def _poll(self) -> int:
         """Hold and run what is due; how many jobs were held.
 
         Told what is new, it looks for a few of that only, unless a while has passed: that is
         soonest done, and all drains that wait are told.
         """
         new, self._listener.new = self._listener.new, dict[str, int]()
-        if new and time.monotonic() < self._round_at + LOOK_SECONDS:
+        if new and time.monotonic() < self._round_at + POLL_SECONDS:
             known = _types_of(self._lanes)
             types = {name: known[name] for name in new if name in known}
             job = next(iter(new.values())) if len(new) == 1 else 0
@@ -243,7 +243,7 @@ class Drain:
         if self._outbox.is_due(now):
             self._outbox.flush()
 
-    def give_up(self) -> None:
+    def release_all(self) -> None:
         """The process ends under a handler that goes on: settle and release all that is held."""
         self._release_queue()
         current = self.current
@@ -260,7 +260,7 @@ class Drain:
         Of several that begin at once, the last one by name goes.
         """
         node = self._process.node
-        most = places.most_drains(self.lane, node.lanes, node.places)
+        most = slots.max_drains(self.lane, node.lanes, node.slots)
         ours = [each for each in register.alive(clock.now()) if each.node == node.key]
         before = sum(
             each.drains.get(self.lane, 0) for each in ours if each.name < self._process.name

@@ -149,14 +149,14 @@ class ReadWriteLock:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One Celery worker. `places` are the drains it may run at once, in one process or in many.
+    """One Celery worker. `slots` are the drains it may run at once, in one process or in many.
 
     `flag` is memory that a process shares with those it forks: how the parent tells them to stop.
     """
 
     name: str
     lanes: Collection[str]
-    places: int = 1
+    slots: int = 1
     forks: bool = False
     flag: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
 
@@ -176,7 +176,7 @@ class Draining(Protocol):
     def look_after(self) -> None:
         """Do what cannot wait until the handler under way ends."""
 
-    def give_up(self) -> None:
+    def release_all(self) -> None:
         """Settle and release all: the process ends."""
 
 
@@ -188,7 +188,7 @@ class Process:
         self.pid = os.getpid()
         self.host = host_name()
         self.name = f"{node.key}:{self.pid}:{machine()}"
-        self.capacity = 1 if node.forks else node.places
+        self.capacity = 1 if node.forks else node.slots
         self.lock = ReadWriteLock()
         self.sizes = BatchSizes()
         # Types that this process does not hold, each until an instant of the monotonic clock.

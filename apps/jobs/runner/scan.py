@@ -1,4 +1,4 @@
-"""Starting drains: as many as there are places where jobs are due, else one that waits."""
+"""Starting drains: as many as there are slots where jobs are due, else one that waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 from apps.common import clock
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
-from apps.jobs.rules import places
+from apps.jobs.rules import slots
 from apps.jobs.services import register
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
@@ -31,7 +31,7 @@ _MESSAGE_SECONDS = 60
 def scan() -> dict[str, int]:
     """Promote what is due and start the drains that are wanted; how many of each lane."""
     _promote_all()
-    starts = places.wanted(groups(register.alive(clock.now())), _due_lanes())
+    starts = slots.wanted(groups(register.alive(clock.now())), _due_lanes())
     for lane, count in starts.items():
         for _ in range(count):
             if not _start(lane):
@@ -47,17 +47,17 @@ def _promote_all() -> None:
         pass
 
 
-def groups(workers: Iterable[Worker]) -> list[places.Group]:
-    """The Celery workers with their places and drains, from the rows of their processes."""
-    found: dict[str, places.Group] = {}
+def groups(workers: Iterable[Worker]) -> list[slots.Group]:
+    """The Celery workers with their slots and drains, from the rows of their processes."""
+    found: dict[str, slots.Group] = {}
     for worker in workers:
         if worker.kind != Worker.Kind.CELERY or worker.state != Worker.State.ACTIVE:
             continue
-        known = found.get(worker.node, places.Group(worker.lanes, 0, {}))
+        known = found.get(worker.node, slots.Group(worker.lanes, 0, {}))
         drains = dict(known.drains)
         for lane, count in worker.drains.items():
             drains[lane] = drains.get(lane, 0) + count
-        found[worker.node] = places.Group(worker.lanes, known.places + worker.capacity, drains)
+        found[worker.node] = slots.Group(worker.lanes, known.slots + worker.capacity, drains)
     return list(found.values())
 
 

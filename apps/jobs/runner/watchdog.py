@@ -1,6 +1,6 @@
 """What goes on while handlers run, and the end of a process whose handler does not come back.
 
-A thread cannot be killed. So when a handler runs past its hard end, or past the time that a stop
+A thread cannot be killed. So when a handler runs past its deadline, or past the time that a stop
 leaves it, the process settles and releases what it can and ends; somebody else starts it again.
 """
 
@@ -79,16 +79,16 @@ class Watchdog(threading.Thread):
         while True:
             time.sleep(_TICK_SECONDS if self._process.busy.is_set() else _IDLE_SECONDS)
             self._arm()
-            self.look()
+            self.check()
 
-    def look(self) -> None:
-        """One look at the clock."""
+    def check(self) -> None:
+        """Compare the clock with the deadlines and with the stop."""
         now = time.monotonic()
         for drain in list(self._process.drains):
             current = drain.current
             if current is not None and now > current.hard_end + MARGIN_SECONDS:
                 logger.error(
-                    "job %d of type %s runs past its hard end; its process ends",
+                    "job %d of type %s is past its deadline; its process ends",
                     current.job.id,
                     current.job.type,
                 )
@@ -120,7 +120,7 @@ class Watchdog(threading.Thread):
         self._process.stop()
         self._await_others()
         # In a thread: a database that does not answer must not keep the process.
-        last = threading.Thread(target=self._give_up, name="last", daemon=True)
+        last = threading.Thread(target=self._release_all, name="last", daemon=True)
         last.start()
         last.join(_LAST_SECONDS)
         self._exit(code)
@@ -136,10 +136,10 @@ class Watchdog(threading.Thread):
                 return
             time.sleep(_TICK_SECONDS)
 
-    def _give_up(self) -> None:
+    def _release_all(self) -> None:
         for drain in list(self._process.drains):
             try:
-                drain.give_up()
+                drain.release_all()
             except Exception:
                 logger.exception("what a drain held could not be settled; its leases end")
         try:

@@ -18,7 +18,7 @@ from django.db import DatabaseError, connections
 
 from apps.jobs.conf import conf
 from apps.jobs.handlers import checks, registry
-from apps.jobs.rules.places import LANES
+from apps.jobs.rules.slots import LANES
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.heartbeat import Heartbeat
 from apps.jobs.runner.process import Node, Process
@@ -102,13 +102,13 @@ def _set_up(instance: Any, **_: Any) -> None:
     lanes = sorted(queues & set(LANES))
     if not lanes:
         return
-    places = instance.concurrency
+    slots = instance.concurrency
     if queues - set(LANES):
-        # One place is left to what else it does: drains do not end by themselves.
-        places -= 1
-    if places < 1:
+        # One slot is left to what else it does: drains do not end by themselves.
+        slots -= 1
+    if slots < 1:
         raise CannotStart(
-            "A worker of one place cannot serve other queues beside fast and slow; give it "
+            "A worker of one slot cannot serve other queues beside fast and slow; give it "
             "--concurrency 2, or start one worker with -Q fast,slow and one with -Q sweeps."
         )
     forks = "prefork" in instance.pool_cls.__module__
@@ -129,7 +129,7 @@ def _set_up(instance: Any, **_: Any) -> None:
         connections.close_all()
     # An alarm is to tell where it found the process.
     faulthandler.register(signal.SIGALRM, file=sys.__stderr__ or sys.stderr, chain=True)
-    _node = Node(instance.hostname, lanes, places, forks)
+    _node = Node(instance.hostname, lanes, slots, forks)
     if not forks:
         start_process(_node)
 

@@ -9,5 +9,5 @@ from apps.jobs.runner.process import Node, Process
 
 @pytest.fixture
 def process() -> Process:
-    """A worker with two places, which serves both lanes."""
+    """A worker with two slots, which serves both lanes."""
     return Process(Node("worker@test", ("fast", "slow"), 2))

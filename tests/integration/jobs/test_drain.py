@@ -125,7 +125,7 @@ def test_drain_tells_the_register_while_it_runs(handle: Make, process: Process) 
 def test_more_drains_of_a_lane_than_its_worker_may_run_leave_at_once(
     handle: Make, process: Process
 ) -> None:
-    """S4.17: two places serve both lanes, so that one is left for the other."""
+    """S4.17: two slots serve both lanes, so that one is left for the other."""
     handle("film", lambda context: None, lane="slow")
     jobs(1, "film")
     busy = Drain(process, "slow")
@@ -318,7 +318,7 @@ def test_told_of_a_new_job_it_looks_for_that_first(
 
     handle("mail", lambda context: None)
     handle("bill", lambda context: None)
-    monkeypatch.setattr(drain_module, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(drain_module, "POLL_SECONDS", 3600.0)
     monkeypatch.setattr(drain_module, "hold", note)
     monkeypatch.setattr(Listener, "wait", wait)
 

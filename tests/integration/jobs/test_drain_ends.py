@@ -135,7 +135,7 @@ def test_outcome_that_the_database_does_not_take_fails_its_job_and_not_the_drain
     seen = iter([None] * 5)
     monkeypatch.setattr(drain, "_database_is_away", lambda error: next(seen))
 
-    drain.run(linger=False)
+    drain.run(wait=False)
 
     assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
     assert "Out of range value" in row(numbers[1]).memo

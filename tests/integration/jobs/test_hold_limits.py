@@ -60,7 +60,7 @@ def test_limit_of_one_type_leaves_the_others_alone() -> None:
 
 @pytest.mark.parametrize("limits", [{"max_running": 0}, {"rate_per_minute": 0}])
 def test_type_that_is_full_keeps_no_place_from_a_lighter_one(limits: dict[str, int]) -> None:
-    """S4.2: whatever share of the places it would have had."""
+    """S4.2: whatever share of the slots it would have had."""
     job_type("mail", weight=1000, **limits)
     job_type("bill")
     jobs(5, "mail")

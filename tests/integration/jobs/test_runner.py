@@ -325,10 +325,10 @@ def test_handler_past_its_hard_end_ends_the_process_and_frees_its_neighbours(
         if context["position"] == 1:
             [drain] = process.drains
             assert drain.current is not None
-            watchdog.look()
+            watchdog.check()
             assert codes == []
             drain.current.hard_end = time.monotonic() - 1
-            watchdog.look()
+            watchdog.check()
 
     handle("mail", mail)
     numbers = jobs(3)
@@ -359,7 +359,7 @@ def test_handler_that_outlasts_a_stop_counts_and_is_ready_again(
         process.stop()
         assert process.stopping
         time.sleep(0.01)
-        watchdog.look()
+        watchdog.check()
 
     def leave(code: int) -> None:
         job = Job.objects.get()

@@ -90,7 +90,7 @@ def test_single_attempt_has_no_curve() -> None:
     svg = backoff_picture(PLAIN, 1)
 
     assert "<svg" not in svg
-    assert "nothing is retried" in svg
+    assert "Only one attempt: no retries." in svg
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""S4.2, S4.15: the places of a hold are shared by weight, and nobody waits for ever."""
+"""S4.2, S4.15: the slots of a hold are shared by weight, and nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def test_no_places_or_no_work_shares_nothing() -> None:
     assert shares(10, {}) == {}
 
 
-@given(places=st.integers(1, 1000), weights=WEIGHTS, turn=st.integers(0, 10**9))
-def test_all_places_are_given_and_no_more(places: int, weights: dict[str, int], turn: int) -> None:
-    assert sum(shares(places, weights, turn=turn).values()) == places
+@given(slots=st.integers(1, 1000), weights=WEIGHTS, turn=st.integers(0, 10**9))
+def test_all_places_are_given_and_no_more(slots: int, weights: dict[str, int], turn: int) -> None:
+    assert sum(shares(slots, weights, turn=turn).values()) == slots
 
 
-@given(places=st.integers(1, 5), weights=WEIGHTS)
+@given(slots=st.integers(1, 5), weights=WEIGHTS)
 def test_every_type_gets_a_place_within_the_turns_of_all(
-    places: int, weights: dict[str, int]
+    slots: int, weights: dict[str, int]
 ) -> None:
     """S4.14: none of many types comes last for ever."""
     total = sum(weights.values())
 
-    served = {name for turn in range(total) for name in shares(places, weights, turn=turn)}
+    served = {name for turn in range(total) for name in shares(slots, weights, turn=turn)}
 
     assert served == set(weights)

@@ -1,16 +1,16 @@
-"""S4.7: how places are shared between the lanes."""
+"""S4.7: how slots are shared between the lanes."""
 
 from __future__ import annotations
 
 import pytest
 
-from apps.jobs.rules.places import Group, looked_at, most_drains, wanted
+from apps.jobs.rules.slots import Group, lanes_polled, max_drains, wanted
 
 BOTH = ("fast", "slow")
 
 
 @pytest.mark.parametrize(
-    ("lane", "lanes", "places", "most"),
+    ("lane", "lanes", "slots", "most"),
     [
         ("slow", BOTH, 4, 3),
         ("fast", BOTH, 4, 3),
@@ -23,13 +23,13 @@ BOTH = ("fast", "slow")
     ],
 )
 def test_lane_never_takes_all_places_of_a_worker_of_both(
-    lane: str, lanes: tuple[str, ...], places: int, most: int
+    lane: str, lanes: tuple[str, ...], slots: int, most: int
 ) -> None:
-    assert most_drains(lane, lanes, places) == most
+    assert max_drains(lane, lanes, slots) == most
 
 
 @pytest.mark.parametrize(
-    ("lane", "lanes", "places", "looks"),
+    ("lane", "lanes", "slots", "looks"),
     [
         ("fast", BOTH, 4, ("fast",)),
         ("slow", BOTH, 4, ("slow", "fast")),
@@ -38,9 +38,9 @@ def test_lane_never_takes_all_places_of_a_worker_of_both(
     ],
 )
 def test_slow_drains_help_with_fast_jobs_and_not_the_other_way(
-    lane: str, lanes: tuple[str, ...], places: int, looks: tuple[str, ...]
+    lane: str, lanes: tuple[str, ...], slots: int, looks: tuple[str, ...]
 ) -> None:
-    assert looked_at(lane, lanes, places) == looks
+    assert lanes_polled(lane, lanes, slots) == looks
 
 
 @pytest.mark.parametrize(
