@@ -118,7 +118,8 @@ class JobTypeAdmin(VersionedModelAdmin):
     def waiting(self, job_type: Any) -> SafeString:
         counts: Counts = job_type.counts
         return format_html(
-            '<a class="text-link" href="{}">{}</a> · <a class="text-link" href="{}">{}</a>',
+            '<a class="text-link unbroken" href="{}">{}</a> · '
+            '<a class="text-link unbroken" href="{}">{}</a>',
             labels.jobs_url(type=job_type.name, status="ready"),
             gettext("%s ready") % labels.capped(counts.ready, MAX_COUNTED),
             labels.jobs_url(type=job_type.name, status="scheduled"),
