@@ -222,6 +222,20 @@ def test_one_free_task_is_found_behind_many_that_are_not() -> None:
     assert title_of(take_next(b)) == "the last"
 
 
+def test_a_retry_is_found_behind_many_that_are_used_up() -> None:
+    """S0.29: it needs no stock, so it is not passed over with them."""
+    group = factories.group("gid_all", ["uid_a", "uid_b"])
+    a, b = factories.member("uid_a"), factories.member("uid_b")
+    for _ in range(20):
+        factories.once_task(group, priority=1)
+        finish(take_next(b))
+    factories.once_task(group, "again", on_failure="retry_same")
+    for _ in range(2):
+        taken = take_next(a)
+        assert title_of(taken) == "again"
+        finish(taken, "failed")
+
+
 def test_what_is_looked_up_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """S0.13: a task that one executor has had thirty times is looked up like one it never had."""
     group = factories.group("gid_all", ["uid_a"])
