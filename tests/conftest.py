@@ -199,7 +199,7 @@ def make_key(db: None) -> Callable[..., str]:
     of `apps.access.services.create_client`.
     """
     from apps.access import services
-    from apps.access.rules.terms import Scope
+    from apps.access.rules.clients import Scope
 
     def make_key(scopes: Iterable[str] = tuple(Scope), **terms: Any) -> str:
         terms = {"name": "Test client", "actor": "test", **terms}

@@ -1,4 +1,4 @@
-"""API clients in the admin: terms as a form, keys shown once, every change in the journal."""
+"""API clients in the admin: a form for the terms, and keys that are shown once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+)
 
 from apps.access import services
 from apps.access.models import ApiClient, State
-from apps.access.rules.terms import Scope, Terms, checked
+from apps.access.rules.clients import ClientTerms, Scope, validated
 from apps.common import clock
 from apps.common.admin import VersionedForm, VersionedModelAdmin, actor_of, reason_action
 from apps.common.admin.actions import Button, ReasonForm
-from apps.common.admin.display import column, shown_text, translate
+from apps.common.admin.display import column, label, shown_text, translate
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.theme import CheckboxesWidget, SelectWidget, TextareaWidget, label
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
 from apps.journal.admin import latest_moments
@@ -84,18 +88,20 @@ class NamesField(forms.Field):
 
 class ApiClientForm(VersionedForm):
     scopes = forms.MultipleChoiceField(
-        label=_("Scopes"), choices=SCOPES, widget=CheckboxesWidget(choices=SCOPES)
+        label=_("Scopes"),
+        choices=SCOPES,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(choices=SCOPES),
     )
     executors = NamesField(
         label=_("Executors"),
         required=False,
-        widget=TextareaWidget(attrs={"rows": 4}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4}),
         help_text=_("One uid_… or gid_… on each line; a group stands for its members. Empty: all."),
     )
     job_types = NamesField(
         label=_("Job types"),
         required=False,
-        widget=TextareaWidget(attrs={"rows": 3}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         help_text=_("One on each line. Empty: all."),
     )
 
@@ -113,9 +119,9 @@ class ApiClientForm(VersionedForm):
     def rule_errors(self) -> Sequence[FieldError]:
         agreed = None if self.instance.pk is None else self.instance.terms()
         given = {name: self.cleaned_data[name] for name in TERMS if name in self.cleaned_data}
-        terms = Terms(**{**vars(self.instance.terms()), **given})
+        terms = ClientTerms(**{**vars(self.instance.terms()), **given})
         try:
-            checked(terms, now=clock.now(), agreed=agreed)
+            validated(terms, now=clock.now(), agreed=agreed)
         except PlatformError as refusal:
             return refusal.errors
         return ()
@@ -126,7 +132,7 @@ class RotateForm(ReasonForm):
 
     version = forms.IntegerField(widget=forms.HiddenInput)
     keep_old = forms.ChoiceField(
-        label=_("Old key"), choices=KEEP_OLD, widget=SelectWidget(choices=KEEP_OLD)
+        label=_("Old key"), choices=KEEP_OLD, widget=UnfoldAdminSelectWidget(choices=KEEP_OLD)
     )
 
 
@@ -149,10 +155,10 @@ class StateFilter(ChoiceFilter):
 
 @admin.register(ApiClient)
 class ApiClientAdmin(VersionedModelAdmin):
-    """Makes, changes, rotates and revokes keys by the services; a key is seen on one page, once.
+    """Creates, changes, rotates and revokes keys through the services; a new key is shown once.
 
-    That page is the answer to the form itself. A redirect would have to carry the key through the
-    session, where it could be read later.
+    The page with the key is the response to the form. A redirect would have to store the key in
+    the session.
     """
 
     form = ApiClientForm
@@ -228,9 +234,9 @@ class ApiClientAdmin(VersionedModelAdmin):
         return (*fieldsets, self.facts_fieldset)
 
     def has_change_permission(self, request: HttpRequest, obj: ApiClient | None = None) -> bool:
-        """A revoked key is only looked at; what a form still sends for it, the service refuses."""
-        is_looked_at = obj is not None and obj.revoked_at is not None and request.method != "POST"
-        return not is_looked_at and super().has_change_permission(request, obj)
+        """A revoked key is read-only; the service rejects a form that was opened before."""
+        is_read_only = obj is not None and obj.revoked_at is not None and request.method != "POST"
+        return not is_read_only and super().has_change_permission(request, obj)
 
     # --- writing --------------------------------------------------------------------------------
     def create(self, request: HttpRequest, form: ApiClientForm, *, actor: str) -> ApiClient:

@@ -1,4 +1,4 @@
-"""Who calls: API keys in the Authorization header, and nowhere else."""
+"""Authentication by API keys in the Authorization header."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rest_framework.request import Request
 from apps.access import throttles
 from apps.access.models import ApiClient
 from apps.access.rules import keys
-from apps.access.rules.terms import Client
+from apps.access.rules.clients import Client
 from apps.common import clock
 from apps.common.errors import NotAuthenticated, Throttled
 
 logger = logging.getLogger(__name__)
 
-# Half of the second within which a revoked key must be refused everywhere.
+# Half of the second within which a revoked key must stop working everywhere.
 BELIEVED_SECONDS = 0.5
 MAX_BELIEVED = 10_000
 LAST_USED_PERIOD = timedelta(minutes=1)
 
 REFUSED = "This API key is not valid; ask an operator for one that is."
-TOO_MANY = "Too many API keys from this address were refused; wait before trying the next."
+TOO_MANY = "Too many wrong API keys from this address; wait before trying the next."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class KeyLookup:
         ):
             return known
         row = ApiClient.objects.filter(client_id=credentials.client_id).first()
-        # Nobody's hash is compared too, so that the time tells nothing about an id.
+        # An unknown id takes as long as a known one, so that times do not reveal ids.
         opens = (row or _nobody()).opens_with(credentials.digest, now)
         if row is None or not opens:
             return None
@@ -119,7 +119,7 @@ class ApiKeyAuthentication(BaseAuthentication):
 def _note_use(row: ApiClient, now: datetime) -> None:
     """Write the time of use, at most once a minute, before the request's own transaction begins.
 
-    A database that is busy with other things is no reason to refuse the request.
+    If the database is busy, the request goes on without it.
     """
     a_minute_ago = now - LAST_USED_PERIOD
     if row.last_used_at is not None and row.last_used_at > a_minute_ago:

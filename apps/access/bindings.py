@@ -1,4 +1,4 @@
-"""What a request's API key may see and is called by."""
+"""The executors, job types and name of a request's API key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import cast
 
 from rest_framework.request import Request
 
-from apps.access.rules.terms import Client
+from apps.access.rules.clients import Client
 
 
 def executors_of(request: Request) -> Collection[str] | None:

@@ -1,4 +1,4 @@
-"""API clients: who may call, with which key, to do what."""
+"""API clients: callers, their keys and their permissions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from apps.access.rules.terms import Client, Rate, Terms
+from apps.access.rules.clients import Client, ClientTerms, Rate
 from apps.common.fields import KeyField
 
 
 class State(models.TextChoices):
-    LIVE = "live", _("live")  # the key opens
-    EXPIRED = "expired", _("expired")  # its time is over; a later expiry opens it again
+    LIVE = "live", _("live")  # the key works
+    EXPIRED = "expired", _("expired")  # it works again with a later expiry
     REVOKED = "revoked", _("revoked")  # final
 
 
@@ -22,7 +22,7 @@ class ApiClient(models.Model):
     """One caller and the hashes of its secret. The secret itself is shown once and never stored.
 
     While a rotation is under way two secrets open: the new one, and the previous one until
-    `previous_valid_until`. `version` grows with every edit, so that a stale form is refused.
+    `previous_valid_until`. `version` grows with every edit, so that a stale form is detected.
     """
 
     client_id = KeyField(_("client id"), max_length=64, unique=True, editable=False)
@@ -46,7 +46,7 @@ class ApiClient(models.Model):
     class Meta:
         verbose_name = _("API client")
         verbose_name_plural = _("API clients")
-        # Revoked, never deleted: the journal goes on naming it.
+        # Revoked, never deleted: the journal refers to it.
         default_permissions = ("add", "change", "view")
 
     def __str__(self) -> str:
@@ -60,18 +60,18 @@ class ApiClient(models.Model):
         return State.LIVE
 
     def opens_with(self, digest: str, now: datetime) -> bool:
-        """Whether a secret with this digest opens now; it takes equally long for every answer."""
+        """Whether a secret with this digest is valid now; takes equally long for every answer."""
         is_current = hmac.compare_digest(self.secret_hash, digest)
         is_previous = hmac.compare_digest(self.previous_hash, digest)
         keeps_previous = self.keeps_previous(now)
         return self.state(now) == State.LIVE and (is_current or (is_previous and keeps_previous))
 
     def keeps_previous(self, now: datetime) -> bool:
-        """Whether the secret before the last rotation still counts."""
+        """Whether the secret before the last rotation is still valid."""
         return self.previous_valid_until is not None and now < self.previous_valid_until
 
-    def terms(self) -> Terms:
-        return Terms(
+    def terms(self) -> ClientTerms:
+        return ClientTerms(
             name=self.name,
             scopes=tuple(self.scopes),
             executors=tuple(self.executors),

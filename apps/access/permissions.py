@@ -1,4 +1,4 @@
-"""What a caller may do: each view declares the scope that each of its methods needs."""
+"""Permissions of API keys: each view declares the scope that each of its methods needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from apps.access.rules.terms import Client, Scope
+from apps.access.rules.clients import Client, Scope
 from apps.common.errors import Forbidden
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""How the OpenAPI document tells of API keys."""
+"""API keys in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     name = ["bearerKey", "basicKey"]
 
     def get_security_requirement(self, auto_schema: AutoSchema) -> list[dict[str, list[Any]]]:
-        # Either of the two; one mapping would demand both.
+        # Either of the two; one mapping would require both.
         return [{name: []} for name in self.name]
 
     def get_security_definition(self, auto_schema: AutoSchema) -> list[dict[str, str]]:

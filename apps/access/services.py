@@ -1,6 +1,6 @@
-"""Giving out, changing and taking back API keys; each is one transaction with one journal entry.
+"""Create, change, rotate and revoke API keys; each is one transaction with one journal entry.
 
-A secret passes through here once, on its way to its owner: it is neither stored nor logged.
+A secret is returned once and neither stored nor logged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from apps.access.models import ApiClient, State
 from apps.access.rules import keys
-from apps.access.rules.terms import Terms, checked
+from apps.access.rules.clients import ClientTerms, validated
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.errors import Conflict, Invalid, NotFound
@@ -49,12 +49,12 @@ def create_client(
 ) -> tuple[ApiClient, str]:
     """A new client and its key `<client-id>.<secret>`, which nobody can read again.
 
-    Empty `executors` and `job_types` bind to nothing, `rate` "" limits nothing. Invalid names
-    every wrong field.
+    Empty `executors` and `job_types` allow all, `rate` "" means no limit. Invalid names every wrong
+    field.
     """
     now = clock.now()
-    terms = checked(
-        Terms(
+    terms = validated(
+        ClientTerms(
             name=name,
             scopes=tuple(scopes),
             executors=tuple(executors),
@@ -106,10 +106,10 @@ def edit_client(
                 current=current.version,
             )
         )
-    _demand_unrevoked(current)
+    _require_not_revoked(current)
     before = current.terms()
-    after = checked(
-        Terms(
+    after = validated(
+        ClientTerms(
             name=name,
             scopes=tuple(scopes),
             executors=tuple(executors),
@@ -142,23 +142,23 @@ def edit_client(
 def rotate(
     client: ApiClient, *, actor: str, reason: str = "", keep_old: timedelta = KEEP_OLD
 ) -> str:
-    """A new key for the client; the old one goes on opening for `keep_old`, one before it does not.
+    """A new key for the client; the old one stays valid for `keep_old`, earlier ones end.
 
-    Conflict when the key is revoked or expired, or was changed since the caller read it: of two
-    operators who rotate at once, one would hand out a key that the other has already replaced.
+    Conflict when the key is revoked or expired, or was changed since the caller read it: if two
+    operators rotated at once, one would pass on a key that the other has replaced.
     """
     if not timedelta(0) <= keep_old <= MAX_KEEP_OLD:
         raise Invalid.field(
             "keep_old",
             _(
-                "The old key cannot be kept for {long}; choose between nothing and {most} days.",
+                "The old key cannot be kept for {long}; the limit is {limit} days.",
                 long=str(keep_old),
-                most=MAX_KEEP_OLD.days,
+                limit=MAX_KEEP_OLD.days,
             ),
         )
     now = clock.now()
     current = _locked(client)
-    _demand_unrevoked(current)
+    _require_not_revoked(current)
     if current.expires_at is not None and current.state(now) == State.EXPIRED:
         raise Conflict(
             _(
@@ -170,7 +170,7 @@ def rotate(
     if current.version != client.version:
         raise Conflict(
             _(
-                "{id} was changed or rotated by somebody else just now; look at it again before "
+                "{id} was changed or rotated by somebody else just now; check it before "
                 "rotating it.",
                 id=current.client_id,
             )
@@ -199,9 +199,9 @@ def rotate(
 
 @transactional
 def revoke(client: ApiClient, *, actor: str, reason: str = "") -> bool:
-    """Close the key for ever, on every process within a second; False when it was closed already.
+    """Revoke the key for good, in every process within a second; False when it was revoked already.
 
-    Whatever else was changed meanwhile, a revocation counts.
+    There is no check of the version: a revocation always counts.
     """
     now = clock.now()
     current = _locked(client)
@@ -232,7 +232,7 @@ def _locked(client: ApiClient) -> ApiClient:
     return ApiClient.objects.select_for_update().get(pk=client.pk)
 
 
-def _demand_unrevoked(client: ApiClient) -> None:
+def _require_not_revoked(client: ApiClient) -> None:
     if client.revoked_at is not None:
         raise Conflict(
             _(
@@ -250,7 +250,7 @@ def _write(client: ApiClient, changes: Mapping[str, Any]) -> None:
     client.save(update_fields=[*changes, "version"])
 
 
-def _columns(terms: Terms) -> dict[str, Any]:
+def _columns(terms: ClientTerms) -> dict[str, Any]:
     """The terms as the model keeps them: JSON has lists, not tuples."""
     return {
         column: list(value) if isinstance(value, tuple) else value
@@ -258,7 +258,7 @@ def _columns(terms: Terms) -> dict[str, Any]:
     }
 
 
-def _told(terms: Terms | None) -> dict[str, Any]:
+def _as_data(terms: ClientTerms | None) -> dict[str, Any]:
     """The terms as the journal keeps them."""
     return (
         {} if terms is None else {**_columns(terms), "expires_at": _text(terms.expires_at) or None}
@@ -278,11 +278,11 @@ def _record(
     reason: str = "",
     from_state: str = "",
     to_state: str,
-    before: Terms | None = None,
-    after: Terms | None = None,
+    before: ClientTerms | None = None,
+    after: ClientTerms | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    old, new = _told(before), _told(after)
+    old, new = _as_data(before), _as_data(after)
     changed = {key for key in new if old.get(key) != new[key]}
     journal.write(
         [

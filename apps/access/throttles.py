@@ -1,7 +1,6 @@
-"""Counting requests in windows that all processes share through the cache.
+"""Rate limits: counts of requests in fixed windows, shared through the cache.
 
-The windows are fixed, so the count is one atomic increment. While the cache is away nothing is
-counted and nothing refused: a throttle is a courtesy, the key is the guard.
+While the cache is away nothing is counted or rejected: the key protects, the limit is for fairness.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from apps.access.conf import conf
-from apps.access.rules.terms import Client, Rate
+from apps.access.rules.clients import Client, Rate
 from apps.common import clock
 
 if TYPE_CHECKING:

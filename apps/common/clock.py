@@ -1,7 +1,7 @@
 """The one clock: database time, carried forward by the machine's monotonic clock.
 
 Every deadline and every due instant is decided by it, so that machines whose wall clocks differ
-agree. It moves forward at once and, when the database was ahead, stands still until passed.
+agree. It moves forward at once; instead of moving backward it stays the same for a while.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class DatabaseClock:
         return answer
 
     def resync(self, **_kwargs: object) -> None:
-        """Ask the database at the next reading: after a reconnect it may be another server."""
+        """Query the database at the next reading: after a reconnect it may be another server."""
         self._due_at = 0.0
 
 
@@ -96,5 +96,5 @@ def now() -> datetime:
 
 
 def drift() -> timedelta:
-    """By how much this machine's wall clock is ahead of the database's; negative when behind."""
+    """How far this machine's wall clock is ahead of the database's; negative when behind."""
     return datetime.now(UTC) - now()

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
 
-# The schema editor runs whatever it is given, and MariaDB refuses an empty statement.
+# The schema editor runs every statement it gets, and MariaDB rejects an empty one.
 NOTHING = "SELECT 1"
 
 

@@ -1,7 +1,7 @@
-"""Where the references of a JSON Schema lead, and how much work a check by it can become.
+"""Checks that references of a JSON Schema resolve, and that validation with it ends soon.
 
 Schemas that call themselves without end, or double their work at every step, would take down the
-process that checks by them; so they are refused before they are kept.
+process that validates with them; so they are rejected before they are stored.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from apps.common.messages import Message
 from apps.common.messages import Message as _
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-# Each step is some calls deep, and the interpreter bears about a thousand calls.
+# Each step takes several nested calls, and Python allows about a thousand.
 MAX_STEPS = 120
 # Of one value: what allOf and its like, and references, lead to together.
 MAX_SUBSCHEMAS = 1000
 
-# Keywords whose subschemas judge the same value, and those that judge values inside of it.
+# Keywords whose subschemas apply to the same value, and those that apply to values inside it.
 _SAME_ONE = ("not", "if", "then", "else")
 _SAME_LIST = ("allOf", "anyOf", "oneOf")
 _SAME_MAP = ("dependentSchemas",)
@@ -42,10 +42,10 @@ _INNER_MAP = ("properties", "patternProperties")
 _REFERENCES = ("$ref", "$dynamicRef")
 
 _TOO_DEEP = _(
-    "The schema's references are more than {most} steps deep or without end; make it simpler."
+    "The schema's references are more than {limit} steps deep or endless; make it simpler."
 )
 _TOO_WIDE = _(
-    "The schema's references are more than {most} subschemas wide for a single value; "
+    "The schema's references are more than {limit} subschemas wide for a single value; "
     "make it simpler."
 )
 
@@ -59,7 +59,7 @@ def check_references(schema: Mapping[str, Any]) -> None:
     parts = list(_parts(resource, root))
     schemas = {id(part) for part, _resolver in parts}
     for part, resolver in parts:
-        _demand_dialect(part)
+        _require_dialect(part)
         for found, _resolver in _references(part, resolver):
             if id(found) not in schemas:
                 raise Invalid.field(
@@ -72,7 +72,7 @@ def check_references(schema: Mapping[str, Any]) -> None:
     _Walk().measure(schema, root, level=0, steps=0)
 
 
-def _demand_dialect(schema: Any) -> None:
+def _require_dialect(schema: Any) -> None:
     """Another dialect would change the meaning of what was checked as this one."""
     given = schema.get("$schema", DIALECT) if isinstance(schema, Mapping) else DIALECT
     if given != DIALECT:
@@ -121,7 +121,7 @@ class _Effort:
 
 
 class _Walk:
-    """Measures each schema once for every depth of the values it may judge."""
+    """Measures each schema once for every depth of the values it applies to."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], _Effort] = {}
@@ -136,7 +136,7 @@ class _Walk:
             return _Effort()
         effort = self._known.get((id(schema), level))
         if effort is None:
-            _demand_few(steps, MAX_STEPS, _TOO_DEEP)
+            _require_few(steps, MAX_STEPS, _TOO_DEEP)
             same = [
                 self.measure(below, at, level=level, steps=steps + 1)
                 for below, at in _same(schema, resolver)
@@ -147,7 +147,7 @@ class _Walk:
             ]
             effort = _sum(schema, same, inner)
             self._known[id(schema), level] = effort
-        _demand_few(steps + effort.steps, MAX_STEPS, _TOO_DEEP)
+        _require_few(steps + effort.steps, MAX_STEPS, _TOO_DEEP)
         return effort
 
 
@@ -156,14 +156,14 @@ def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -
     if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
         # What is left over is found by checking everything else again.
         subschemas *= 3
-    _demand_few(subschemas, MAX_SUBSCHEMAS, _TOO_WIDE)
+    _require_few(subschemas, MAX_SUBSCHEMAS, _TOO_WIDE)
     longest = max((effort.steps for effort in (*same, *inner)), default=0)
     return _Effort(1 + longest, 1 + subschemas)
 
 
-def _demand_few(count: int, most: int, refusal: str) -> None:
-    if count > most:
-        raise Invalid.field("schema", Message(refusal, most=most))
+def _require_few(count: int, limit: int, template: str) -> None:
+    if count > limit:
+        raise Invalid.field("schema", Message(template, limit=limit))
 
 
 def _same(schema: Mapping[str, Any], resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:

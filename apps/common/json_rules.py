@@ -1,4 +1,4 @@
-"""Which JSON values every database can keep and every reader can bear."""
+"""Which JSON values can be stored: limits of size, depth and characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.common.errors import (
 )
 from apps.common.messages import Message as _
 
-# MariaDB's JSON check refuses 32 levels.
+# MariaDB allows fewer than 32 levels.
 MAX_DEPTH = 20
 MAX_KEYS = 1000
 MAX_BYTES = 262_144
@@ -36,7 +36,7 @@ def check_text(text: str, *, field: str = "") -> None:
 
 
 def check_json(value: Any, *, field: str = "") -> None:
-    """Raise the PlatformError that names what makes the value unfit to be stored.
+    """Raise a PlatformError when the value cannot be stored.
 
     The limits: 20 levels, 1,000 keys in all, 256 KB as UTF-8, integers of 64 bits, finite numbers,
     text without NUL and lone surrogates.
@@ -52,7 +52,7 @@ def check_size(value: Any, *, field: str = "") -> None:
         raise _refusal(
             TooLarge,
             field,
-            _("{size} bytes of JSON; at most {most} are kept.", size=size, most=MAX_BYTES),
+            _("{size} bytes of JSON; the limit is {limit}.", size=size, limit=MAX_BYTES),
         )
 
 
@@ -65,7 +65,7 @@ def check_tree(value: Any, *, field: str = "") -> None:
         for node in level:
             if depth == MAX_DEPTH and isinstance(node, dict | list):
                 raise _refusal(
-                    TooDeep, field, _("More than {most} levels of nesting.", most=MAX_DEPTH)
+                    TooDeep, field, _("More than {limit} levels of nesting.", limit=MAX_DEPTH)
                 )
             if isinstance(node, dict):
                 keys += len(node)
@@ -81,7 +81,7 @@ def check_tree(value: Any, *, field: str = "") -> None:
             raise _refusal(
                 LimitReached,
                 field,
-                _("More than {most} keys in one JSON value; send fewer.", most=MAX_KEYS),
+                _("More than {limit} keys in one JSON value; send fewer.", limit=MAX_KEYS),
             )
         if not deeper:
             return
@@ -89,7 +89,7 @@ def check_tree(value: Any, *, field: str = "") -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the value is text that is good at first sight, as nearly all is."""
+    """Whether the value is text that needs no further check, as nearly all is."""
     return type(value) is str and value.isascii() and "\0" not in value
 
 

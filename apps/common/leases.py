@@ -1,6 +1,6 @@
-"""One process at a time for each sweep. A second beat, or ten, then do no harm.
+"""One process at a time runs a sweep, however many beats there are.
 
-Sweeps stay right without it, because every row is moved by a guard; it spares double work.
+Sweeps stay right without it, because guards move every row; it saves double work.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from apps.common.rows import ensure_row
 
 @contextmanager
 def sweep_lease(name: str, *, at_most: timedelta) -> Iterator[bool]:
-    """Hold the turn at a sweep for `at_most`; yields False when another process has it.
+    """Hold the lease of a sweep for `at_most`; yields False when another process has it.
 
-    A process that dies loses the turn when the time is over.
+    The lease of a process that died ends with that time.
     """
     now = clock.now()
     holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{secrets.token_hex(8)}"
@@ -50,29 +50,29 @@ def sweep_lease(name: str, *, at_most: timedelta) -> Iterator[bool]:
 
 
 def load_position(name: str) -> dict[str, Any]:
-    """Where the sweep wants to go on, as its last turn saved it; {} at first."""
+    """The position that the last run of the sweep saved; {} at first."""
     saved = SweepLease.objects.filter(name=name).values_list("position", flat=True).first()
     return saved or {}
 
 
 def save_position(name: str, position: dict[str, Any]) -> None:
-    """Keep where the next turn goes on. A turn that dies before only repeats what it looked at."""
+    """Save where the next run continues. A run that dies before repeats some rows."""
     ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
     SweepLease.objects.filter(name=name).update(position=position)
 
 
 def last_finished(name: str) -> datetime | None:
-    """When the latest turn of the sweep that ended did so."""
+    """When the sweep last finished."""
     return SweepLease.objects.filter(name=name).values_list("finished_at", flat=True).first()
 
 
-# The shortest periods are seconds, so all sweeps being silent for so long is not chance.
+# Some sweeps run every second, so without any run for this long no beat is running.
 BEAT_SILENCE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """How the last turn of a sweep went. `overdue` is None for one that has never begun."""
+class SweepRun:
+    """The last run of a sweep. `overdue` is None for a sweep that has never run."""
 
     name: str
     started_at: datetime | None
@@ -80,11 +80,11 @@ class Turn:
     overdue: timedelta | None
 
 
-def turns(periods: Mapping[str, float], now: datetime) -> list[Turn]:
-    """The last turns of these sweeps, which come round every so many seconds, by name.
+def last_runs(periods: Mapping[str, float], now: datetime) -> list[SweepRun]:
+    """The last runs of these sweeps, which have periods in seconds, by name.
 
-    One is overdue once its period has passed since the last turn began or ended; while a process
-    holds the turn, it is under way and not overdue.
+    A sweep is overdue once its period has passed since the last run began or ended, and never
+    while it runs.
     """
     rows = fetch(
         f"SELECT name, started_at, finished_at, held_until, duration_ms FROM {table(SweepLease)}"
@@ -94,7 +94,7 @@ def turns(periods: Mapping[str, float], now: datetime) -> list[Turn]:
         for name, started, finished, held, took in rows
     }
     return [
-        _turn(name, *found.get(name, _NEVER), timedelta(seconds=period), now)
+        _last_run(name, *found.get(name, _NEVER), timedelta(seconds=period), now)
         for name, period in sorted(periods.items())
     ]
 
@@ -102,7 +102,7 @@ def turns(periods: Mapping[str, float], now: datetime) -> list[Turn]:
 _NEVER = (None, None, None, None)
 
 
-def _turn(
+def _last_run(
     name: str,
     started_at: datetime | None,
     finished_at: datetime | None,
@@ -110,15 +110,15 @@ def _turn(
     duration_ms: int | None,
     period: timedelta,
     now: datetime,
-) -> Turn:
+) -> SweepRun:
     if started_at is None:
-        return Turn(name, None, None, None)
+        return SweepRun(name, None, None, None)
     under_way = held_until is not None and held_until > now
     last = max(started_at, finished_at or started_at)
     late = timedelta() if under_way else max(timedelta(), now - last - period)
-    return Turn(name, started_at, duration_ms, late)
+    return SweepRun(name, started_at, duration_ms, late)
 
 
-def last_beat(found: Iterable[Turn]) -> datetime | None:
-    """When a sweep was started for the last time: a sign of life of beat and of who runs sweeps."""
-    return max((turn.started_at for turn in found if turn.started_at), default=None)
+def last_beat(found: Iterable[SweepRun]) -> datetime | None:
+    """When any sweep last started, which shows that beat and a worker of sweeps are alive."""
+    return max((run.started_at for run in found if run.started_at), default=None)

@@ -1,4 +1,4 @@
-"""Log lines, JSON or text, with what is at hand: request, dispatch, job, trace.
+"""Log lines, JSON or text, with context: request, dispatch, job, trace.
 
 with bound(job=held.id, attempt=2): …   # every line inside, by whichever library, carries them
 note(dispatch=number)                   # from here to the end of the enclosing `bound`
@@ -42,10 +42,7 @@ class _Bound(AbstractContextManager[None]):
 
 
 def note(**fields: Any) -> None:
-    """Add what has just become known to every further line of the enclosing `bound`.
-
-    Outside of one nothing is kept: no later work of this thread must carry it.
-    """
+    """Add fields to every further line of the enclosing `bound`; outside of one do nothing."""
     if _bound.get():
         _bound.set({**_bound.get(), **fields})
 
@@ -58,7 +55,7 @@ def request_id() -> str:
 class JsonFormatter(logging.Formatter):
     """`{"time": …Z, "level", "logger", "message", bound fields…, "exception"?}` on one line.
 
-    JSON in pure ASCII: neither a line break nor a terminal escape of a logged text survives.
+    Pure ASCII, so a logged text contains neither line breaks nor terminal escapes.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -80,22 +77,22 @@ class JsonFormatter(logging.Formatter):
 class TextFormatter(logging.Formatter):
     """`TIME LEVEL LOGGER: MESSAGE: ERROR [field=value …]`, then the traceback, indented.
 
-    What cannot be printed is spelled out, so a logged text can neither begin a line of its own nor
-    command a terminal.
+    Unprintable characters are escaped, so that a logged text can neither start a line nor control a
+    terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {**_of_finished_request(record), **_bound.get()}
-        told = f"{_time_of(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        text = f"{_time_of(record)} {record.levelname} {record.name}: {record.getMessage()}"
         below: list[str] = []
         if record.exc_info:
             below = self.formatException(record.exc_info).splitlines()
-            told += f": {below[-1]}"
+            text += f": {below[-1]}"
         if record.stack_info:
             below += self.formatStack(record.stack_info).splitlines()
         if fields:
-            told += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
-        return "\n    ".join(map(_printable, [told, *below]))
+            text += f" [{' '.join(f'{name}={value}' for name, value in fields.items())}]"
+        return "\n    ".join(map(_printable, [text, *below]))
 
 
 def _printable(text: str) -> str:
@@ -112,6 +109,6 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 def _of_finished_request(record: logging.LogRecord) -> dict[str, Any]:
-    # Django tells of a 4xx after the middleware has ended, and hands the request over instead.
+    # Django logs a 4xx after the middleware has ended, with the request as an attribute.
     meta = getattr(getattr(record, "request", None), "META", {})
     return {"request_id": meta[REQUEST_ID]} if REQUEST_ID in meta else {}

@@ -1,4 +1,4 @@
-"""What wraps requests: their id, the browser's rules, and failures outside of views."""
+"""Middleware: request ids, security headers, and errors outside of views."""
 
 from __future__ import annotations
 

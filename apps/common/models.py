@@ -1,4 +1,4 @@
-"""Rows that keep processes apart: who numbers ids, and who runs a sweep."""
+"""Leases of processes: node numbers of ids, and sweeps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class NodeLease(models.Model):
 
 
 class SweepLease(models.Model):
-    """The turn of one process at a sweep, and how the last turns went.
+    """The lease of a sweep and its last run.
 
-    `holder` is another one in every turn, and `fence` counts the turns.
+    `holder` differs in every run; `fence` counts the runs.
     """
 
     name = KeyField(max_length=64, primary_key=True)

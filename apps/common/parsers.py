@@ -34,7 +34,7 @@ from apps.common.json_rules import (
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_ITEMS = 1000
-# What the parser bears with ease; each item is measured by itself and named if it is too deep.
+# The parser copes with this depth; each item is then measured, and named if it is too deep.
 _BATCH_DEPTH = 100
 
 _CHARSETS = {"utf-8", "utf8"}
@@ -48,8 +48,8 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 class StrictJSONParser(BaseParser):
     """The parser of every API view; raises the errors of `apps.common.errors`.
 
-    The view's attribute `body_limit` tells how much it takes: "single" (256 KB) or "batch" (8 MB,
-    whose top-level lists hold at most 1,000 items, each within the limits of a single body).
+    The view's attribute `body_limit` sets the limit: "single" (256 KB) or "batch" (8 MB, with
+    top-level lists of at most 1,000 items, each within the limits of a single body).
     """
 
     media_type = "application/json"
@@ -72,7 +72,7 @@ class StrictJSONParser(BaseParser):
 def read_body(request: HttpRequest, limit: int) -> bytes:
     """The body, of at most `limit` bytes; TooLarge or Malformed (cut off, empty) otherwise.
 
-    A declared length above the limit is refused before anything is read.
+    With a declared length above the limit nothing is read.
     """
     meta = request.META
     declared = meta.get("CONTENT_LENGTH") or ""
@@ -195,7 +195,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         name = twice[:80].encode(errors="replace").decode()
-        message = f"The key {name!r} stands twice in one object; name each key once."
+        message = f"The key {name!r} occurs twice in one object; name each key once."
         raise DuplicateKey(message, errors=[FieldError(name, "duplicate_key", message)])
     return value
 

@@ -53,7 +53,7 @@ _FULL_DISK = ("is full", "No space left")
 
 
 class ServerError(PlatformError):
-    """A bug. The answer says nothing of it, the log says all under the same request id."""
+    """A bug. The answer has no details; the log has them under the same request id."""
 
     code = "internal"
     status = 500
@@ -79,7 +79,7 @@ _BY_STATUS: dict[int, PlatformError] = {
 
 
 def by_status(status: int) -> PlatformError:
-    """The error to tell where only a status is known; a rare one is told in general words."""
+    """The error for a status, with a general message where the status is rare."""
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     error = ServerError(_FAILED) if status >= 500 else Invalid(_UNREADABLE)
@@ -88,7 +88,7 @@ def by_status(status: int) -> PlatformError:
 
 
 def from_exception(error: BaseException | None) -> PlatformError | None:
-    """What the caller may read of this exception; None where it is a bug of the server."""
+    """The exception as an error that the caller may read; None for a bug."""
     if isinstance(error, PlatformError):
         return error
     if isinstance(error, drf.APIException):
@@ -116,7 +116,7 @@ def from_exception(error: BaseException | None) -> PlatformError | None:
 def _from_drf(error: drf.APIException) -> PlatformError | None:
     if isinstance(error, drf.ValidationError):
         return refusal(field_errors(error.detail))
-    # What a view or permission says itself tells more than the sentence for its status.
+    # The message of a view or permission is more specific than the one for the status.
     detail = "" if error.detail == error.default_detail else str(error.detail)
     if isinstance(error, drf.NotAuthenticated | drf.AuthenticationFailed):
         return NotAuthenticated(detail or "Send Authorization: Bearer <client-id>.<secret>.")
@@ -148,7 +148,7 @@ def wrong_method(request: HttpRequest, allowed: str) -> MethodNotAllowed:
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> HttpResponse | None:
-    """DRF's hook. None leaves a bug to Django, which logs it and asks `handler500`."""
+    """DRF's hook. None leaves a bug to Django, which logs it and calls `handler500`."""
     request = context["request"]
     error = from_exception(exc)
     if isinstance(exc, drf.MethodNotAllowed):
@@ -176,7 +176,7 @@ def problem_response(request: HttpRequest, error: PlatformError) -> HttpResponse
 
 
 def error_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
-    """The error for whoever asks: a problem for programs, a page for browsers."""
+    """The error as the caller needs it: a problem for programs, a page for browsers."""
     if wants_problem(request):
         return problem_response(request, error)
     headline, advice = _page_texts(error)

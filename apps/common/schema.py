@@ -1,4 +1,4 @@
-"""OpenAPI of the API views: what they check is what is shown, and how they fail is shown too."""
+"""OpenAPI of the API views, from the serializers that check requests; with all problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROBLEM: dict[str, Any] = {
         "title": _TEXT,
         "status": {"type": "integer"},
         "detail": {**_TEXT, "description": "What was wrong and what to do next."},
-        "instance": {**_TEXT, "description": "The path that was asked."},
+        "instance": {**_TEXT, "description": "The path of the request."},
         "code": _TEXT,
         "errors": {
             "type": "array",
@@ -37,7 +37,7 @@ PROBLEM: dict[str, Any] = {
                 "required": ["field", "code", "message"],
             },
         },
-        "request_id": {**_TEXT, "description": "Under this id the log tells more."},
+        "request_id": {**_TEXT, "description": "The log has more under this id."},
     },
     "required": ["type", "title", "status", "detail", "code", "errors", "request_id"],
 }
@@ -53,7 +53,7 @@ _BLANK = {"type": "string", "maxLength": 0}
 
 
 class PageEnvelope:
-    """Tells of the answer that `KeysetPage.answer` makes; its parameters come from PageQuery."""
+    """Documents what `KeysetPage.answer` returns; its parameters come from PageQuery."""
 
     def get_paginated_response_schema(self, results: dict[str, Any]) -> dict[str, Any]:
         address = {
@@ -85,7 +85,7 @@ class ProblemSchema(AutoSchema):
         operation = super().get_operation(path, path_regex, path_prefix, method, registry)
         if operation is not None:
             if "requestBody" in operation:
-                # An empty one is refused even where {} would do.
+                # An empty body is an error even where {} is not.
                 operation["requestBody"]["required"] = True
             for status in self._problem_statuses(operation):
                 operation["responses"].setdefault(str(status), self._problem(status))
@@ -138,7 +138,7 @@ class ProblemSchema(AutoSchema):
 
 
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Tells that unknown fields are refused, and that PATCH leaves alone what it does not name."""
+    """Documents that unknown fields are errors, and that PATCH has no defaults."""
 
     target_class = StrictSerializer
     match_subclasses = True
@@ -149,21 +149,21 @@ class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-
         )
         if direction == "request":
             schema["additionalProperties"] = False
-        for told in schema.get("properties", {}).values():
-            if _BLANK in told.get("oneOf", []):
+        for field in schema.get("properties", {}).values():
+            if _BLANK in field.get("oneOf", []):
                 # The pattern of names already allows for the blank one.
-                told.update(told.pop("oneOf")[0])
+                field.update(field.pop("oneOf")[0])
         if auto_schema.method == "PATCH":
-            for told in schema.get("properties", {}).values():
-                told.pop("default", None)
+            for field in schema.get("properties", {}).values():
+                field.pop("default", None)
         if not vars(type(self.target)).get("__doc__"):
-            # What StrictSerializer says of itself is for its callers.
+            # The docstring of StrictSerializer is for its callers.
             schema.pop("description", None)
         return schema
 
 
 class TextExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    """Tells which texts are refused beside those that are too long."""
+    """Documents which texts are errors, besides those that are too long."""
 
     target_class = Text
     match_subclasses = True

@@ -1,4 +1,4 @@
-"""Strict input: a value has exactly the type that was asked for, or is refused with its path."""
+"""Strict input: unknown fields and values of another type are errors, each with its path."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
 _KINDS: dict[str, type[PlatformError]] = {
     kind.code: kind for kind in (Invalid, UnknownField, BadText, TooDeep, TooLarge, LimitReached)
 }
-# The keys under which DRF and Django tell what is wrong with the object as a whole.
+# The keys under which DRF and Django report errors of the object as a whole.
 _WHOLE = ("non_field_errors", "__all__")
 
 
@@ -56,7 +56,7 @@ def shown(value: Any) -> str:
 
 
 class _Strict(serializers.Field[Any, Any, Any, Any]):
-    """What the fields below share: plain sentences, and a reading of query text."""
+    """The base of the fields below: error messages, and values from query text."""
 
     default_error_messages = {
         "required": "This field is missing; it has no default.",
@@ -72,8 +72,8 @@ class _Strict(serializers.Field[Any, Any, Any, Any]):
         return ValidationError(message, code=code)
 
 
-def demand(rule: Callable[..., object], value: Any, *, field: str) -> None:
-    """Refuse, beside the mistakes of other fields, what a rule refuses of this field's value."""
+def require(rule: Callable[..., object], value: Any, *, field: str) -> None:
+    """Apply a rule to the value; its errors join those of the other fields."""
     try:
         rule(value, field=field)
     except PlatformError as error:
@@ -238,8 +238,8 @@ class Names(_Strict, serializers.ListField):
             raise self.refuse(f'{shown(data)} is not a list; write ["a","b"].')
         names: list[str] = super().to_internal_value(data)
         if len(set(names)) != len(names):
-            twice, _ = Counter(names).most_common(1)[0]
-            raise self.refuse(f"{shown(twice)} stands twice in the list; name it once.")
+            twice, _count = Counter(names).most_common(1)[0]
+            raise self.refuse(f"{shown(twice)} occurs twice in the list; name it once.")
         return names
 
 
@@ -277,7 +277,7 @@ class DecimalId(_Strict):
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """The shape of a body, a query or an answer, which refuses fields it does not know.
+    """The shape of a body, a query or an answer; unknown fields are errors.
 
     Views call `check`; fields are the ones of this module, and nested StrictSerializers.
     """
@@ -313,8 +313,8 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     @classmethod
     def _instance(cls, partial: bool) -> Self:
-        # Copying the declared fields is most of what a serializer costs, and checking changes
-        # nothing in them, so one instance serves all threads.
+        # Copying the declared fields is most of the cost of a serializer. Checking does not change
+        # them, so all threads share one instance.
         ready = StrictSerializer._ready.get((cls, partial))
         if ready is None:
             ready = StrictSerializer._ready[cls, partial] = cls(partial=partial)
@@ -392,25 +392,25 @@ def field_errors(detail: Any, path: str = "") -> list[FieldError]:
             for error in field_errors(below, _below(path, key))
         ]
     if isinstance(detail, list | tuple):
-        # A list of sentences is about the field itself, any other about the items of a list.
-        sentences = all(isinstance(part, str) for part in detail)
+        # A list of texts is about the field itself, any other about the items of a list.
+        is_text = all(isinstance(part, str) for part in detail)
         return [
             error
             for position, part in enumerate(detail)
-            for error in field_errors(part, path if sentences else _below(path, position))
+            for error in field_errors(part, path if is_text else _below(path, position))
         ]
     code = getattr(detail, "code", "invalid")
     return [FieldError(path, code if code in _KINDS else "invalid", str(detail))]
 
 
 def refusal(errors: Sequence[FieldError]) -> PlatformError:
-    """The error that tells all of them: of the one code they share, else `invalid`."""
+    """One error for all of them, with the code that they share, else `invalid`."""
     codes = {error.code for error in errors}
     kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
-    sentences = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:3]]
+    messages = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:3]]
     if len(errors) > 3:
-        sentences.append(f"{len(errors) - 3} more.")
-    return kind(" ".join(sentences), errors=errors)
+        messages.append(f"{len(errors) - 3} more.")
+    return kind(" ".join(messages), errors=errors)
 
 
 def _below(path: str, key: Any) -> str:

@@ -1,7 +1,7 @@
-"""The base of every API view: strict body, strict query, JSON and nothing else.
+"""The base of every API view: strict body, strict query, JSON only.
 
-Of what DRF does around a view, only that is left which one representation in one version needs:
-all of it together takes as long as finding a task and handing it out.
+It leaves out what DRF does for several representations and versions, which would take as long as
+handing out a task.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class JsonAnswer(HttpResponse):
 
 
 class NoContent(HttpResponse):
-    """204: it is done, or there is nothing to tell."""
+    """204: done, or there is nothing to return."""
 
     def __init__(self, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status=204, headers=headers)
@@ -44,7 +44,7 @@ class NoContent(HttpResponse):
 
 
 class JsonOnly(BaseContentNegotiation):
-    """There is one representation, so Accept is not asked; the parser judges the content type."""
+    """JSON whatever Accept asks for; the parser checks the content type."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
         return next(iter(parsers))
@@ -57,7 +57,7 @@ class JsonOnly(BaseContentNegotiation):
 
 
 class JsonRequest(Request):
-    """A request whose body always reaches the parser, and never is a form.
+    """A request whose body always goes to the parser, and is never a form.
 
     DRF takes a missing Content-Length for an empty body, and an empty body for `{}`.
     """
@@ -104,7 +104,7 @@ class ApiView(APIView):
         return {}
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
-        # Sentences of Django and DRF find their way into answers, and programs read English.
+        # Messages of Django and DRF are part of answers, and programs read English.
         translation.activate("en")
         return JsonRequest(
             request,
@@ -115,7 +115,7 @@ class ApiView(APIView):
         )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Who asks comes first: nobody else learns what is wrong with a query."""
+        """Authenticate first: only callers with a key learn what is wrong with a query."""
         self.perform_authentication(request)
         self.check_permissions(request)
         self.check_throttles(request)
@@ -133,7 +133,7 @@ class ApiView(APIView):
             self.query = (taken or NoParameters).check_query(request.query_params)
 
     def perform_authentication(self, request: Request) -> None:
-        # What `request.user` leads to, by way of some questions.
+        # What `request.user` would call, without its detours.
         request._authenticate()  # type: ignore[attr-defined]
 
     def raise_uncaught_exception(self, exc: Exception) -> NoReturn:
@@ -148,7 +148,7 @@ class ApiView(APIView):
         return self.bodies[method].check(self.request.data, partial=method == "patch")
 
 
-# Such queries come again and again, like `next=1`.
+# Short queries repeat often, like `next=1`.
 _SHORT = 16
 
 

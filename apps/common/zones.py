@@ -30,7 +30,7 @@ _NEAREST = 3
 
 
 def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
-    """The zone of that IANA name; Invalid tells the nearest names when there is none."""
+    """The zone of that IANA name; Invalid with the nearest names when there is none."""
     if not isinstance(name, str):
         raise Invalid.field(
             field,

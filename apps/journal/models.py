@@ -23,10 +23,10 @@ class JournalQuerySet(models.QuerySet["JournalEntry"]):
 
 
 class JournalEntry(models.Model):
-    """One change, told in the transaction that made it.
+    """One change, written in the transaction that made it.
 
-    No foreign keys, so that neither an insert waits for nor a purge breaks on another table; no
-    unique key but the id. `wait_ms` and `run_ms` belong to the end of an attempt or dispatch.
+    No foreign keys, so that inserts and purges do not depend on other tables; no unique key but the
+    id. `wait_ms` and `run_ms` belong to the end of an attempt or dispatch.
     """
 
     id = models.BigIntegerField(primary_key=True)

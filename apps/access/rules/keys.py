@@ -1,4 +1,4 @@
-"""How an API key is made, hashed and read from a header; nothing here knows a stored key."""
+"""Make, hash and parse API keys; nothing here knows a stored key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Credentials:
 
 
 def new_client_id(name: str) -> str:
-    """A public id that tells whose key it is: `Shop scanners` gives `shop-scanners-k7m2xq`."""
+    """A public id made from the name: `Shop scanners` gives `shop-scanners-k7m2xq`."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", ascii_name)[:40].strip("-") or "client"
     return f"{slug}-{''.join(secrets.choice(_ALPHABET) for _ in range(RANDOM_CHARACTERS))}"
@@ -54,7 +54,7 @@ def key_text(client_id: str, secret: str) -> str:
 
 
 def is_client_id(text: str) -> bool:
-    """Whether the text may be looked up as a client id at all."""
+    """Whether the text can be a client id."""
     return _CLIENT_ID.fullmatch(text) is not None
 
 

@@ -1,15 +1,15 @@
-"""The bases of every admin page of the platform; the theme is chosen in `theme` alone."""
+"""The bases of every admin page of the platform, on unfold."""
 
-from apps.common.admin.actions import OnceForm, Outcome, ReasonForm, actor_of, reason_action
+from apps.common.admin.actions import ActionResult, OnceForm, ReasonForm, actor_of, reason_action
 from apps.common.admin.base import CountFreeMixin, MachineRowAdmin, PlatformModelAdmin
 from apps.common.admin.service import ServiceForm, ServiceModelAdmin
 from apps.common.admin.versioned import VersionedForm, VersionedModelAdmin
 
 __all__ = [
+    "ActionResult",
     "CountFreeMixin",
     "MachineRowAdmin",
     "OnceForm",
-    "Outcome",
     "PlatformModelAdmin",
     "ReasonForm",
     "ServiceForm",

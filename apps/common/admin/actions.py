@@ -1,9 +1,8 @@
-"""Actions that ask for a reason: on the list for many rows, on the page of a row for that one.
+"""Actions that ask for a reason: on the list for many rows, on the page of a row for one.
 
-The confirm page is a plain form, which may ask for more than the reason. A row is acted on by the
-method that the action was made of, in the transaction of the service it calls; what it raises as
-PlatformError skips this row and no other. An action with `at_once` is given all rows together and
-says itself what became of each. Sending the form again repeats what the service makes of a repeat.
+The confirm page is a form with the reason and any further fields. The decorated method then acts
+on one row after the other, each in the transaction of its service; a PlatformError skips that row
+only. An action with `at_once` gets all rows and returns an ActionResult.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from apps.common.admin.display import shown_text, translate
-from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import INTEGERS
 
@@ -44,16 +43,13 @@ def actor_of(request: HttpRequest) -> str:
 
 
 class ReasonForm(forms.Form):
-    """A subclass asks for more: its values are given to the action by their names.
-
-    `request` is that of the person who is asked.
-    """
+    """The form of a confirm page; values of further fields are passed to the action by name."""
 
     reason = forms.CharField(
         label=_("Reason"),
         max_length=MAX_REASON,
         help_text=_("Kept in the journal beside your name."),
-        widget=TextareaWidget(attrs={"rows": 3}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
     )
 
     def __init__(self, *args: Any, request: HttpRequest | None = None, **kwargs: Any) -> None:
@@ -64,8 +60,8 @@ class ReasonForm(forms.Form):
 
 
 class OnceForm(ReasonForm):
-    """For actions that would do more when repeated: `once` is the same when a form is sent twice,
-    and another one whenever it is opened."""
+    """For actions that must not run twice: `once` stays the same when the form is sent again and
+    differs whenever it is opened."""
 
     once = forms.CharField(
         max_length=64, required=False, initial=secrets.token_hex, widget=forms.HiddenInput
@@ -74,7 +70,7 @@ class OnceForm(ReasonForm):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasonAction:
-    """How a reasoned action presents itself; `offered(row)` says whether a row's page has it."""
+    """How an action is presented; `offered(row)` is whether a row's page has its button."""
 
     act: Act
     description: str | Promise
@@ -108,11 +104,11 @@ def reason_action(
 ) -> Callable[[Act], Callable[..., Any]]:
     """Make an action of `method(self, row, *, reason, actor)`, which acts on one row by a service.
 
-    The method returns False when there was nothing left to do, and raises PlatformError when the
-    row's state does not allow it; both count as skipped. With `at_once` it is given the queryset of
-    all rows that this person may see and returns an Outcome; PlatformError then refuses them all.
-    `permission` is that of `has_<permission>_permission`. `done` reports the number of rows, such
-    as ngettext_lazy("%d job cancelled.", "%d jobs cancelled."). Name the method in `actions`.
+    The method returns False when there was nothing to do, and raises PlatformError when the row's
+    state does not allow it; both count as skipped. With `at_once` it gets the queryset of all
+    selected rows that this person may see. `permission` stands for `has_<permission>_permission`.
+    `done` reports the number of rows, such as
+    ngettext_lazy("%d job cancelled.", "%d jobs cancelled."). Name the method in `actions`.
     """
 
     def decorate(act: Act) -> Callable[..., Any]:
@@ -141,10 +137,10 @@ def reason_action(
 
 
 @dataclass(kw_only=True)
-class Outcome:
-    """How many rows were acted on, or things were made of them, and which was skipped for what.
+class ActionResult:
+    """How many rows were changed (or made), and the skipped rows with the reason.
 
-    A row that is skipped for None had nothing left to be done.
+    The reason None means that there was nothing to do.
     """
 
     done: int = 0
@@ -153,7 +149,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Button:
-    """One reasoned action as a link on the page of a row."""
+    """An action as a link on the page of a row."""
 
     url: str
     text: str | Promise
@@ -162,7 +158,7 @@ class Button:
 
 
 def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
-    """The reasoned actions that this person may take and this row's state allows."""
+    """The actions that this person and the state of this row allow."""
     return [
         Button(
             url=f"{admin.act_url(name)}?ids={row.pk}",
@@ -176,7 +172,7 @@ def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
 
 
 def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
-    """The confirm page and, when it is sent with a reason, the act itself."""
+    """Show the confirm page (GET) or carry out the action (POST with a reason)."""
     spec = _specs(admin).get(name)
     if spec is None:
         raise Http404(f"no action {name!r}")
@@ -209,7 +205,7 @@ def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
 def confirm_view(
     admin: Any, request: HttpRequest, name: str, pks: Sequence[Any], *, back: str, note: str = ""
 ) -> HttpResponseBase:
-    """The confirm page of an action for rows that were not chosen one by one; `note` tells how."""
+    """The confirm page for rows that a rule has selected; `note` describes it."""
     spec = _specs(admin)[name]
     if not _allows(admin, request, spec):
         raise PermissionDenied
@@ -252,7 +248,7 @@ def _read_pks(admin: Any, text: str) -> list[Any]:
 
 
 def _local(url: str, admin: Any, pks: Sequence[Any]) -> str:
-    """Where to go afterwards: the given page of this site, or the row's page, or the list."""
+    """Where to go afterwards: the given address of this site, the row's page or the list."""
     there = admin.change_url(pks[0]) if len(pks) == 1 else admin.changelist_url()
     return local_url(url) or str(there)
 
@@ -303,21 +299,21 @@ def _carry_out(
     request: HttpRequest,
     spec: ReasonAction,
     pks: Sequence[Any],
-    asked: Mapping[str, Any],
-) -> Outcome:
+    values: Mapping[str, Any],
+) -> ActionResult:
     rows = _rows(admin, request).in_bulk(list(pks))
-    outcome = Outcome()
+    outcome = ActionResult()
     for pk in pks:
         row = rows.get(pk)
         if row is None:
             outcome.skipped.append((str(pk), gettext("There is no such row.")))
             continue
         try:
-            acted = spec.act(admin, row, actor=actor_of(request), **asked)
+            acted = spec.act(admin, row, actor=actor_of(request), **values)
         except PlatformError as error:
-            is_first = outcome == Outcome()
-            if is_first and any(each.field in asked for each in error.errors):
-                # What was typed is wrong, so no row could do with it.
+            is_first = outcome == ActionResult()
+            if is_first and any(each.field in values for each in error.errors):
+                # The input is wrong, so it would fail for every row.
                 raise
             outcome.skipped.append((admin.row_label(row), translate(error.detail)))
             continue
@@ -333,19 +329,19 @@ def _carry_out_at_once(
     request: HttpRequest,
     spec: ReasonAction,
     pks: Sequence[Any],
-    asked: Mapping[str, Any],
-) -> Outcome:
+    values: Mapping[str, Any],
+) -> ActionResult:
     rows = _rows(admin, request).filter(pk__in=pks)
     unseen = sorted({*pks} - {*rows.values_list("pk", flat=True)})
-    outcome: Any = spec.act(admin, rows, actor=actor_of(request), **asked)
+    outcome: Any = spec.act(admin, rows, actor=actor_of(request), **values)
     skipped = [(str(pk), gettext("There is no such row.")) for pk in unseen]
-    return Outcome(done=outcome.done, skipped=[*outcome.skipped, *skipped])
+    return ActionResult(done=outcome.done, skipped=[*outcome.skipped, *skipped])
 
 
 def _report(
-    admin: Any, request: HttpRequest, spec: ReasonAction, outcome: Outcome, back: str
+    admin: Any, request: HttpRequest, spec: ReasonAction, outcome: ActionResult, back: str
 ) -> HttpResponseBase:
-    """A message where one line tells all; a page that lists the skipped rows otherwise."""
+    """A message when one line is enough, otherwise a page that lists the skipped rows."""
     done, skipped = outcome.done, len(outcome.skipped)
     nothing = gettext("Nothing was left to do.")
     if not skipped:

@@ -1,10 +1,10 @@
-"""The bases of every admin page: what they never do, and what they all offer."""
+"""The bases of every admin page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
@@ -21,10 +21,21 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actions
-from apps.common.admin.changelist import PlatformChangeList, tidied, tidy_search
-from apps.common.admin.theme import ModelAdmin
+from apps.common.admin.changelist import (
+    CountFreePaginator,
+    PlatformChangeList,
+    tidied,
+    tidy_search,
+)
 from apps.common.admin.timeline import Moment, render_timeline
-from apps.common.paging import CountFreeAdminMixin
+
+if TYPE_CHECKING:
+    # unfold has no types; its classes are Django's with more templates.
+    from django.contrib import admin
+
+    ModelAdmin = admin.ModelAdmin[Any]
+else:
+    from unfold.admin import ModelAdmin
 
 MAX_SELECTED = 1000
 
@@ -38,12 +49,12 @@ class Panel:
 
 
 class PlatformModelAdmin(ModelAdmin):
-    """Lists that bear any address, rows that the operator may see, actions that ask for a reason.
+    """Lists that accept any address, rows by permission, actions that ask for a reason.
 
-    A model whose queryset has `visible_to(user)` is shown, searched, chosen in forms and acted on
-    only as far as that goes. Fields named in `payload_fields` exist only for people with the
-    permission `<app>.view_payload`. An action made by `actions.reason_action` is also a button on
-    the page of its row. A subclass that returns its moments from `timeline` shows them as history.
+    If the model's queryset has `visible_to(user)`, only those rows are listed, found, offered in
+    forms and acted on. Fields in `payload_fields` need the permission `<app>.view_payload`. An
+    action made by `actions.reason_action` is also a button on the page of a row. What `timeline`
+    returns is shown as history.
     """
 
     list_per_page = 50
@@ -72,7 +83,7 @@ class PlatformModelAdmin(ModelAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """May this person step into what is under way?"""
+        """May this person control running work?"""
         return self._has_own_permission(request, f"operate_{self.opts.model_name}")
 
     def has_payload_permission(self, request: HttpRequest, obj: object = None) -> bool:
@@ -97,7 +108,7 @@ class PlatformModelAdmin(ModelAdmin):
         }
 
     # --- the list -------------------------------------------------------------------------------
-    # What a list without rows says: where they come from.
+    # Shown in place of an empty list: where its rows come from.
     when_empty: ClassVar[str | Promise] = ""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
@@ -118,8 +129,8 @@ class PlatformModelAdmin(ModelAdmin):
     ) -> HttpResponse | None:
         selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         if len(selected) > MAX_SELECTED:
-            text = gettext("At most %(most)d rows at once; %(count)d were selected.") % {
-                "most": MAX_SELECTED,
+            text = gettext("At most %(limit)d rows at once; %(count)d were selected.") % {
+                "limit": MAX_SELECTED,
                 "count": len(selected),
             }
             self.message_user(request, text, messages.WARNING)
@@ -134,7 +145,7 @@ class PlatformModelAdmin(ModelAdmin):
         return super().response_action(request, queryset, *where)
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Give the rows of one list page what their columns need, in one query for all of them."""
+        """Load what the columns of one list page need, in one query for all rows."""
 
     # --- actions with a reason, for many rows or the one on the page ------------------------------
     def get_urls(self) -> list[URLPattern]:
@@ -166,7 +177,7 @@ class PlatformModelAdmin(ModelAdmin):
         )
 
     def row_label(self, row: Any) -> str:
-        """How a row is named among others of its kind on confirm and report pages."""
+        """The name of a row on confirm and report pages."""
         return str(row)
 
     def render_change_form(
@@ -181,11 +192,11 @@ class PlatformModelAdmin(ModelAdmin):
 
     # --- the page of a row ------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        """What stands above the fields of a row."""
+        """The panels above the fields of a row."""
         return []
 
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        """What stands below the fields of a row: its timeline, when it has one."""
+        """The panels below the fields of a row: its timeline, when it has one."""
         moments = self.timeline(request, row)
         if moments is None:
             return []
@@ -221,23 +232,28 @@ class PlatformModelAdmin(ModelAdmin):
         return TemplateResponse(request, "admin/timeline_page.html", context)
 
 
-class CountFreeMixin(CountFreeAdminMixin, PlatformModelAdmin):
-    """Before the other bases: a list that is never counted and can only be paged forth and back."""
+class CountFreeMixin(PlatformModelAdmin):
+    """Before the other bases: a list that is never counted, with links to the next page only."""
 
+    list_max_show_all = 0
     list_disable_select_all = True
 
-    def get_paginator(self, *args: Any, **kwargs: Any) -> Any:
-        paginator: Any = super().get_paginator(*args, **kwargs)
-        paginator.template_name = "admin/pagination_count_free.html"
-        return paginator
+    def get_paginator(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        per_page: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        return CountFreePaginator.of_request(request, queryset, per_page)
 
 
 class MachineRowAdmin(CountFreeMixin):
-    """Rows that the platform writes: nobody adds, changes or deletes them here.
+    """Rows that the platform writes, read-only and newest first, in a list without a count.
 
-    The list is never counted and only ever ordered by id. `exact_search` names the columns that the
-    search box compares, most selective first, each with what turns the typed text into a value or
-    None; the first that takes the text is the one that is searched.
+    `exact_search` names the columns that the search compares, most selective first, each with a
+    function from the typed text to a value or None. The first column with a value is searched.
     """
 
     ordering = ("-pk",)

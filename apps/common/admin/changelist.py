@@ -1,23 +1,30 @@
-"""The list page that bears whatever stands in its address."""
+"""List pages that accept any address, and their pages without a count."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ORDER_VAR, SEARCH_VAR
+from django.core.paginator import EmptyPage, Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
+from django.utils.functional import cached_property
+from django.utils.translation import gettext as _
 
-from apps.common.admin.theme import ChangeList
+if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
+else:
+    from unfold.views import ChangeList
 
 MAX_SEARCH = 100
 MAX_PARAMETER = 500
+MAX_PAGES = 100
 _LEAVES_ALL = {ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
 def tidy_search(term: str) -> str:
-    """A search term as far as it is used: without NUL, at most 100 characters."""
+    """The part of a search term that is used: without NUL, at most 100 characters."""
     return term.replace("\0", "")[:MAX_SEARCH]
 
 
@@ -41,11 +48,11 @@ def tidied(query: QueryDict) -> str | None:
 
 
 class PlatformChangeList(ChangeList):
-    """Filters by what `list_filter` and `date_hierarchy` declare and by nothing else.
+    """Filters only by what `list_filter` and `date_hierarchy` declare.
 
-    Django takes any look-up on a column of the model itself: a regular expression, or a year
-    99999 that fails only when the SQL is made. Here whatever no filter has claimed, and whatever
-    fails as a value, leads back to the plain list with `?e=1`.
+    Django accepts any lookup on a column of the model, such as a regular expression or the year
+    99999, which fails only in the database. Here unknown parameters and invalid values lead to the
+    unfiltered list with `?e=1`.
     """
 
     model_admin: Any
@@ -63,7 +70,7 @@ class PlatformChangeList(ChangeList):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether what stands in the address leaves rows out."""
+        """Whether the address filters the list."""
         return not self._named <= _LEAVES_ALL
 
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
@@ -71,8 +78,8 @@ class PlatformChangeList(ChangeList):
         return rows.defer(*self.model_admin.list_defer)
 
     def apply_select_related(self, qs: QuerySet[Any]) -> QuerySet[Any]:
-        """By a statement of its own: MariaDB begins a join at the shorter table, however few rows
-        of the longer one are wanted, and sorts all of them."""
+        """By a query of its own: MariaDB would start the join at the smaller table and sort all
+        rows of the larger one."""
         related = self.list_select_related
         return qs.prefetch_related(*related) if isinstance(related, tuple) else qs
 
@@ -101,3 +108,49 @@ class PlatformChangeList(ChangeList):
         if not position.isdecimal() or int(position) >= len(self.list_display):
             return False
         return self.sortable_by is None or self.list_display[int(position)] in self.sortable_by
+
+
+class CountFreePaginator(Paginator):  # type: ignore[type-arg]
+    """A paginator that knows its current page and whether another follows, without COUNT(*).
+
+    `count` is the number of rows up to this page, plus one if more follow. Pages past the
+    hundredth do not exist.
+    """
+
+    template_name = "admin/pagination_count_free.html"
+
+    def __init__(self, object_list: QuerySet[Any], per_page: int, *, number: int) -> None:
+        super().__init__(object_list, per_page)
+        self.number = min(max(number, 1), MAX_PAGES)
+
+    @cached_property
+    def _rows(self) -> list[Any]:
+        start = (self.number - 1) * self.per_page
+        return list(self.object_list[start : start + self.per_page + 1])
+
+    @cached_property
+    def has_more(self) -> bool:
+        """True when rows follow the current page."""
+        return len(self._rows) > self.per_page
+
+    @cached_property
+    def count(self) -> int:
+        seen = (self.number - 1) * self.per_page + len(self._rows)
+        return min(seen, MAX_PAGES * self.per_page)
+
+    def page(self, number: int | str) -> Page[Any]:
+        if self.validate_number(number) != self.number:
+            raise EmptyPage(
+                _("Only the first %(pages)d pages are shown; narrow the list by filters.")
+                % {"pages": MAX_PAGES}
+            )
+        return Page(self._rows[: self.per_page], self.number, self)
+
+    @classmethod
+    def of_request(
+        cls, request: HttpRequest, queryset: QuerySet[Any], per_page: int
+    ) -> CountFreePaginator:
+        """The paginator of the page that the address names; page 1 for anything else."""
+        page = request.GET.get("p", "1")
+        number = int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1
+        return cls(queryset, per_page, number=number)

@@ -13,9 +13,9 @@ from django.core.exceptions import ValidationError
 from django.http import HttpResponse
 from django.utils.translation import gettext, gettext_noop, ngettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
 
 from apps.common.admin.display import translate
-from apps.common.admin.theme import FileWidget, TextareaWidget
 from apps.common.messages import Message
 
 # Without it Excel reads a file as the code page of its machine.
@@ -73,13 +73,13 @@ class CsvForm(forms.Form):
     The first line names some of `columns` and all `needed` ones; `ignored` ones are allowed.
     """
 
-    file = forms.FileField(label=_("CSV file"), required=False, widget=FileWidget())
+    file = forms.FileField(label=_("CSV file"), required=False, widget=UnfoldAdminFileFieldWidget())
     text = _Lines(
         label=_("or its text"),
         required=False,
         strip=False,
         max_length=MAX_BYTES,
-        widget=TextareaWidget(attrs={"rows": 8, "class": "json", "spellcheck": "false"}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 8, "class": "json", "spellcheck": "false"}),
     )
 
     def __init__(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
+from django.template.loader import render_to_string
 from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
@@ -17,7 +18,6 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.common.admin.theme import label
 from apps.common.conf import conf
 from apps.common.messages import Message
 
@@ -33,6 +33,17 @@ MAX_TEXT = 4_000
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
+
+
+# What `label` can look like; "" is grey.
+COLOURS = ("", "info", "success", "warning", "danger", "primary")
+
+
+def label(text: object, colour: str = "") -> SafeString:
+    """The text as a small coloured label; `colour` is one of COLOURS."""
+    html = render_to_string("unfold/helpers/label.html", {"text": text, "type": colour})
+    # Stripping a safe text gives one that is escaped again.
+    return SafeString(html.strip())
 
 
 def column(
@@ -94,7 +105,7 @@ def time_column(
 
 
 def shown_time(instant: datetime) -> SafeString:
-    """The instant in the time zone of the page; a line ends after the date at most."""
+    """The instant in the time zone of the page; lines break only between date and time."""
     local = localtime(instant)
     return format_html(
         '<time datetime="{}"><span class="unbroken">{}</span> '
@@ -119,7 +130,7 @@ def state_label(
 
 
 def quota_bar(handed: int, times: int | None) -> SafeString:
-    """How much of a quota is handed out; `times` None means that there is no limit."""
+    """How much of a quota is handed out; `times` None means no limit."""
     if times is None:
         text = ngettext("%d handed out", "%d handed out", handed) % handed
         return format_html(
@@ -161,7 +172,7 @@ def _same(key: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """Whether values under this key are secrets; `api_key`, `API-Key` and `apiKey` are one."""
+    """Whether values under this key are secrets; `api_key`, `API-Key` and `apiKey` are equal."""
     return _same(key) in {_same(name) for name in conf.MASKED_KEYS}
 
 
@@ -175,7 +186,7 @@ def redacted(value: Any) -> Any:
 
 
 def unredacted(edited: Any, stored: Any) -> Any:
-    """The edited JSON value with the stored secrets back where MASK was left standing."""
+    """The edited JSON value with the stored secrets wherever MASK was left."""
     if isinstance(edited, dict) and isinstance(stored, dict):
         return {
             key: stored[key]

@@ -1,4 +1,4 @@
-"""Filters of lists that never reach the database with a value it could not hold."""
+"""Filters of lists as form fields; invalid values never reach the database."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminSingleDateWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from apps.common.admin.theme import DateWidget, SelectWidget, TextWidget
 from apps.common.fields import KEY_PATTERN
 from apps.common.ids import lowest_id_at
 
@@ -35,10 +39,10 @@ def read_number(text: str) -> int | None:
 
 
 class FormFilter(admin.ListFilter):
-    """A filter drawn as form fields: one parameter each, no choices, no query of its own.
+    """A filter drawn as form fields, one for each parameter.
 
-    A subclass names `parameters`, builds `fields()` and narrows in `narrowed()`; what it raises as
-    ValueError is told to the operator, and the list is then empty.
+    A subclass defines `parameters`, `fields()` and `narrowed()`. If that raises ValueError, its
+    message is shown and the list is empty.
     """
 
     template = "admin/filters/form.html"
@@ -83,7 +87,7 @@ class FormFilter(admin.ListFilter):
 
 
 class KeyFilter(FormFilter):
-    """Equal to a typed key; a subclass sets `title`, `parameter` and the `lookup` it stands for."""
+    """Equal to a typed key; a subclass sets `title`, `parameter` and `lookup`."""
 
     parameter: ClassVar[str]
     lookup: ClassVar[str]
@@ -92,7 +96,11 @@ class KeyFilter(FormFilter):
         cls.parameters = (cls.parameter,)
 
     def fields(self) -> dict[str, forms.Field]:
-        return {self.parameter: forms.CharField(label="", required=False, widget=TextWidget())}
+        return {
+            self.parameter: forms.CharField(
+                label="", required=False, widget=UnfoldAdminTextInputWidget()
+            )
+        }
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         key = read_key(given[self.parameter])
@@ -116,7 +124,7 @@ class NumberFilter(FormFilter):
         cls.parameters = (cls.parameter,)
 
     def fields(self) -> dict[str, forms.Field]:
-        widget = TextWidget(attrs={"inputmode": "numeric"})
+        widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"})
         return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
@@ -141,7 +149,10 @@ class ChoiceFilter(FormFilter):
     def fields(self) -> dict[str, forms.Field]:
         choices = [("", _("All")), *self.options]
         field = forms.ChoiceField(
-            label="", required=False, choices=choices, widget=SelectWidget(choices=choices)
+            label="",
+            required=False,
+            choices=choices,
+            widget=UnfoldAdminSelectWidget(choices=choices),
         )
         return {self.parameter: field}
 
@@ -166,7 +177,9 @@ class DayFilter(FormFilter):
 
     def fields(self) -> dict[str, forms.Field]:
         def day(text: Any) -> forms.Field:
-            widget = DateWidget(attrs={"placeholder": text, "aria-label": text, "type": "date"})
+            widget = UnfoldAdminSingleDateWidget(
+                attrs={"placeholder": text, "aria-label": text, "type": "date"}
+            )
             return forms.CharField(label=text, required=False, widget=widget)
 
         return {"from_day": day(_("From")), "to_day": day(_("To"))}
@@ -214,7 +227,7 @@ class InstantFilter(DayFilter):
 
     def fields(self) -> dict[str, forms.Field]:
         def instant(text: Any) -> forms.Field:
-            widget = TextWidget(attrs={"placeholder": text, "aria-label": text})
+            widget = UnfoldAdminTextInputWidget(attrs={"placeholder": text, "aria-label": text})
             return forms.CharField(label=text, required=False, widget=widget)
 
         return {"since": instant(_("From")), "until": instant(_("To"))}

@@ -1,4 +1,4 @@
-"""JSON typed by people: a text box that says in which line it is wrong."""
+"""A form field for JSON that reports the line of an error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from apps.common.admin.display import redacted, translate, unredacted
-from apps.common.admin.theme import TextareaWidget
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
 
@@ -74,7 +74,9 @@ class JsonTextField(forms.CharField):
         rows: int = 12,
         **kwargs: Any,
     ) -> None:
-        widget = TextareaWidget(attrs={"rows": rows, "class": "json", "spellcheck": "false"})
+        widget = UnfoldAdminTextareaWidget(
+            attrs={"rows": rows, "class": "json", "spellcheck": "false"}
+        )
         super().__init__(max_length=MAX_CHARACTERS, widget=widget, **kwargs)
         self.is_object = is_object
         self.redacts = redacts

@@ -1,4 +1,4 @@
-"""Choosing rows by typing their names: works without a script, and suggests names with one."""
+"""Fields that choose rows by name: text boxes that suggest names when scripts run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext
+from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common.admin.theme import TextWidget
 
-
-class KeyInput(TextWidget):  # type: ignore[misc]
-    """A text box that asks an address for names (`{"names": […]}`) while one types.
+class KeyInput(UnfoldAdminTextInputWidget):  # type: ignore[misc]
+    """A text box that fetches suggestions (`{"names": […]}`) from an address during typing.
 
     With `takes_several`, names are divided by blanks or commas, and the last one is completed.
     """
@@ -37,9 +36,9 @@ class KeyInput(TextWidget):  # type: ignore[misc]
 
 
 class KeyChoiceField(forms.CharField):
-    """The row of `rows` whose `key` column equals what was typed; the value is the row.
+    """The row of `rows` whose `key` column equals the typed text; the value is the row.
 
-    `rows` is what this person may choose from; a row outside of it is as unknown as none.
+    `rows` are those that this person may choose; any other row counts as unknown.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class KeyChoiceField(forms.CharField):
 
 
 class KeyChoicesField(forms.CharField):
-    """The rows of `rows` whose keys were typed, in their order and each once, at most `most`."""
+    """The rows of `rows` whose keys were typed, in that order and each once."""
 
     def __init__(
         self,
@@ -83,19 +82,19 @@ class KeyChoicesField(forms.CharField):
         rows: QuerySet[Any],
         key: str = "name",
         suggestions: str | Promise,
-        most: int,
+        limit: int,
         **kwargs: Any,
     ) -> None:
         widget = KeyInput(suggestions=suggestions, takes_several=True)
-        super().__init__(widget=widget, max_length=most * 257, **kwargs)
+        super().__init__(widget=widget, max_length=limit * 257, **kwargs)
         self.rows = rows
         self.key = key
-        self.most = most
+        self.limit = limit
 
     def clean(self, value: Any) -> Any:
         names = list(dict.fromkeys(re.findall(r"[^\s,;]+", super().clean(value))))
-        if len(names) > self.most:
-            raise ValidationError(gettext("At most %d names at once.") % self.most)
+        if len(names) > self.limit:
+            raise ValidationError(gettext("At most %d names at once.") % self.limit)
         found = {
             getattr(row, self.key): row for row in self.rows.filter(**{f"{self.key}__in": names})
         }

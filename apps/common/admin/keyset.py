@@ -1,8 +1,8 @@
-"""Lists of millions of rows, newest first, whose every page reads a bounded number of them.
+"""Lists of millions of rows, newest first, in which every page reads a limited number of rows.
 
-A page goes on below the row that `before` names, so there is neither a count nor an offset. A list
-that is narrowed by filters or a search looks through so many rows only and says so; where it ends
-before the page is full, the next page goes on there. Thus a rare row is found, a stretch at a time.
+A page continues below the row that `before` names, so there is neither a count nor an offset. A
+filtered page examines `max_examined` rows and shows that; the next page continues there. So rare
+rows are found step by step.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BEFORE = "before"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
-    """The rows that a narrowed list has looked through: how many, and back to when."""
+class Examined:
+    """The rows that a filtered page has examined: how many, and back to when."""
 
     rows: int
     since: datetime
@@ -37,16 +37,16 @@ class KeysetChangeList(PlatformChangeList):
     """For a KeysetAdmin. `older` is the row that the next page begins below, None on the last."""
 
     older: int | None = None
-    stretch: Stretch | None = None
+    examined: Examined | None = None
 
     def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         before = self._before(request)
         for given in (self.params, self.filter_params):
-            # A link or form of this page that asks for other rows begins at the newest.
+            # Links and forms that change the filters begin at the newest row.
             given.pop(BEFORE, None)
             given.pop(PAGE_VAR, None)
         rows = super().get_queryset(request, *args, **kwargs)
-        self.stretch = None
+        self.examined = None
         if before is not None:
             rows = rows.filter(pk__lt=before)
         if not self._is_narrowed() or rows.query.is_empty():
@@ -57,7 +57,7 @@ class KeysetChangeList(PlatformChangeList):
             return rows.filter(pk__in=found)
         if self.model_admin.has_index_in_order(given, term):
             return rows
-        return self._within_stretch(request, rows, before)
+        return self._examined(request, rows, before)
 
     @staticmethod
     def _before(request: HttpRequest) -> int | None:
@@ -73,7 +73,7 @@ class KeysetChangeList(PlatformChangeList):
         }
 
     def _is_narrowed(self) -> bool:
-        """By more than bounds of the id, be it that this person sees some of the rows only."""
+        """Whether more than bounds of the id narrow the list, such as what this person may see."""
         bounds = {
             name
             for spec in self.filter_specs
@@ -83,23 +83,23 @@ class KeysetChangeList(PlatformChangeList):
         is_limited = bool(self.root_queryset.query.where)
         return is_limited or bool(self.query) or bool(self._given().keys() - bounds)
 
-    def _within_stretch(
+    def _examined(
         self, request: HttpRequest, rows: QuerySet[Any], before: int | None
     ) -> QuerySet[Any]:
-        most = self.model_admin.most_looked_through
-        # Of all rows: among those that some may see, the last of so many may lie anywhere.
-        looked = self.model._default_manager.order_by("-pk")
+        limit = self.model_admin.max_examined
+        # Of all rows: those that this person may see can be rare.
+        examined = self.model._default_manager.order_by("-pk")
         for spec in self.filter_specs:
             if isinstance(spec, DayFilter):
-                looked = spec.queryset(request, looked)
+                examined = spec.queryset(request, examined)
         if before is not None:
-            looked = looked.filter(pk__lt=before)
-        edge = list(looked.values_list("pk", flat=True)[most - 1 : most + 1])
+            examined = examined.filter(pk__lt=before)
+        edge = list(examined.values_list("pk", flat=True)[limit - 1 : limit + 1])
         if len(edge) < 2:
             # Nothing lies beyond.
             return rows
         last = edge[0]
-        self.stretch = Stretch(rows=most, since=ids.made_at(last))
+        self.examined = Examined(rows=limit, since=ids.made_at(last))
         self.older = last
         return rows.filter(pk__gte=last)
 
@@ -108,8 +108,8 @@ class KeysetChangeList(PlatformChangeList):
         if len(rows) > self.list_per_page:
             rows.pop()
             self.older = rows[-1].pk
-            # As far as the page goes, everything was looked through.
-            self.stretch = None
+            # The full page ends before the last examined row.
+            self.examined = None
         self.result_list = rows
         self.result_count = self.full_result_count = len(rows)
         self.show_full_result_count = False
@@ -134,9 +134,9 @@ class KeysetAdmin(PlatformModelAdmin):
     ordering = ("-pk",)
     sortable_by = ()
     list_disable_select_all = True
-    list_before_template = "admin/includes/stretch.html"
-    # Rows of the primary key that one page of a narrowed list reads at most.
-    most_looked_through: ClassVar[int] = 20_000
+    list_before_template = "admin/includes/examined.html"
+    # Maximum number of rows that one page of a filtered list examines.
+    max_examined: ClassVar[int] = 20_000
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return KeysetChangeList

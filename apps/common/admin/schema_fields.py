@@ -13,18 +13,18 @@ from django import forms
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.translation import gettext
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from apps.common.admin.display import is_secret
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.theme import (
-    IntegerWidget,
-    NumberWidget,
-    PasswordWidget,
-    SelectWidget,
-    SwitchWidget,
-    TextareaWidget,
-    TextWidget,
-)
 from apps.common.json_rules import canonical
 
 Path = tuple[str, ...]
@@ -114,9 +114,15 @@ def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
     if kind == "boolean":
         return Truth(required=False) if is_required else ChoiceOfJson([True, False], required=False)
     if kind == "integer":
-        return forms.IntegerField(required=is_required, widget=IntegerWidget(), **_bounds(prop))
+        return forms.IntegerField(
+            required=is_required, widget=UnfoldAdminIntegerFieldWidget(), **_bounds(prop)
+        )
     if kind == "number":
-        return Number(required=is_required, widget=NumberWidget({"step": "any"}), **_bounds(prop))
+        return Number(
+            required=is_required,
+            widget=UnfoldAdminDecimalFieldWidget({"step": "any"}),
+            **_bounds(prop),
+        )
     if kind == "string":
         return _text_field(path[-1], prop, is_required=is_required)
     if kind == "array" and _is_text(prop.get("items")):
@@ -146,7 +152,7 @@ def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
     if prop.get("format") == "date-time":
         return Instant(required=is_required)
     is_long = isinstance(most, int) and most > LONG_TEXT
-    widget = TextareaWidget({"rows": 3}) if is_long else TextWidget()
+    widget = UnfoldAdminTextareaWidget({"rows": 3}) if is_long else UnfoldAdminTextInputWidget()
     return Text(
         required=is_required,
         strip=False,
@@ -173,7 +179,7 @@ class Secret(forms.CharField):
     """A text that is never shown; empty means "as it is stored"."""
 
     def __init__(self, **kwargs: Any) -> None:
-        widget = PasswordWidget(attrs={"autocomplete": "new-password"})
+        widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
         super().__init__(strip=False, widget=widget, **kwargs)
 
     def clean(self, value: Any) -> Any:
@@ -195,7 +201,7 @@ class Number(forms.FloatField):
 class Truth(forms.BooleanField):
     """Yes or no, drawn as a switch."""
 
-    widget = SwitchWidget
+    widget = UnfoldBooleanSwitchWidget
 
 
 class ChoiceOfJson(forms.TypedChoiceField):
@@ -210,7 +216,7 @@ class ChoiceOfJson(forms.TypedChoiceField):
             coerce=json.loads,
             empty_value=None,
             required=required,
-            widget=SelectWidget(choices=choices),
+            widget=UnfoldAdminSelectWidget(choices=choices),
         )
 
     def prepare_value(self, value: Any) -> Any:
@@ -237,7 +243,7 @@ class Day(forms.DateField):
     """A date, kept as its ISO text."""
 
     def __init__(self, **kwargs: Any) -> None:
-        widget = TextWidget(attrs={"type": "date"})
+        widget = UnfoldAdminTextInputWidget(attrs={"type": "date"})
         super().__init__(input_formats=["%Y-%m-%d"], widget=widget, **kwargs)
 
     def clean(self, value: Any) -> Any:
@@ -254,7 +260,7 @@ class Instant(forms.DateTimeField):
     _formats = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
 
     def __init__(self, **kwargs: Any) -> None:
-        widget = TextWidget(attrs={"type": "datetime-local", "step": "1"})
+        widget = UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"})
         super().__init__(input_formats=list(self._formats), widget=widget, **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
@@ -280,7 +286,7 @@ class Lines(forms.CharField):
     """A list of texts, one in a line; an empty box is the empty list when a list is demanded."""
 
     def __init__(self, *, is_demanded: bool, **kwargs: Any) -> None:
-        super().__init__(strip=False, widget=TextareaWidget({"rows": 4}), **kwargs)
+        super().__init__(strip=False, widget=UnfoldAdminTextareaWidget({"rows": 4}), **kwargs)
         self.is_demanded = is_demanded
 
     def prepare_value(self, value: Any) -> Any:

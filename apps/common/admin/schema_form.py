@@ -15,12 +15,12 @@ from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 
 from apps.common.admin.display import is_secret, translate
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Part, Path, Schema, Secret, Text, fields_for, fits
 from apps.common.admin.service import DRAFT
-from apps.common.admin.theme import SwitchWidget, TextareaWidget
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
 
@@ -51,7 +51,7 @@ class SchemaForm(forms.Form):
     uses_raw = forms.BooleanField(
         label=_("Use the raw JSON"),
         required=False,
-        widget=SwitchWidget(),
+        widget=UnfoldBooleanSwitchWidget(),
         help_text=_("The JSON below counts then, and the fields above do not."),
     )
 
@@ -108,7 +108,7 @@ class SchemaForm(forms.Form):
         if isinstance(field, JsonTextField):
             field.stored = value
         if isinstance(field, Text) and isinstance(value, str) and "\n" in value:
-            field.widget = TextareaWidget({"rows": 3})
+            field.widget = UnfoldAdminTextareaWidget({"rows": 3})
         self.fields[part.name] = field
         self.initial[part.name] = part.default if is_new else value
 

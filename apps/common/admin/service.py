@@ -1,4 +1,4 @@
-"""Forms whose writes are made by services: one transaction, one journal entry, named mistakes."""
+"""Forms that save through services: one transaction, one journal entry, errors by field."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.display import translate
 from apps.common.errors import FieldError, PlatformError
 
-# A form sent with this name in it is only drawn anew, with all that was typed.
+# A form that has this parameter is rendered again with its input, and not saved.
 DRAFT = "_draft"
 
 
 class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     """A model form that is valid once a service has written the row.
 
-    What the service refuses stands beside the fields it is about. The admin of a form that is sent
-    sets `write`, which returns the row, or None when nothing was to be saved.
+    Errors of the service are shown beside their fields. The admin sets `write` for a POST; it
+    returns the row, or None when nothing was to be saved.
     """
 
     write: ClassVar[Callable[[Any], Any] | None] = None
@@ -31,7 +31,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     @property
     def is_draft(self) -> bool:
-        """Sent to be drawn anew, such as for another template's fields, and not to be saved."""
+        """Sent to be rendered again, as with another template's fields, and not to be saved."""
         return self.is_bound and DRAFT in self.data
 
     def full_clean(self) -> None:
@@ -54,7 +54,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _clean_fields(self) -> None:
         super()._clean_fields()  # type: ignore[misc]
-        # Of an hour that the clocks show twice the text does not tell which; the row does.
+        # The text of an hour that clocks show twice is ambiguous; the row is not.
         for name, errors in [*self._errors.items()]:
             is_unclear = any(error.code == "ambiguous_timezone" for error in errors.as_data())
             if is_unclear and name not in self.changed_data:
@@ -62,10 +62,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
                 self.cleaned_data[name] = self.initial[name]
 
     def _get_validation_exclusions(self) -> set[str]:
-        """Every column: the service judges the row, in words and beside the field.
-
-        Django would name the constraints of the database instead.
-        """
+        """Every column: the service validates the row, with better messages than constraints."""
         return {field.name for field in self.instance._meta.fields}
 
     def clean(self) -> dict[str, Any] | None:
@@ -79,7 +76,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
         return ()
 
     def show(self, errors: Sequence[FieldError]) -> None:
-        """Put every error beside its field, and above the form what belongs to none."""
+        """Add the errors to their fields, or to the form when they belong to none."""
         for error in errors:
             field = self.field_of(error.field)
             self.add_error(field, translate(error.message if field else error.named))
@@ -97,8 +94,8 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class ServicesOwnTransactions(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Without Django's transaction around a whole page: services keep theirs short, and repeat them
-    when the database gives up on a lock."""
+    """Removes Django's transaction around a whole page: services have short transactions of their
+    own, which they repeat after a deadlock."""
 
     def changeform_view(
         self,
@@ -116,16 +113,15 @@ class ServicesOwnTransactions(admin.ModelAdmin):  # type: ignore[type-arg]
 class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     """Every write goes through the services that a subclass calls in `create`, `update`, `remove`.
 
-    They are given only what was changed, and they write the journal in the transaction of the
-    change; nothing is logged twice. What a service refuses stands beside the field with the typed
-    text kept, and nothing is saved.
+    They get only what was changed and write the journal in their transaction, so Django's own log
+    is off. Errors of a service are shown beside the fields with the input kept.
     """
 
     form = ServiceForm
     delete_confirmation_template = "admin/delete_row.html"
     is_removable: ClassVar[bool] = False
 
-    # --- what a subclass says ---------------------------------------------------------------------
+    # --- what a subclass defines ------------------------------------------------------------------
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
         """Make the row from `form.cleaned_data` by a service and return it."""
         raise NotImplementedError(f"{type(self).__name__} must define create()")
@@ -139,7 +135,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         raise NotImplementedError(f"{type(self).__name__} must define remove()")
 
     def blockers(self, row: Any) -> Sequence[str]:
-        """Why the row cannot be deleted, each with what to do first; empty when it can."""
+        """Why the row cannot be deleted, each with what to do about it; empty when it can."""
         return ()
 
     # --- permissions and logging ------------------------------------------------------------------
@@ -147,18 +143,18 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         return self.is_removable and super().has_delete_permission(request, obj)
 
     def get_actions(self, request: HttpRequest) -> Any:
-        # It deletes by query, past the service and its journal entry.
+        # It would delete without the service and its journal entry.
         actions = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
 
-    def log_addition(self, *_told: Any) -> Any:
-        """Nothing: the service has written the journal in the transaction of the change."""
+    def log_addition(self, *_args: Any) -> Any:
+        """Nothing: the service has written the journal."""
 
-    def log_change(self, *_told: Any) -> Any:
+    def log_change(self, *_args: Any) -> Any:
         """Nothing, as above."""
 
-    def log_deletions(self, *_told: Any) -> Any:
+    def log_deletions(self, *_args: Any) -> Any:
         """Nothing, as above."""
 
     # --- the form ---------------------------------------------------------------------------------
@@ -176,7 +172,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         return self.saved(request, obj, form)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        # What Django says and links to afterwards is about this object.
+        # Django uses this object for its message and links.
         obj.__dict__.update(form.row.__dict__)
 
     def saved(self, request: HttpRequest, obj: Any, form: Any) -> Any:
@@ -186,7 +182,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def response_change(self, request: HttpRequest, obj: Any) -> Any:
         response = super().response_change(request, obj)
         if "_continue" in request.POST:
-            # Django goes to the address of the form; a new version of the row has its own.
+            # Django would go to the address of the form; a new version of the row has its own.
             return HttpResponseRedirect(self.change_url(obj.pk))
         return response
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.template.loader import render_to_string
-from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget as CheckboxesWidget,
@@ -48,6 +46,8 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget as SwitchWidget,
 )
 
+from apps.common.admin.display import label
+
 if TYPE_CHECKING:
     # The theme carries no types; its classes are Django's with more templates.
     from django.contrib import admin
@@ -85,12 +85,3 @@ __all__ = [
     "UserCreationForm",
     "label",
 ]
-
-COLOURS = ("", "info", "success", "warning", "danger", "primary")
-
-
-def label(text: object, colour: str = "") -> SafeString:
-    """The text as a small coloured label; colours: COLOURS, "" is grey."""
-    html = render_to_string("unfold/helpers/label.html", {"text": text, "type": colour})
-    # Stripping a safe text gives one that is escaped again.
-    return SafeString(html.strip())

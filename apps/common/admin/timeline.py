@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 class Moment:
     """One entry of a timeline; every text is shown escaped.
 
-    `icon` is a name of the theme's icon font, `colour` one of theme.COLOURS. `facts` are further
+    `icon` is a name of the icon font, `colour` one of display.COLOURS. `facts` are further
     (name, value) pairs, `details` a text of many lines that is folded up.
     """
 

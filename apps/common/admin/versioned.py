@@ -1,4 +1,4 @@
-"""Edit forms that never overwrite what somebody else changed meanwhile."""
+"""Edit forms that never overwrite a change made since they were opened."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class VersionedForm(ServiceForm):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A field that the form and the row tell differently."""
+    """A field whose value differs between the form and the row."""
 
     label: str
     yours: str

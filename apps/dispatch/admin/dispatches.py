@@ -56,7 +56,7 @@ def _is_open(dispatch: Dispatch) -> bool:
 
 
 class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
-    """A page reads as many rows as it shows, or `most_looked_through` of the primary key.
+    """A page reads as many rows as it shows, or `max_examined` of the primary key.
 
     Those of one user, or of one task, are found newest first by an index; open ones, those of a
     group and those of tasks of either kind by one while they are few.

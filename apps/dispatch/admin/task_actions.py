@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import OnceForm, Outcome, PlatformModelAdmin, reason_action
+from apps.common.admin import ActionResult, OnceForm, PlatformModelAdmin, reason_action
 from apps.common.admin.display import translate
 from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.admin.theme import TextWidget
@@ -45,7 +45,7 @@ class CopyForm(OnceForm):
     executors = KeyChoicesField(
         rows=Executor.objects.none(),
         suggestions=NAMES_URL,
-        most=MAX_EXECUTORS,
+        limit=MAX_EXECUTORS,
         label=_("For"),
         help_text=_("Names of users (uid_…) or groups (gid_…), divided by blanks or commas."),
     )
@@ -67,7 +67,7 @@ def shift_action(question: str | Promise) -> Any:
         reason: str,
         actor: str,
         once: str,
-    ) -> Outcome:
+    ) -> ActionResult:
         return admin.named(rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
 
     return reason_action(
@@ -97,7 +97,7 @@ class TaskActions(PlatformModelAdmin):
         offered=lambda task: task.status == Task.Status.ACTIVE,
         at_once=True,
     )
-    def pause(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
+    def pause(self, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
         return self.named(
             rows, bulk.set_status(rows, Task.Status.PAUSED, actor=actor, reason=reason)
         )
@@ -110,7 +110,7 @@ class TaskActions(PlatformModelAdmin):
         offered=lambda task: task.status == Task.Status.PAUSED,
         at_once=True,
     )
-    def resume(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
+    def resume(self, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
         return self.named(
             rows, bulk.set_status(rows, Task.Status.ACTIVE, actor=actor, reason=reason)
         )
@@ -135,7 +135,7 @@ class TaskActions(PlatformModelAdmin):
         reason: str,
         actor: str,
         once: str,
-    ) -> Outcome:
+    ) -> ActionResult:
         return self.named(rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
 
     @reason_action(
@@ -147,10 +147,10 @@ class TaskActions(PlatformModelAdmin):
         offered=lambda task: task.status != Task.Status.DELETED,
         at_once=True,
     )
-    def delete_task(self, rows: QuerySet[Any], *, reason: str, actor: str) -> Outcome:
+    def delete_task(self, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
         return self.named(rows, bulk.delete(rows, actor=actor, reason=reason))
 
-    def named(self, rows: QuerySet[Any], outcome: bulk.Outcome) -> Outcome:
+    def named(self, rows: QuerySet[Any], outcome: bulk.Outcome) -> ActionResult:
         """The outcome with the names of the tasks."""
         refused = {refusal.task for refusal in outcome.refused}
         labels = {row.pk: self.row_label(row) for row in rows.filter(pk__in=refused)}
@@ -161,4 +161,4 @@ class TaskActions(PlatformModelAdmin):
             )
             for left in outcome.refused
         ]
-        return Outcome(done=outcome.done, skipped=skipped)
+        return ActionResult(done=outcome.done, skipped=skipped)

@@ -15,7 +15,7 @@ from apps.common.serializers import (
     Integer,
     StrictSerializer,
     Text,
-    demand,
+    require,
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
@@ -75,7 +75,7 @@ class RuleBody(StrictSerializer):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         rule = super().to_internal_value(data)
-        demand(parse_rule, rule, field="rule")
+        require(parse_rule, rule, field="rule")
         return rule
 
 
@@ -84,7 +84,7 @@ class ZoneName(Text):
 
     def to_internal_value(self, data: Any) -> str:
         name = super().to_internal_value(data)
-        demand(parse_zone, name, field="time_zone")
+        require(parse_zone, name, field="time_zone")
         return name
 
 

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from apps.access.bindings import actor_of
 from apps.common.json_schema import check_schema
 from apps.common.paging import KeysetPage, PageQuery
-from apps.common.serializers import JsonObject, Name, StrictSerializer, demand
+from apps.common.serializers import JsonObject, Name, StrictSerializer, require
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.executors import READ_AND_PLAN
 from apps.dispatch.api.shapes import TemplateOut
@@ -22,7 +22,7 @@ class Schema(JsonObject):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         schema = super().to_internal_value(data)
-        demand(check_schema, schema, field="schema")
+        require(check_schema, schema, field="schema")
         return schema
 
 

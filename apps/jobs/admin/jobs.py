@@ -60,7 +60,7 @@ def _is_cancellable(job: Job) -> bool:
 
 
 class JobAdmin(ServiceModelAdmin, KeysetAdmin):
-    """A page of the list reads as many rows as it shows, or up to `most_looked_through` of the
+    """A page of the list reads as many rows as it shows, or up to `max_examined` of the
     primary key.
 
     While few rows match, indexes find types and keys (type, key, id), statuses (status, …) and

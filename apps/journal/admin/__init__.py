@@ -1,4 +1,4 @@
-"""The journal in the admin: its own list, and timelines for the pages of what it tells of."""
+"""The journal in the admin: its list, and timelines for the pages of its subjects."""
 
 from apps.journal.admin.entries import JournalEntryAdmin, latest_moments, moments
 

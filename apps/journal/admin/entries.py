@@ -19,6 +19,7 @@ from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import (
     column,
     json_field,
+    label,
     redacted,
     shown_text,
     text_column,
@@ -26,7 +27,6 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
-from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS
@@ -48,7 +48,7 @@ _SOURCE_COLOURS = {
 
 
 def moments(entries: Iterable[JournalEntry], *, shows_payload: bool) -> list[Moment]:
-    """The entries as a timeline; lists and objects in them are told only with `shows_payload`."""
+    """The entries as a timeline; lists and objects in them are shown only with `shows_payload`."""
     return [_moment(entry, shows_payload) for entry in entries]
 
 
@@ -89,11 +89,11 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
 
 
 def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, object]]:
-    """What an entry's data tells: `before` → `after` by name, and whatever else it holds."""
+    """The facts in an entry's data: `before` → `after` by name, then the others."""
     before, after = data.get("before") or {}, data.get("after") or {}
     facts: list[tuple[str, object]] = []
     for name in sorted({*before, *after}):
-        old, new = _told(name, before, shows_payload), _told(name, after, shows_payload)
+        old, new = _shown(name, before, shows_payload), _shown(name, after, shows_payload)
         if old is None or new is None:
             value = new if old is None else old
         else:
@@ -102,14 +102,14 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
             facts.append((words.name_of(name), value))
     others = {name: data[name] for name in data if name not in {"before", "after"}}
     facts += [
-        (words.name_of(name), told)
+        (words.name_of(name), shown)
         for name in others
-        if (told := _told(name, others, shows_payload)) not in (None, "")
+        if (shown := _shown(name, others, shows_payload)) not in (None, "")
     ]
     return facts
 
 
-def _told(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
+def _shown(name: str, values: Mapping[str, Any], shows_payload: bool) -> str | None:
     if name not in values:
         return None
     value = redacted({name: values[name]})[name]
@@ -131,11 +131,11 @@ def _page_of(entry: JournalEntry) -> str:
 class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     """Every state change; the search compares whole numbers of subjects, or names of executors.
 
-    A page reads as many rows as it shows, or `most_looked_through` of the primary key: only the
-    subject of an entry has an index, because every other one would slow each change of state.
+    Only the subject of an entry has an index, because every index slows each change of state; so
+    other filters examine `max_examined` rows a page.
     """
 
-    when_empty = _("Every change of state is told here.")
+    when_empty = _("Every change of state is recorded here.")
     list_display = (
         "shown_at",
         "source_and_event",
@@ -230,7 +230,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         if read_number(search_term.strip()) is not None:
-            # Naming every source lets the index that starts with it be used.
+            # The index starts with the source, so all sources are named.
             queryset = queryset.filter(source__in=Source.values)
         return super().get_search_results(request, queryset, search_term)
 

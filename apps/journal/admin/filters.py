@@ -1,4 +1,4 @@
-"""Filters of the journal: what reports count by, so that every figure has its list."""
+"""Filters of the journal by all that reports count by, so that every figure links to a list."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from django import forms
 from django.db.models import QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from apps.common.admin.filters import (
     ChoiceFilter,
@@ -17,7 +18,6 @@ from apps.common.admin.filters import (
     KeyFilter,
     read_number,
 )
-from apps.common.admin.theme import TextWidget
 from apps.journal.admin import words
 from apps.journal.models import Source
 
@@ -62,27 +62,27 @@ class WorkerFilter(KeyFilter):
 
 
 class SlownessFilter(FormFilter):
-    """Entries that tell of a wait or a run at least so long, in milliseconds."""
+    """Entries with a wait or run of at least this many milliseconds."""
 
     title = _("at least (ms)")
     parameters = ("wait_from", "run_from")
     columns = {"wait_from": "wait_ms", "run_from": "run_ms"}
 
     def fields(self) -> dict[str, forms.Field]:
-        def least(text: Any) -> forms.Field:
-            widget = TextWidget(attrs={"inputmode": "numeric"})
+        def number(text: Any) -> forms.Field:
+            widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"})
             return forms.CharField(label=text, required=False, widget=widget)
 
-        return {"wait_from": least(_("Waited")), "run_from": least(_("Took"))}
+        return {"wait_from": number(_("Waited")), "run_from": number(_("Took"))}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         for name, text in given.items():
-            least = read_number(text)
-            if least is None:
+            milliseconds = read_number(text)
+            if milliseconds is None:
                 raise ValueError(
                     gettext("%(text)s is not a number; write digits only.") % {"text": text[:80]}
                 )
-            rows = rows.filter(**{f"{self.columns[name]}__gte": least})
+            rows = rows.filter(**{f"{self.columns[name]}__gte": milliseconds})
         return rows
 
 

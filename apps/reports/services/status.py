@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from apps.common import clock
-from apps.common.leases import BEAT_SILENCE, Turn, last_beat, turns
+from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.dispatch.models import Dispatch
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -97,11 +97,11 @@ class Status:
 
     # --- sweeps ---
     @cached_property
-    def sweeps(self) -> list[Turn]:
+    def sweeps(self) -> list[SweepRun]:
         """The last round of each sweep, by name."""
-        return turns(self.periods, self.now)
+        return last_runs(self.periods, self.now)
 
-    def is_overdue(self, sweep: Turn) -> bool:
+    def is_overdue(self, sweep: SweepRun) -> bool:
         grace = max(_MIN_LATE, timedelta(seconds=self.periods[sweep.name]))
         return sweep.overdue is not None and sweep.overdue > grace
 

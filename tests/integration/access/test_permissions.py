@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.access import services
-from apps.access.rules.terms import Scope
+from apps.access.rules.clients import Scope
 from tests.integration.access.conftest import Call, bearer
 
 pytestmark = pytest.mark.django_db

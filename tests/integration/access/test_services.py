@@ -268,7 +268,7 @@ def test_second_rotation_ends_the_key_before_the_last(frozen_clock: FrozenClock)
 def test_rotation_refuses_to_keep_the_old_key_out_of_range(keep_old: timedelta) -> None:
     client, _ = make()
 
-    with pytest.raises(Invalid, match="choose between nothing and 30 days"):
+    with pytest.raises(Invalid, match="the limit is 30 days"):
         services.rotate(client, actor="ada", keep_old=keep_old)
 
 

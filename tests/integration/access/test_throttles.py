@@ -11,7 +11,7 @@ import pytest
 from django.core.cache import cache
 
 from apps.access import services, throttles
-from apps.access.rules.terms import Rate
+from apps.access.rules.clients import Rate
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer
 

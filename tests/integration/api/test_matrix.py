@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from apps.access import services as access
-from apps.access.rules.terms import Scope
+from apps.access.rules.clients import Scope
 from apps.dispatch.api.urls import urlpatterns as dispatch_urls
 from apps.dispatch.services import executors
 from apps.jobs.api.urls import urlpatterns as job_urls

@@ -1,4 +1,4 @@
-"""One process at a time for each sweep; whoever dies loses its turn."""
+"""One process at a time for each sweep; the lease of a process that died ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.common.leases import Turn, sweep_lease, turns
+from apps.common.leases import SweepRun, last_runs, sweep_lease
 from apps.common.models import SweepLease
 
 pytestmark = pytest.mark.django_db
@@ -62,10 +62,12 @@ def test_sweep_is_overdue_once_its_period_has_passed_since_its_last_turn(frozen_
         frozen_clock.advance(seconds=8)
 
     frozen_clock.advance(seconds=5)
-    assert turns({"expire": 5}, frozen_clock.instant) == [Turn("expire", start, 8000, timedelta())]
+    assert last_runs({"expire": 5}, frozen_clock.instant) == [
+        SweepRun("expire", start, 8000, timedelta())
+    ]
     frozen_clock.advance(seconds=3)
-    [turn] = turns({"expire": 5}, frozen_clock.instant)
-    assert turn.overdue == timedelta(seconds=3)
+    [run] = last_runs({"expire": 5}, frozen_clock.instant)
+    assert run.overdue == timedelta(seconds=3)
 
 
 def test_sweep_under_way_is_not_overdue_until_its_holder_must_be_dead(frozen_clock: Any) -> None:
@@ -73,10 +75,10 @@ def test_sweep_under_way_is_not_overdue_until_its_holder_must_be_dead(frozen_clo
     assert dead.__enter__()
 
     frozen_clock.advance(seconds=59)
-    assert turns({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta()
+    assert last_runs({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta()
     frozen_clock.advance(seconds=1)
-    assert turns({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta(seconds=55)
+    assert last_runs({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta(seconds=55)
 
 
 def test_sweep_that_never_began_is_told_as_such(frozen_clock: Any) -> None:
-    assert turns({"expire": 5}, frozen_clock.instant) == [Turn("expire", None, None, None)]
+    assert last_runs({"expire": 5}, frozen_clock.instant) == [SweepRun("expire", None, None, None)]

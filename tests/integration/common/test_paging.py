@@ -11,8 +11,9 @@ from django.core.paginator import EmptyPage, PageNotAnInteger
 from django.test import RequestFactory
 from rest_framework.request import Request
 
+from apps.common.admin.changelist import MAX_PAGES, CountFreePaginator
 from apps.common.errors import PlatformError
-from apps.common.paging import MAX_PAGES, CountFreeAdminMixin, KeysetPage, PageQuery
+from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Text
 
 pytestmark = pytest.mark.django_db
@@ -128,7 +129,7 @@ def test_fifty_rows_are_given_unless_asked_otherwise() -> None:
 # --- admin -----------------------------------------------------------------------------------
 def paginator_at(page: str, per_page: int = 3) -> Any:
     request = RequestFactory().get(f"/admin/?p={page}")
-    return CountFreeAdminMixin().get_paginator(request, Group.objects.order_by("-pk"), per_page)
+    return CountFreePaginator.of_request(request, Group.objects.order_by("-pk"), per_page)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_list_is_paged_without_a_count(admin_client: Client) -> None:
 def shown(client: Client, **query: str) -> tuple[list[int], bool]:
     """The numbers on the first page, and whether a stretch of all rows was looked through."""
     changelist = client.get(LIST, query).context["cl"]
-    return [row.pk for row in changelist.result_list], changelist.stretch is not None
+    return [row.pk for row in changelist.result_list], changelist.examined is not None
 
 
 def test_rare_ones_are_found_a_stretch_at_a_time_unless_an_index_has_them(
@@ -96,7 +96,7 @@ def test_rare_ones_are_found_a_stretch_at_a_time_unless_an_index_has_them(
     task, oldest = str(made[0].task), made[0]
     ending.cancel(dispatch=oldest, actor="admin:olga", reason="x")
     OperatorScope.objects.create(operator=role_user("operator"), executor=oldest.executor)
-    monkeypatch.setattr(DispatchAdmin, "most_looked_through", 2)
+    monkeypatch.setattr(DispatchAdmin, "max_examined", 2)
     everything = sorted((each.pk for each in made), reverse=True)
 
     assert shown(admin_client, state="cancelled") == ([], True)

@@ -30,7 +30,7 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """8,000 ended dispatches: half to one user, half to 20 others; and before all, one to a user
     that was never seen again. One task has a thousand of the older half."""
     monkeypatch.setattr(view, "MAX_EXAMINED", EXAMINED)
-    monkeypatch.setattr(DispatchAdmin, "most_looked_through", EXAMINED)
+    monkeypatch.setattr(DispatchAdmin, "max_examined", EXAMINED)
     monkeypatch.setattr(DispatchAdmin, "most_indexed", EXAMINED)
     busy, rare, *others = (
         people.User(factories.user(f"uid_{name}").pk, f"uid_{name}", 0)

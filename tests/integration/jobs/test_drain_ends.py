@@ -82,7 +82,7 @@ def test_error_of_ten_megabytes_is_kept_within_bounds(handle: Make, process: Pro
     ("result", "said"),
     [
         (object(), "object is not a JSON value."),
-        ("x" * 300_000, "at most 262144 are kept"),
+        ("x" * 300_000, "the limit is 262144"),
         (float("nan"), "NaN and Infinity are not JSON."),
         (NextStage("b"), "'b' is no stage"),
         (NextStage("cut", priority=101), "101 is no priority"),

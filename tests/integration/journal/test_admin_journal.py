@@ -140,7 +140,7 @@ def test_filter_that_makes_no_sense_is_told_and_finds_nothing(
 def test_page_of_a_narrowed_list_looks_through_a_stretch_and_goes_on_below_it(
     admin_client: Client, attempts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JournalEntryAdmin, "most_looked_through", 2)
+    monkeypatch.setattr(JournalEntryAdmin, "max_examined", 2)
     page = admin_client.get(LIST, {"type_or_task": "mail"})
     changelist = page.context["cl"]
     assert len(changelist.result_list) == 1
@@ -194,7 +194,7 @@ def test_list_of_an_operator_with_limits_looks_through_a_stretch_of_everything(
     role_client: Any, role_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However rare their entries are, a page costs no more than any other."""
-    monkeypatch.setattr(JournalEntryAdmin, "most_looked_through", 2)
+    monkeypatch.setattr(JournalEntryAdmin, "max_examined", 2)
     mine = factories.group("gid_mine")
     for n in range(3):
         factories.group(f"gid_other_{n}")

@@ -136,7 +136,7 @@ def test_value_of_the_right_type_is_kept_as_it_is(field: str, value: Any, checke
         ("params", {"a": "\0"}, "bad_text", "NUL"),
         ("members", "uid_a", "invalid", "is not a list"),
         ("members", ["a", "b", "c", "d"], "invalid", "More than 3 names"),
-        ("members", ["a", "b", "a"], "invalid", '"a" stands twice'),
+        ("members", ["a", "b", "a"], "invalid", '"a" occurs twice'),
         ("number", 12, "invalid", "12 is not an id"),
         ("number", "9223372036854775808", "invalid", "is not an id"),
         ("number", "-1", "invalid", "is not an id"),

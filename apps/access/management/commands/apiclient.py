@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.access import services
 from apps.access.models import ApiClient
-from apps.access.rules.terms import Scope
+from apps.access.rules.clients import Scope
 from apps.common import clock
 from apps.common.conf import parse_duration
 from apps.common.errors import PlatformError
@@ -63,7 +63,7 @@ class Command(BaseCommand):
             help="bind to a job type; repeat for several",
         )
         create.add_argument("--expires", default="", metavar="TIME", help="90d, 12h, 30m")
-        create.add_argument("--rate", default="", help="most requests, as 10/s, 600/m, 100000/d")
+        create.add_argument("--rate", default="", help="maximum requests, as 10/s, 600/m, 100000/d")
         commands.add_parser("list", help="show all clients, without their secrets")
         rotate = commands.add_parser(
             "rotate", help="print a new key; the old one works for another 24 hours"

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import shown_text
-from apps.common.leases import Turn
+from apps.common.leases import SweepRun
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
@@ -190,7 +190,7 @@ def _beat(status: Status) -> Iterator[Tile]:
     )
 
 
-def _drawn(sweep: Turn, status: Status) -> SafeString:
+def _drawn(sweep: SweepRun, status: Status) -> SafeString:
     """A row of the table of sweeps."""
     began = "–" if sweep.started_at is None else relative(sweep.started_at, status.now)
     took = "–" if sweep.duration_ms is None else gettext("%d ms") % sweep.duration_ms

@@ -141,7 +141,7 @@ def test_filters_and_search_find_the_rows(
 def test_search_by_number_finds_that_job_however_old(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 2)
+    monkeypatch.setattr(JobAdmin, "max_examined", 2)
     job_type()
     numbers = jobs(9)
     assert shown(admin_client.get(LIST, {"q": str(numbers[0])})) == [numbers[0]]
@@ -151,7 +151,7 @@ def test_rare_row_is_found_a_bounded_stretch_at_a_time(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many rows there are, a page reads so many of them, and says so."""
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 4)
+    monkeypatch.setattr(JobAdmin, "max_examined", 4)
     job_type()
     numbers = jobs(10)
     Job.objects.filter(pk=numbers[1]).update(host="host-z")
@@ -166,23 +166,23 @@ def test_rare_row_is_found_a_bounded_stretch_at_a_time(
     assert "Look further back" not in text_of(page)
 
 
-def test_days_bound_the_stretch(
+def test_days_bound_the_examined_rows(
     admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 3)
+    monkeypatch.setattr(JobAdmin, "max_examined", 3)
     job_type()
     old = jobs(2, user_id="uid_ann")
     frozen_clock.advance(days=2)
     jobs(9)
     page = admin_client.get(LIST, {"user": "uid_ann", "to_day": "2026-03-03"})
     assert shown(page) == old[::-1]
-    assert page.context["cl"].stretch is None
+    assert page.context["cl"].examined is None
 
 
 def test_few_open_jobs_are_found_by_index_however_old(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 2)
+    monkeypatch.setattr(JobAdmin, "max_examined", 2)
     job_type()
     (old,) = jobs(key="order-1")
     Job.objects.filter(pk__in=jobs(9)).update(status=t.SUCCEEDED)
@@ -198,7 +198,7 @@ def test_few_open_jobs_are_found_by_index_however_old(
 def test_many_open_jobs_are_looked_through_like_others(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 3)
+    monkeypatch.setattr(JobAdmin, "max_examined", 3)
     monkeypatch.setattr(JobAdmin, "most_indexed", 4)
     job_type()
     numbers = jobs(5)
@@ -211,7 +211,7 @@ def test_many_open_jobs_are_looked_through_like_others(
 def test_few_finished_jobs_are_found_by_index_on_mariadb(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 2)
+    monkeypatch.setattr(JobAdmin, "max_examined", 2)
     job_type()
     (old,) = jobs(status=t.FAILED)
     jobs(9)
@@ -234,7 +234,7 @@ def test_few_finished_jobs_are_found_by_index_on_mariadb(
 def test_list_reads_as_many_rows_of_a_large_table_as_of_a_small_one(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(JobAdmin, "most_looked_through", 200)
+    monkeypatch.setattr(JobAdmin, "max_examined", 200)
     monkeypatch.setattr(JobAdmin, "most_indexed", 200)
     job_type()
     job_type("web")

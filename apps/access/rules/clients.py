@@ -37,7 +37,7 @@ class Rate:
 
     @classmethod
     def parse(cls, text: str) -> Rate:
-        """`10/s`, `600/m`, `5000/h` or `100000/d`; ValueError says so."""
+        """`10/s`, `600/m`, `5000/h` or `100000/d`; ValueError otherwise."""
         match = _RATE.fullmatch(text)
         if not match:
             raise ValueError(
@@ -55,7 +55,7 @@ class Client:
     """The caller behind a valid key, as `request.auth` (and `request.user`) of a request.
 
     `executors` holds `uid_…` and `gid_…` names; empty means all, and so do empty `job_types`. A
-    `gid_…` stands for its members, which the owner of the memberships has to look up.
+    `gid_…` stands for its members; dispatch, which has the memberships, resolves it.
     """
 
     client_id: str
@@ -84,8 +84,8 @@ class Client:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
-    """All that an operator decides about a key. `rate` "" = no limit, `expires_at` None = never."""
+class ClientTerms:
+    """What an operator sets for a key. `rate` "" = no limit, `expires_at` None = never."""
 
     name: str
     scopes: tuple[str, ...]
@@ -95,10 +95,12 @@ class Terms:
     rate: str = ""
 
 
-def checked(terms: Terms, *, now: datetime, agreed: Terms | None = None) -> Terms:
+def validated(
+    terms: ClientTerms, *, now: datetime, agreed: ClientTerms | None = None
+) -> ClientTerms:
     """The terms as they are stored: trimmed, each name once, sorted.
 
-    Invalid names every wrong field. An expiry that was agreed earlier may have passed since.
+    Invalid names every wrong field. An unchanged expiry may be past.
     """
     terms = replace(
         terms,
@@ -115,14 +117,14 @@ def checked(terms: Terms, *, now: datetime, agreed: Terms | None = None) -> Term
     return terms
 
 
-def _errors(terms: Terms, now: datetime, agreed: Terms | None) -> Iterator[FieldError]:
+def _errors(terms: ClientTerms, now: datetime, agreed: ClientTerms | None) -> Iterator[FieldError]:
     if not 1 <= len(terms.name) <= MAX_NAME_CHARACTERS or not terms.name.isprintable():
         yield _error(
             "name",
             _(
-                "The name {name!r} is not usable; write 1 to {most} printable characters.",
+                "The name {name!r} is not usable; write 1 to {limit} printable characters.",
                 name=terms.name[:40],
-                most=MAX_NAME_CHARACTERS,
+                limit=MAX_NAME_CHARACTERS,
             ),
         )
     if not terms.scopes:
@@ -154,7 +156,7 @@ def _errors(terms: Terms, now: datetime, agreed: Terms | None) -> Iterator[Field
         try:
             Rate.parse(terms.rate)
         except ValueError as error:
-            # As text the error is no longer a sentence that knows how it was made.
+            # The argument is a Message; str(error) would be plain text.
             yield _error("rate", error.args[0])
     if terms.expires_at is not None and (agreed is None or agreed.expires_at != terms.expires_at):
         yield from _wrong_expiry(terms.expires_at, now)
@@ -167,10 +169,10 @@ def _wrong_names(
         yield _error(
             field,
             _(
-                "{count} {field} are too many; name at most {most}.",
+                "{count} {field} are too many; the limit is {limit}.",
                 count=len(names),
                 field=field,
-                most=MAX_NAMES,
+                limit=MAX_NAMES,
             ),
         )
         return
