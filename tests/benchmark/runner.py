@@ -183,7 +183,7 @@ SETTINGS = (
 
 def under_one_setting(run: RunOptions) -> Iterator[Figure]:
     """Jobs under one setting, beside the same jobs without it and beside plain Celery."""
-    count = 4_000 if run.quick else 20_000
+    count = 2_000 if run.quick else 10_000
     with worker(PLAIN_CELERY, run.folder, *prefork(plain_celery.QUEUE)):
         _await_plain()
         celery = median([_plain_rate(count // 2) for _ in range(3)])
