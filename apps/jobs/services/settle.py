@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from apps.common import clock
@@ -98,7 +99,7 @@ def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
     journal.write(stale)
     return [
         answers[each.id]
-        if each == first[each.id]
+        if each is first[each.id] or each == first[each.id]
         else Settled(each.id, False, code=CONFLICT, message="named twice")
         for each in outcomes
     ]
@@ -181,16 +182,22 @@ def end_attempts(
 
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     """What the journal keeps of the end of an attempt beside `attempt_facts`."""
-    data: dict[str, Any] = {"held_at": job.held_at.isoformat(), "hold": job.holds}
-    if job.stage:
-        data["stage"] = job.stage
-    if not after.is_final:
-        data["run_at"] = after.run_at.isoformat()
     is_loss = outcome.end in rules.LOSSES
     return {
         "reason": rules.LOSSES[outcome.end] if is_loss else after.why,
         # What the platform itself found is a reason.
         "error": "" if is_loss else outcome.error_text,
         "error_key": journal.error_key(outcome.error_text),
-        "data": data,
+        "data": _data(job.held_at, job.holds, job.stage, None if after.is_final else after.run_at),
     }
+
+
+@lru_cache(maxsize=256)
+def _data(held_at: datetime, hold: int, stage: str, run_at: datetime | None) -> dict[str, Any]:
+    """One object for all jobs of a batch with the same facts: the journal encodes it once."""
+    data: dict[str, Any] = {"held_at": held_at.isoformat(), "hold": hold}
+    if stage:
+        data["stage"] = stage
+    if run_at is not None:
+        data["run_at"] = run_at.isoformat()
+    return data
