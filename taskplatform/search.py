@@ -1,8 +1,8 @@
-"""What the one search box finds: by id, number, key, name, title or the text of an error.
+"""The search box: by id, number, key, name, title or the text of an error.
 
-Whatever is found was found among the rows of the admin of its model, so nobody learns here of what
-the lists do not show. Every statement is a look-up in an index or goes through a bounded number of
-the newest rows; how many statements there are depends on the term alone.
+It searches the rows that the admin of each model shows to the person. Each statement is an index
+look-up or reads a limited number of the newest rows; the number of statements depends on the term
+only.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import counts
 from apps.journal.models import JournalEntry, Source
 
-Look = Callable[[QuerySet[Any]], QuerySet[Any]]
+Query = Callable[[QuerySet[Any]], QuerySet[Any]]
 
 MAX_SHOWN = 10
-# Of the newest rows, which are looked through for what has no index.
+# The number of newest rows that are searched without an index.
 MAX_JOBS = 10_000
 MAX_TASKS = 10_000
 MAX_ENTRIES = 20_000
@@ -46,7 +46,7 @@ _UIDS = ("", "uid_", "gid_")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What was typed, and what it can be: a number, a key, the label of a task."""
+    """The typed text, and what it can be: a number, a key, the label of a task."""
 
     text: str
     number: int | None = None
@@ -70,13 +70,13 @@ class Term:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is long enough to be looked for in texts."""
+        """Whether it is long enough to search texts for."""
         return len(self.text) >= (MIN_TEXT if self.text.isascii() else MIN_WIDE_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that was found; `detail` tells it from its neighbours."""
+    """A page that was found; `detail` distinguishes it from similar ones."""
 
     url: str
     title: str
@@ -85,7 +85,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The hits of one kind; of those that it leaves out, `more_url` is a list, if there is one."""
+    """The first hits of one kind; `more_url` is the list of all of them, if there is one."""
 
     title: str
     hits: Sequence[Hit]
@@ -95,13 +95,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Kind:
-    """How rows of one model are found: by number, by key, or by a text; None = not at all.
+    """How rows of one model are found: by number, key or text; None: not at all.
 
-    Each takes the rows that this person may see. `tell` is the title and the detail of a hit.
+    Each function filters the visible rows. `describe` returns the title and the details of a hit.
     """
 
     model: type[Model]
-    tell: Callable[[Any], tuple[object, Sequence[object]]]
+    describe: Callable[[Any], tuple[object, Sequence[object]]]
     by_number: Callable[[QuerySet[Any], int], QuerySet[Any]] | None = None
     by_key: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
     by_text: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
@@ -110,19 +110,19 @@ class Kind:
 
 
 def find(request: HttpRequest, term: Term) -> list[Group]:
-    """The groups that hold something, in the order of KINDS."""
+    """The groups with hits, in the order of KINDS."""
     if not term.text:
         return []
     groups = [_group(request, kind, _exactly(kind, term), term) for kind in KINDS]
     found = [group for group in groups if group is not None]
-    # A number stands in many texts; what it names is what was meant.
+    # A number occurs in many texts, so texts are searched only if no row has it.
     if term.is_text and not (found and term.is_number):
         groups = [_group(request, kind, _in_texts(kind, term), term) for kind in KINDS]
         found += [group for group in groups if group is not None]
     return found
 
 
-def _exactly(kind: Kind, term: Term) -> Look | None:
+def _exactly(kind: Kind, term: Term) -> Query | None:
     by_number, by_key = kind.by_number, kind.by_key
     if term.task is not None and getattr(kind.model, "source", "") == term.task[0]:
         number = term.task[1]
@@ -136,22 +136,22 @@ def _exactly(kind: Kind, term: Term) -> Look | None:
     return None
 
 
-def _in_texts(kind: Kind, term: Term) -> Look | None:
+def _in_texts(kind: Kind, term: Term) -> Query | None:
     by_text = kind.by_text
     return None if by_text is None else lambda rows: by_text(rows, term.text)
 
 
-def _group(request: HttpRequest, kind: Kind, look: Look | None, term: Term) -> Group | None:
+def _group(request: HttpRequest, kind: Kind, query: Query | None, term: Term) -> Group | None:
     model_admin = admin.site._registry.get(kind.model)
-    if look is None or not isinstance(model_admin, PlatformModelAdmin):
+    if query is None or not isinstance(model_admin, PlatformModelAdmin):
         return None
     if not model_admin.has_view_or_change_permission(request):
         return None
     visible = model_admin.get_queryset(request)
     if kind.related:
-        # MariaDB would begin a join at the shorter table, and sort all rows of the longer one.
+        # MariaDB would start a join at the shorter table and sort all rows of the longer one.
         visible = visible.prefetch_related(*kind.related)
-    found = list(look(visible)[: MAX_SHOWN + 1])
+    found = list(query(visible)[: MAX_SHOWN + 1])
     if not found:
         return None
     has_more = len(found) > MAX_SHOWN
@@ -164,7 +164,7 @@ def _group(request: HttpRequest, kind: Kind, look: Look | None, term: Term) -> G
 
 
 def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
-    title, details = kind.tell(row)
+    title, details = kind.describe(row)
     return Hit(
         model_admin.change_url(row.pk),
         shown_text(str(title), limit=120),
@@ -184,17 +184,17 @@ def _with_pk(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
 def _beginning(column: str, *prefixes: str) -> Callable[[QuerySet[Any], str], QuerySet[Any]]:
     """Names that begin with the key, the exact one first: a range of their index.
 
-    No key has a character behind "z".
+    `{` is the character after `z`, the last one that keys contain.
     """
 
-    def look(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
+    def query(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
         wanted = Q()
         for prefix in prefixes or ("",):
             start = key if prefix and key.startswith(prefix) else f"{prefix}{key}"
             wanted |= Q(**{f"{column}__gte": start, f"{column}__lt": start + "{"})
         return rows.filter(wanted).order_by(column)
 
-    return look
+    return query
 
 
 def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
@@ -203,7 +203,7 @@ def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
 
 
 def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
-    """Those with the key, else the newest ones of that user or trace."""
+    """The jobs with the key, else the newest ones of that user or trace."""
     if keyed := counts.with_key(key, most=MAX_SHOWN + 1):
         return _light(rows.filter(pk__in=keyed).order_by("-pk"))
     mine = Q(user_id=key) | Q(trace_id=key)
@@ -215,7 +215,7 @@ def _light(jobs: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """Those with all the words in their titles, as their list finds them."""
+    """The tasks with all the words in their titles, as in their list."""
     wanted = Q()
     for word in text.split():
         wanted &= Q(title__icontains=word)
@@ -223,8 +223,8 @@ def _tasks_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
 
 
 def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """Those about the subject of that number, also when it is gone itself; else those whose error
-    has the text, or that key or trace."""
+    """The entries about the subject with that number, even if it is deleted; else those with the
+    text in their error, or with that key or trace."""
     if (number := read_number(text)) is not None:
         about = rows.filter(source__in=Source.values, subject_id=number).order_by("-pk")
         if about.exists():
@@ -235,10 +235,10 @@ def _entries_by_text(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
     return _newest(rows, MAX_ENTRIES).filter(wanted).order_by("-pk")
 
 
-def _newest(rows: QuerySet[Any], most: int) -> QuerySet[Any]:
-    """The rows among the newest `most` of the table."""
+def _newest(rows: QuerySet[Any], limit: int) -> QuerySet[Any]:
+    """The rows among the newest `limit` of the table."""
     everything = rows.model._default_manager.order_by("-pk").values_list("pk", flat=True)
-    edge = list(everything[most - 1 : most])
+    edge = list(everything[limit - 1 : limit])
     return rows.filter(pk__gte=edge[0]) if edge else rows
 
 
@@ -321,7 +321,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> Group | None:
-    """The entries of the menu whose names hold the term."""
+    """The menu entries whose names contain the term."""
     wanted = term.text.casefold()
     hits = [
         Hit(str(item["link"]), str(item["title"])[:1].upper() + str(item["title"])[1:])

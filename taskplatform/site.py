@@ -21,7 +21,7 @@ from apps.reports.permissions import may_report, may_see_failures
 from taskplatform import beat, search
 from taskplatform.audit import may_audit
 
-# More than any name and password: hashing a megabyte would keep a process busy.
+# More than any name and password need: hashing a megabyte would keep a process busy.
 MAX_LOGIN_BYTES = 16_384
 AUDIT_URL = "audit"
 
@@ -41,7 +41,7 @@ BOXES = (
     Box(_("Access"), ("access",)),
     Box(_("People"), ("auth", "axes")),
 )
-# The order inside a box, and the icons; models not named here come last, by name.
+# The icons of the models, in their order inside a box; other models come last, by name.
 ICONS = {
     "dispatch.oncetask": "task_alt",
     "dispatch.rotatetask": "autorenew",
@@ -62,13 +62,13 @@ OTHER_ICON = "database"
 
 
 class PlatformAdminSite(AdminSite):
-    """The boxes of the platform as menu and home page; whatever a person may not see is absent."""
+    """The boxes of the platform as menu and home page, limited to what a person may see."""
 
     index_title = _("Home")
     empty_value_display = "–"
 
     def boxes(self, request: HttpRequest) -> list[dict[str, Any]]:
-        """The boxes with the models that this person may see; apps of others follow as they are."""
+        """The boxes with the models that this person may see; further apps follow, one box each."""
         apps = {app["app_label"]: app for app in self.get_app_list(request)}
         boxes = [*BOXES]
         known = {label for box in BOXES for label in box.apps}
@@ -97,7 +97,7 @@ class PlatformAdminSite(AdminSite):
         return (order.index(label) if label in order else len(order), str(model["name"]))
 
     def index(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        # Its figures need the models' admin classes, which register with this site.
+        # Imported late, because the admin classes register with this site.
         from apps.reports.admin.overview.page import OVERVIEW_URL, overview
 
         context = {
@@ -115,7 +115,7 @@ class PlatformAdminSite(AdminSite):
         return super().login(request, extra_context)
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """What the search box leads to: the one page that was found, else a list by kind."""
+        """The page of a single hit, else a list of hits by kind."""
         term = search.Term.read(request.GET.get("term", ""))
         groups = search.find(request, term)
         if (pages := search.pages_named(navigation(request), term)) is not None:
@@ -130,26 +130,26 @@ class PlatformAdminSite(AdminSite):
             "subtitle": None,
             "term": term.text,
             "groups": groups,
-            "most_jobs": f"{search.MAX_JOBS:,}",
-            "most_tasks": f"{search.MAX_TASKS:,}",
-            "most_entries": f"{search.MAX_ENTRIES:,}",
+            "max_jobs": f"{search.MAX_JOBS:,}",
+            "max_tasks": f"{search.MAX_TASKS:,}",
+            "max_entries": f"{search.MAX_ENTRIES:,}",
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/search.html", context)
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The menu, as the theme wants it: the boxes that this person may see."""
+    """The menu in the format of the theme."""
     site = admin.site
     assert isinstance(site, PlatformAdminSite)  # noqa: S101
     groups: list[dict[str, Any]] = []
-    told: list[dict[str, Any]] = []
+    activity: list[dict[str, Any]] = []
     if may_report(request.user):
-        told.append({"title": _("Reports"), "icon": "monitoring", "link": reverse("report")})
+        activity.append({"title": _("Reports"), "icon": "monitoring", "link": reverse("report")})
     if may_see_failures(request.user):
-        told.append({"title": _("Failures"), "icon": "error", "link": reverse("failures")})
-    if told:
-        groups.append({"title": _("Activity"), "separator": True, "items": told})
+        activity.append({"title": _("Failures"), "icon": "error", "link": reverse("failures")})
+    if activity:
+        groups.append({"title": _("Activity"), "separator": True, "items": activity})
     groups += [
         {
             "title": box["title"],
@@ -188,7 +188,7 @@ def favicon(request: HttpRequest) -> str:
 
 
 def locked_out(request: HttpRequest, response: Any = None, credentials: Any = None) -> HttpResponse:
-    """What axes answers while a name is closed for an address: 429 with the waiting time."""
+    """The answer while a name is locked for an address: 429 with the waiting time."""
     wait = get_cool_off(request)
     seconds = int(wait.total_seconds()) if wait else 0
     context = {**admin.site.each_context(request), "minutes": -(-seconds // 60)}
