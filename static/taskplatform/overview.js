@@ -1,13 +1,13 @@
-// Keeps the overview up to date: fetches its parts every few seconds while somebody can see it, and
-// changes only what differs, so that focus, selection and scrolling stay where they are. Once a minute
-// the answers are the parts of the last hour, one by one, before how everything stands.
+// Refreshes the overview: fetches its parts every few seconds while the page is visible, and changes
+// only what differs, so that focus, selection and scrolling stay. Once a minute the answers are the
+// parts of the last hour, one by one, and then the present state.
 (() => {
   "use strict";
 
-  const PATIENCE_MS = 10000;
-  // How everything stands comes last.
+  const TIMEOUT_MS = 10000;
+  // The present state comes last.
   const LAST = "overview-present";
-  const MOST_PARTS = 3;
+  const MAX_PARTS = 3;
 
   // Makes `old` like `fresh`, node by node. Elements with an id are matched by it.
   function renew(old, fresh) {
@@ -26,7 +26,7 @@
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
     for (const { name } of [...old.attributes]) {
-      // Whoever opened the details wants to go on reading them.
+      // Opened details stay open.
       if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
     }
   }
@@ -65,10 +65,10 @@
     const button = bar.querySelector("button");
     const period = Number(root.dataset.seconds) * 1000;
     let timer = 0;
-    let asking = false;
+    let fetching = false;
     let paused = false;
 
-    function tell(text) {
+    function announce(text) {
       if (stale.textContent !== text) stale.textContent = text;
       root.classList.toggle("overview-is-stale", Boolean(text));
     }
@@ -94,31 +94,31 @@
 
     async function refresh() {
       clearTimeout(timer);
-      if (asking || paused || document.hidden) return;
-      asking = true;
+      if (fetching || paused || document.hidden) return;
+      fetching = true;
       try {
-        for (let part = 0; part < MOST_PARTS; part += 1) {
-          const came = await ask();
+        for (let part = 0; part < MAX_PARTS; part += 1) {
+          const came = await fetchPart();
           if (!came || came === LAST) break;
         }
       } catch {
-        tell(stale.dataset.late);
+        announce(stale.dataset.late);
       }
-      asking = false;
+      fetching = false;
       later();
     }
 
     // Returns the id of the part that came, if any.
-    async function ask() {
-      const answer = await fetch(address(), { signal: AbortSignal.timeout(PATIENCE_MS) });
+    async function fetchPart() {
+      const answer = await fetch(address(), { signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (answer.redirected) {
-        tell(stale.dataset.signedOut);
+        announce(stale.dataset.signedOut);
       } else if (answer.ok) {
         const part = show(await answer.text());
-        tell("");
+        announce("");
         return part;
       } else {
-        tell(stale.dataset.late);
+        announce(stale.dataset.late);
       }
       return "";
     }

@@ -33,11 +33,11 @@
 
   function duration(ms) {
     if (ms === null || ms === undefined) return "–";
-    const told = (value, unit) => unit.replace("%s", +value.toFixed(value < 10 ? 1 : 0));
+    const withUnit = (value, unit) => unit.replace("%s", +value.toFixed(value < 10 ? 1 : 0));
     if (ms < 1000) return words.ms.replace("%s", Math.round(ms));
-    if (ms < 120_000) return told(ms / 1000, words.s);
-    if (ms < 7_200_000) return told(ms / 60_000, words.min);
-    return told(ms / 3_600_000, words.h);
+    if (ms < 120_000) return withUnit(ms / 1000, words.s);
+    if (ms < 7_200_000) return withUnit(ms / 60_000, words.min);
+    return withUnit(ms / 3_600_000, words.h);
   }
 
   const count = (number) => Number(number).toLocaleString("en");
