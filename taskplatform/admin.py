@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axes.models import AccessAttempt, AccessLog
 from django.apps import apps
@@ -15,22 +15,23 @@ from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.access.admin import ApiClientAdmin
 from apps.access.models import ApiClient
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
 from apps.common.admin.display import translate
-from apps.common.admin.theme import (
-    AdminPasswordChangeForm,
-    TabularInline,
-    UserChangeForm,
-    UserCreationForm,
-)
 from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
+
+if TYPE_CHECKING:
+    # unfold has no types; its classes are Django's with more templates.
+    TabularInline = admin.TabularInline[Any, Any]
+else:
+    from unfold.admin import TabularInline
 
 
 class OperatorScopeInline(TabularInline):

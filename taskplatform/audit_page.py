@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.theme import label
+from apps.common.admin.display import label
 from apps.common.audit import RECENT, Check
 from apps.common.audit import audit as run_audit
 from apps.common.leases import sweep_lease

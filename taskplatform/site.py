@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axes.helpers import get_cool_off
 from django.contrib import admin
@@ -16,10 +16,15 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.theme import AdminSite
 from apps.reports.permissions import may_report, may_see_failures
 from taskplatform import beat, search
 from taskplatform.audit import may_audit
+
+if TYPE_CHECKING:
+    # unfold has no types; its classes are Django's with more templates.
+    from django.contrib.admin import AdminSite
+else:
+    from unfold.sites import UnfoldAdminSite as AdminSite
 
 # More than any name and password need: hashing a megabyte would keep a process busy.
 MAX_LOGIN_BYTES = 16_384

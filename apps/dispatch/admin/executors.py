@@ -16,12 +16,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.theme import TextareaWidget
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import ExecutorPage
@@ -42,7 +42,7 @@ class NamesField(forms.CharField):
         super().__init__(
             required=False,
             max_length=executors.MAX_MEMBERS_AT_ONCE * (names.MAX_CHARACTERS + 2),
-            widget=TextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
+            widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"}),
             **kwargs,
         )
 

@@ -18,12 +18,12 @@ from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from apps.common import clock
 from apps.common.admin.base import Panel, PlatformModelAdmin
-from apps.common.admin.display import shown_text, shown_time, translate
+from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
-from apps.common.admin.theme import SelectWidget, TextWidget, label
 from apps.common.errors import Invalid
 from apps.common.messages import Reason
 from apps.dispatch.admin.filters import NAMES_URL
@@ -63,7 +63,11 @@ class TaskField(forms.CharField):
     """A task by its kind and number, like once:12; the value is the row, if it may be seen."""
 
     def __init__(self, user: Any, **kwargs: Any) -> None:
-        super().__init__(max_length=40, widget=TextWidget(attrs={"spellcheck": "false"}), **kwargs)
+        super().__init__(
+            max_length=40,
+            widget=UnfoldAdminTextInputWidget(attrs={"spellcheck": "false"}),
+            **kwargs,
+        )
         self.user = user
 
     def clean(self, value: Any) -> Any:
@@ -144,7 +148,7 @@ class ExplainTaskMixin(LooseFormMixin):
 def why_not_panel(request: HttpRequest, executor: Executor) -> Panel:
     """The panel of a user's page that asks for one of the tasks that reach it."""
     choices = [(task_label(task), _choice(task)) for task in reaching(executor, request.user)]
-    box = SelectWidget(choices=choices, attrs={"form": FORM, "aria-label": _("Task")})
+    box = UnfoldAdminSelectWidget(choices=choices, attrs={"form": FORM, "aria-label": _("Task")})
     asked = {
         "form": FORM,
         "box": box.render("task", "") if choices else "",

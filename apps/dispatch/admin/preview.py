@@ -20,10 +20,10 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSingleDateWidget
 
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time, translate
-from apps.common.admin.theme import DateWidget
 from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
 from apps.dispatch.services.preview import NO_ID, Item, Period, period_of, preview
@@ -117,7 +117,7 @@ def _line(run: Run, is_visible: bool, now: datetime) -> Line:
 
 class _DayField(forms.DateField):
     def __init__(self, **kwargs: Any) -> None:
-        widget = DateWidget(attrs={"type": "date", "form": PERIOD_FORM})
+        widget = UnfoldAdminSingleDateWidget(attrs={"type": "date", "form": PERIOD_FORM})
         limits = [MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2200, 12, 31))]
         super().__init__(
             required=False,

@@ -13,11 +13,11 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time, translate
-from apps.common.admin.theme import IntegerWidget, TextWidget
 from apps.common.errors import FieldError
 from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
@@ -54,7 +54,7 @@ class RotateTaskForm(TaskForm):
         required=False,
         min_value=MINUTES[0],
         max_value=MINUTES[1],
-        widget=IntegerWidget,
+        widget=UnfoldAdminIntegerFieldWidget,
         help_text=_("Counted from the start. Fill in this, or days with a time, or cron."),
     )
     every_days = forms.IntegerField(
@@ -62,16 +62,19 @@ class RotateTaskForm(TaskForm):
         required=False,
         min_value=DAYS[0],
         max_value=DAYS[1],
-        widget=IntegerWidget,
+        widget=UnfoldAdminIntegerFieldWidget,
     )
     at = forms.CharField(
-        label=_("At"), required=False, widget=TextWidget, help_text=_("Local time, like 09:30.")
+        label=_("At"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Local time, like 09:30."),
     )
     cron = forms.CharField(
         label=_("Cron"),
         required=False,
         max_length=100,
-        widget=TextWidget,
+        widget=UnfoldAdminTextInputWidget,
         help_text=_("Minute, hour, day, month, weekday: 0 9 * * 1-5"),
     )
 

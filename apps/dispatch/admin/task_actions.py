@@ -11,11 +11,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from apps.common.admin import ActionResult, OnceForm, PlatformModelAdmin, reason_action
 from apps.common.admin.display import translate
 from apps.common.admin.key_choice import KeyChoicesField
-from apps.common.admin.theme import TextWidget
 from apps.common.errors import Invalid
 from apps.dispatch.admin.filters import NAMES_URL
 from apps.dispatch.models import Executor, Task
@@ -29,7 +29,7 @@ class ShiftForm(OnceForm):
     by = forms.CharField(
         label=_("Shift by"),
         max_length=40,
-        widget=TextWidget(attrs={"placeholder": "+2h", "spellcheck": "false"}),
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "+2h", "spellcheck": "false"}),
         help_text=_("+2h is later, -30m earlier; also +1d12h or +1w. A day is 24 hours."),
     )
 

@@ -9,11 +9,11 @@ from django import forms
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin import VersionedForm
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
-from apps.common.admin.theme import SelectWidget
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
@@ -58,7 +58,7 @@ class TaskForm(VersionedForm):
         required=False,
         label=_("Template"),
         empty_label=_("none: any JSON object"),
-        widget=SelectWidget(attrs=REDRAW),
+        widget=UnfoldAdminSelectWidget(attrs=REDRAW),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -19,10 +19,9 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, state_label
+from apps.common.admin.display import column, label, state_label
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
 from apps.dispatch.models import OnceTask, RotateTask, Template

@@ -8,9 +8,9 @@ from django import forms
 from django.db.models import QuerySet
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter
-from apps.common.admin.theme import SelectWidget
 from apps.jobs.models import Job, JobType, Worker
 
 
@@ -28,7 +28,7 @@ class TypeFilter(FormFilter):
         chosen = self.used_parameters.get("type")
         if chosen and chosen not in dict(choices):
             choices.append((str(chosen), str(chosen)))
-        widget = SelectWidget(choices=choices)
+        widget = UnfoldAdminSelectWidget(choices=choices)
         return {"type": forms.ChoiceField(label="", required=False, choices=choices, widget=widget)}
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:

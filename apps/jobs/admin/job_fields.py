@@ -16,8 +16,14 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import column, pretty_json, progress_bar, shown_text, shown_time
-from apps.common.admin.theme import label
+from apps.common.admin.display import (
+    column,
+    label,
+    pretty_json,
+    progress_bar,
+    shown_text,
+    shown_time,
+)
 from apps.jobs.admin import labels
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType

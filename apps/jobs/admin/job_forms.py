@@ -10,6 +10,11 @@ from django import forms
 from django.utils.functional import cached_property
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceForm, VersionedForm
@@ -17,7 +22,6 @@ from apps.common.admin.actions import MAX_REASON
 from apps.common.admin.display import shown_text
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import REDRAW, SchemaForm
-from apps.common.admin.theme import SelectWidget, SwitchWidget, TextareaWidget
 from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
 from apps.jobs.models import Job, JobType
@@ -40,7 +44,7 @@ class NewJobForm(ServiceForm):
     is_unique = forms.BooleanField(
         label=_("Unique"),
         required=False,
-        widget=SwitchWidget(),
+        widget=UnfoldBooleanSwitchWidget(),
         help_text=_("No second job with this type and key is submitted while one is open."),
     )
 
@@ -53,7 +57,7 @@ class NewJobForm(ServiceForm):
         types = JobType.objects.order_by("name").values_list("name", "title")
         choices = [(name, _choice(name, title)) for name, title in types]
         chosen: Any = self.fields["type"]
-        chosen.widget = SelectWidget(choices=choices, attrs=REDRAW)
+        chosen.widget = UnfoldAdminSelectWidget(choices=choices, attrs=REDRAW)
         chosen.choices = choices
         if self.initial.get("type") not in dict(choices):
             self.initial["type"] = choices[0][0] if choices else ""
@@ -128,7 +132,7 @@ class JobEditForm(VersionedForm):
         label=_("Reason"),
         max_length=MAX_REASON,
         help_text=_("Kept in the journal beside your name."),
-        widget=TextareaWidget(attrs={"rows": 3}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
     )
 
     class Meta:
@@ -140,7 +144,7 @@ class JobEditForm(VersionedForm):
         known = {*hosts(), self.instance.affinity_host} - {""}
         choices = [("", _("any")), *((host, host) for host in sorted(known))]
         chosen: Any = self.fields["affinity_host"]
-        chosen.widget = SelectWidget(choices=choices)
+        chosen.widget = UnfoldAdminSelectWidget(choices=choices)
         chosen.choices = choices
         self.fields["run_at"].help_text = _("A time in the past means now.")
         self.fields["priority"].help_text = _("-100 to 100, higher goes first.")
@@ -174,5 +178,5 @@ class HostForm(ReasonForm):
         super().__init__(*args, **kwargs)
         choices = [(host, host) for host in hosts()]
         chosen: Any = self.fields["host"]
-        chosen.widget = SelectWidget(choices=choices)
+        chosen.widget = UnfoldAdminSelectWidget(choices=choices)
         chosen.choices = choices

@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import shown_text, shown_time, translate
-from apps.common.admin.theme import label
+from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.state_picture import state_picture

@@ -15,13 +15,13 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, VersionedModelAdmin, reason_action
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, shown_text, state_label, text_column
+from apps.common.admin.display import column, label, shown_text, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
-from apps.common.admin.theme import TextWidget, label
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
@@ -46,7 +46,7 @@ class PauseForm(ReasonForm):
         label=_("Until"),
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
-        widget=TextWidget(attrs={"type": "datetime-local", "step": "1"}),
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
         help_text=_(
             "The type resumes at this time. Empty: it stays paused until somebody resumes it."
         ),

@@ -14,9 +14,8 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin
-from apps.common.admin.display import column, shown_text, state_label, text_column
+from apps.common.admin.display import column, label, shown_text, state_label, text_column
 from apps.common.admin.filters import KeyFilter, read_key
-from apps.common.admin.theme import label
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter
