@@ -116,6 +116,23 @@ def shown_time(instant: datetime) -> SafeString:
     )
 
 
+def duration_of(milliseconds: int) -> str:
+    """`340 ms`, `12.5 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`."""
+    seconds = milliseconds / 1000
+    if abs(seconds) < 1:
+        return _("%d ms") % milliseconds
+    if abs(seconds) < 60:
+        return _("%.1f s") % seconds
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+    days, hours = divmod(hours, 24)
+    return _("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
+
+
 def state_label(
     field: str, colours: Mapping[Any, str], description: str | Promise, *, ordering: bool = True
 ) -> Shown:

@@ -9,8 +9,8 @@ from itertools import accumulate
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from apps.common.admin.display import duration_of
 from apps.jobs.rules.backoff import Backoff, backoff_seconds, curve
-from apps.journal.admin.words import duration_of
 
 WIDTH, HEIGHT = 640, 220
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 16, 32

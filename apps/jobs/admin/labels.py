@@ -14,12 +14,11 @@ from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import shown_time
+from apps.common.admin.display import duration_of, shown_time
 from apps.jobs.models import Job
 from apps.jobs.rules import order
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.counts import starving
-from apps.journal.admin.words import duration_of
 
 STATUS_COLOURS: dict[str, str] = {
     Job.Status.SCHEDULED: "warning",

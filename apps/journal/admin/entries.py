@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import (
     column,
+    duration_of,
     json_field,
     label,
     redacted,
@@ -65,9 +66,9 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
     if entry.attempt is not None and (is_of_job or entry.attempt > 1):
         facts.append((gettext("attempt"), entry.attempt))
     if entry.wait_ms is not None:
-        facts.append((gettext("waited"), words.duration_of(entry.wait_ms)))
+        facts.append((gettext("waited"), duration_of(entry.wait_ms)))
     if entry.run_ms is not None:
-        facts.append((gettext("took"), words.duration_of(entry.run_ms)))
+        facts.append((gettext("took"), duration_of(entry.run_ms)))
     if is_of_job and entry.host:
         facts.append((gettext("host"), entry.host))
     error = entry.error.strip()
@@ -220,11 +221,11 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     @column(_("waited"))
     def waited(self, entry: JournalEntry) -> str | None:
-        return None if entry.wait_ms is None else words.duration_of(entry.wait_ms)
+        return None if entry.wait_ms is None else duration_of(entry.wait_ms)
 
     @column(_("took"))
     def took(self, entry: JournalEntry) -> str | None:
-        return None if entry.run_ms is None else words.duration_of(entry.run_ms)
+        return None if entry.run_ms is None else duration_of(entry.run_ms)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

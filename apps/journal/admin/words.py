@@ -109,20 +109,3 @@ def _instant(text: str) -> str:
     except ValueError:
         return text
     return localize(localtime(instant)) if instant.tzinfo else text
-
-
-def duration_of(milliseconds: int) -> str:
-    """`340 ms`, `12.5 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`."""
-    seconds = milliseconds / 1000
-    if abs(seconds) < 1:
-        return gettext("%d ms") % milliseconds
-    if abs(seconds) < 60:
-        return gettext("%.1f s") % seconds
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
-    days, hours = divmod(hours, 24)
-    return gettext("%(days)d d %(hours)d h") % {"days": days, "hours": hours}

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from django.test import override_settings
+from django.utils import translation
 
 from apps.common.admin.display import (
     MASK,
+    duration_of,
     pretty_json,
     progress_bar,
     quota_bar,
@@ -138,3 +140,26 @@ def test_timeline_tells_each_moment_escaped_and_in_order() -> None:
     assert "&lt;i&gt;" in html
     assert 'datetime="2026-03-02T09:30:00+00:00"' in html
     assert "Nothing has happened yet." in render_timeline([])
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "english", "chinese"),
+    [
+        (0, "0 ms", "0 毫秒"),
+        (999, "999 ms", "999 毫秒"),
+        (1000, "1.0 s", "1.0 秒"),
+        (59_940, "59.9 s", "59.9 秒"),
+        (60_000, "1 min 0 s", "1 分 0 秒"),
+        (3_599_400, "59 min 59 s", "59 分 59 秒"),
+        (3_600_000, "1 h 0 min", "1 小时 0 分"),
+        (48 * 3_600_000 - 1000, "47 h 59 min", "47 小时 59 分"),
+        (51 * 3_600_000, "2 d 3 h", "2 天 3 小时"),
+        (-500, "-500 ms", "-500 毫秒"),
+    ],
+)
+def test_duration_is_shown_in_two_units_at_most(
+    milliseconds: int, english: str, chinese: str
+) -> None:
+    assert duration_of(milliseconds) == english
+    with translation.override("zh-hans"):
+        assert duration_of(milliseconds) == chinese
