@@ -41,7 +41,7 @@ def rescue() -> int:
             return 0
         now = clock.now()
         if dead := dead_here(register.alive(now)):
-            register.lose(names=dead, reason="its process is gone")
+            register.lose(names=dead, reason=register.PROCESS_GONE)
         counts = silence_counts(now)
         if counts:
             register.lose_silent(now=now)

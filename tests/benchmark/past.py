@@ -253,9 +253,9 @@ class Past:
 
     def _error(self, kind: JobKind, event: str) -> str:
         if event == "timed_out":
-            return "It ran past its hard end."
+            return "It ran past its deadline."
         if event == "lost":
-            return "Its worker fell silent."
+            return "Its worker was lost."
         draw = self._random
         # Some errors are much more frequent than others.
         which = min(int(draw.expovariate(1.2)), len(kind.errors) - 1)

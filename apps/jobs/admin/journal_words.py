@@ -27,6 +27,26 @@ _STATES = {
     "deleted": _("deleted"),
 }
 
+REASONS = {
+    r"its worker was lost": _("its worker was lost"),
+    r"it sent no heartbeat": _("it sent no heartbeat"),
+    r"its process is gone": _("its process is gone"),
+    r"past its deadline": _("past its deadline"),
+    r"its handler asked for no retry": _("its handler asked for no retry"),
+    r"it has expired": _("it has expired"),
+    r"it has expired: it was scheduled for (?P<time>[-0-9: ]+ UTC)": _(
+        "it has expired: it was scheduled for %(time)s"
+    ),
+    r"attempt (?P<number>\d+) of (?P<max>\d+) was the last": _(
+        "attempt %(number)s of %(max)s was the last"
+    ),
+    r"reported (?P<end>\w+) after its lease was lost": _(
+        "reported %(end)s after its lease was lost"
+    ),
+    r"there is no job type (?P<type>\S+) any more": _("there is no job type %(type)s any more"),
+    r"(?P<used>\d+) of (?P<max>\d+) attempts are used": _("%(used)s of %(max)s attempts are used"),
+}
+
 register(
     Job,
     JobType,
@@ -55,23 +75,6 @@ register(
     states=_STATES,
     names={"end": _("outcome"), "hold": _("hold")},
     choices={"end": _STATES},
-    reasons={
-        r"its worker fell silent": _("its worker fell silent"),
-        r"it fell silent": _("it fell silent"),
-        r"its process is gone": _("its process is gone"),
-        r"past its hard end": _("past its hard end"),
-        r"its handler asked for no retry": _("its handler asked for no retry"),
-        r"it is past its expiry": _("it is past its expiry"),
-        r"attempt (?P<number>\d+) of (?P<most>\d+) was the last": _(
-            "attempt %(number)s of %(most)s was the last"
-        ),
-        r"reported (?P<end>\w+) after its lease was lost": _(
-            "reported %(end)s after its lease was lost"
-        ),
-        r"there is no job type (?P<type>\S+) any more": _("there is no job type %(type)s any more"),
-        r"(?P<used>\d+) of (?P<most>\d+) attempts are used": _(
-            "%(used)s of %(most)s attempts are used"
-        ),
-    },
+    reasons=REASONS,
     pages={Source.JOB: lambda entry: "jobs_job"},
 )

@@ -36,8 +36,8 @@ class Job(models.Model):
         NONE = "", _("none yet")
         SUCCEEDED = transitions.END_SUCCEEDED, _("succeeded")
         FAILED = transitions.END_FAILED, _("failed")
-        TIMED_OUT = transitions.END_TIMED_OUT, _("timed out")  # past its hard end
-        LOST = transitions.END_LOST, _("lost")  # its worker fell silent
+        TIMED_OUT = transitions.END_TIMED_OUT, _("timed out")  # past its deadline
+        LOST = transitions.END_LOST, _("lost")  # its worker died or its lease ended
         STAGE_DONE = transitions.END_STAGE_DONE, _("stage done")
         RELEASED = transitions.END_RELEASED, _("released")
         CANCELLED = transitions.END_CANCELLED, _("cancelled")

@@ -25,7 +25,7 @@ OUTCOMES = (
 )
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
 # Found by the rescue, each with its reason.
-LOSSES = {t.END_LOST: "its worker fell silent", t.END_TIMED_OUT: "past its hard end"}
+LOSSES = {t.END_LOST: "its worker was lost", t.END_TIMED_OUT: "past its deadline"}
 FAILURES = frozenset({t.END_FAILED, *LOSSES})
 MAX_MEMO = 2000
 _NO_REASON = "it failed without saying why"
@@ -143,7 +143,7 @@ def _why_final(job: LockedJob, outcome: Outcome, type_: TypeSnapshot, now: datet
     if job.attempts >= job.max_attempts:
         return f"attempt {job.attempts} of {job.max_attempts} was the last"
     if type_.is_expired(job.expected_at, now):
-        return "it is past its expiry"
+        return "it has expired"
     return ""
 
 
@@ -236,7 +236,8 @@ def discard_reason(
     if job.attempts >= job.max_attempts:
         return "gave_up", f"{job.attempts} of {job.max_attempts} attempts are used"
     if type_.is_expired(job.expected_at, now):
-        return "expired", f"it expired, being expected at {job.expected_at:%Y-%m-%d %H:%M:%S} UTC"
+        at = f"{job.expected_at:%Y-%m-%d %H:%M:%S} UTC"
+        return "expired", f"it has expired: it was scheduled for {at}"
     return None
 
 

@@ -53,7 +53,7 @@ class Heartbeat(threading.Thread):
         self._process.beat()
         dead = dead_here(register.alive(clock.now()))
         if dead:
-            register.lose(names=dead, reason="its process is gone")
+            register.lose(names=dead, reason=register.PROCESS_GONE)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:

@@ -16,6 +16,9 @@ from apps.journal.models import Source
 
 KEPT = timedelta(days=1)
 MAX_REMOVED = 500
+# Why a worker counts as lost.
+NO_HEARTBEAT = "it sent no heartbeat"
+PROCESS_GONE = "its process is gone"
 # Whose jobs are still looked for: later than this, leases have long told.
 _REMEMBERED = timedelta(hours=1)
 _LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
@@ -110,7 +113,7 @@ def lose_silent(*, now: datetime) -> int:
         state__in=_LIVING, last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE
     ).values_list("name", flat=True)[:MAX_REMOVED]
     names = list(silent)
-    return lose(names=names, reason="it fell silent") if names else 0
+    return lose(names=names, reason=NO_HEARTBEAT) if names else 0
 
 
 def alive(now: datetime) -> list[Worker]:

@@ -249,8 +249,8 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
             "handler",
             "invalid",
             _(
-                "There is no handler {handler!r} here; write it in handlers.py of an app of "
-                "EXTRA_APPS first, or name one of: {known}.",
+                "There is no handler {handler!r} here. Add it to an app of EXTRA_APPS first, or "
+                "name one of: {known}.",
                 handler=handler,
                 known=known,
             ),

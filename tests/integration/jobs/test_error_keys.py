@@ -65,7 +65,7 @@ def test_attempts_that_were_lost_or_ran_too_long_are_told_apart(frozen_clock: Fr
     assert "" != key_of(lost) != key_of(late) != ""
     # The reason says it already.
     entry = JournalEntry.objects.timeline("job", lost).latest("id")
-    assert (entry.error, entry.reason) == ("", "its worker fell silent")
+    assert (entry.error, entry.reason) == ("", "its worker was lost")
 
 
 def test_expiry_is_a_group_of_its_own(frozen_clock: FrozenClock) -> None:

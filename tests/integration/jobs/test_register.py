@@ -59,7 +59,7 @@ def test_worker_just_within_its_silence_is_not_lost(frozen_clock: FrozenClock) -
 def test_worker_that_was_taken_for_dead_registers_again(frozen_clock: FrozenClock) -> None:
     process = Process(Node("worker@test", ("fast",)))
     process.beat()
-    register.lose(names=[process.name], reason="it fell silent")
+    register.lose(names=[process.name], reason=register.NO_HEARTBEAT)
 
     process.beat()
 

@@ -31,7 +31,7 @@ def test_silent_attempt_is_rescued_when_its_lease_is_over(frozen_clock: FrozenCl
 
     job = row(number)
     assert (job.status, job.attempts, job.last_end) == ("ready", 1, "lost")
-    assert last_entry(number).reason == "its worker fell silent"
+    assert last_entry(number).reason == "its worker was lost"
 
 
 def test_attempt_past_its_hard_end_is_a_timeout(frozen_clock: FrozenClock) -> None:

@@ -48,14 +48,14 @@ def test_entries_are_listed_newest_first_without_a_count(
 
 def test_reason_of_the_platform_is_told_in_the_language_of_the_page(admin_client: Client) -> None:
     lost = journal.Entry(
-        at=clock.now(), source="job", event="lost", reason="its worker fell silent", subject_id=1
+        at=clock.now(), source="job", event="lost", reason="its worker was lost", subject_id=1
     )
     journal.write([lost])
     entry = JournalEntry.objects.get()
     for address in (LIST, f"{LIST}{entry.pk}/change/"):
         shown = text_of(admin_client.get(address, headers={"Accept-Language": "zh-hans"}))
         assert "其工作进程失联" in shown
-        assert "fell silent" not in shown
+        assert "was lost" not in shown
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_newer_one_brings_its_own_sample(now: FrozenClock) -> None:
 
 
 def test_attempts_that_nobody_reported_read_as_their_reason() -> None:
-    reason = "its worker fell silent"
+    reason = "its worker was lost"
     at = NOW - timedelta(minutes=3)
     write(entry(at, kind=LOST, reason=reason, error_key=error_key(reason)))
     roll_up()

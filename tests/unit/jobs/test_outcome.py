@@ -113,7 +113,7 @@ def test_handler_may_ask_for_no_retry_or_a_later_one() -> None:
 def test_past_its_expiry_it_is_not_tried_again() -> None:
     policy = replace(POLICY, expires_after=timedelta(seconds=60))
 
-    assert after("failed", policy=policy).why == "it is past its expiry"
+    assert after("failed", policy=policy).why == "it has expired"
     assert after("failed", JOB._replace(expected_at=NOON), policy).status == "scheduled"
 
 

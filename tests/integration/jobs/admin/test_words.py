@@ -1,23 +1,25 @@
-"""Every word that jobs leave in the journal is one that people are told: I55."""
+"""I55: the journal page has a word for everything that jobs write there."""
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.utils import translation
 
 from apps.common import clock
-from apps.jobs.models import Job, TypeState
+from apps.jobs.admin.journal_words import REASONS
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, transitions
 from apps.jobs.rules.type_settings import SETTINGS
-from apps.jobs.services import control, discard, types
+from apps.jobs.services import control, discard, register, types
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import words
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.job_scenes import fill_yard
-from tests.jobs import end, jobs, take
+from tests.jobs import HERE, end, job_type, jobs, rescue, take
 
 pytestmark = pytest.mark.django_db
 
@@ -79,19 +81,60 @@ def test_every_end_of_an_attempt_and_every_setting_has_a_word() -> None:
     assert set(SETTINGS) - words.NAMES.keys() == set()
 
 
+def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: FrozenClock) -> None:
+    """One job for each way to fail or be discarded, and each way to lose a worker."""
+    job_type(max_attempts=9, expires_after_seconds=60, max_processing_seconds=30)
+
+    jobs(run_at=clock.now())
+    end(take()[0], "failed", retry="never")
+    jobs(run_at=clock.now(), max_attempts=1)
+    end(take()[0], "failed")
+    jobs(run_at=clock.now())
+    held = take()[0]
+    rescue(frozen_clock, lost=[HERE.name])
+    end(held)
+    [again] = take()
+    frozen_clock.advance(seconds=29)
+    end(again, "failed", retry_after=timedelta())
+    take()
+    frozen_clock.advance(seconds=30)
+    rescue(frozen_clock)
+    jobs(run_at=clock.now())
+    held = take()[0]
+    Job.objects.filter(pk=held.id).update(expected_at=clock.now() - timedelta(minutes=2))
+    end(held, "failed")
+    jobs(run_at=clock.now() - timedelta(minutes=2))
+    jobs(run_at=clock.now(), attempts=9)
+    discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
+    jobs(run_at=clock.now())
+    JobType.objects.all().delete()
+    discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
+    register.register(name="a", host="host-a")
+    register.lose(names=["a"], reason=register.PROCESS_GONE)
+    register.register(name="b", host="host-b")
+    frozen_clock.advance(minutes=1)
+    register.lose_silent(now=clock.now())
+
+    reasons = set(JournalEntry.objects.exclude(reason="").values_list("reason", flat=True))
+    unknown = [each for each in reasons if not any(re.fullmatch(p, each) for p in words.REASONS)]
+    assert unknown == []
+    unused = [p for p in REASONS if not any(re.fullmatch(p, each) for each in reasons)]
+    assert unused == []
+
+
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "shown"),
     [
-        ("its worker fell silent", "其工作进程失联"),
+        ("its worker was lost", "其工作进程失联"),
         ("attempt 4 of 4 was the last", "第 4 次尝试是最后一次（共 4 次）"),
         ("reported succeeded after its lease was lost", "租约丢失后才上报：成功"),
         ("Shop closed: attempt 4 of 4 was the last", "Shop closed: attempt 4 of 4 was the last"),
     ],
 )
 def test_reasons_of_the_platform_are_translated_and_those_of_people_are_not(
-    reason: str, told: str
+    reason: str, shown: str
 ) -> None:
     with translation.override("zh-hans"):
-        assert words.reason_of(reason) == told
+        assert words.reason_of(reason) == shown
     with translation.override("en"):
         assert words.reason_of(reason) == reason
