@@ -35,8 +35,8 @@ else:
 
 
 class OperatorScopeInline(TabularInline):
-    """Which executors this person is limited to; none means no limit. Whoever has limits changes
-    none, be they their own."""
+    """Which executors this person is limited to; none means no limit. A person with limits
+    cannot change limits, not even their own."""
 
     model = OperatorScope
     extra = 0
@@ -69,12 +69,13 @@ class PermissionsField(ModelMultipleChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, permission: Permission) -> str:
         verb, _underscore, model = permission.codename.partition("_")
         of_model = model == permission.content_type.model
-        told = _VERBS[verb] if of_model and verb in _VERBS else translate(Message(permission.name))
-        return f"{permission.content_type} | {told}"
+        is_usual = of_model and verb in _VERBS
+        action = _VERBS[verb] if is_usual else translate(Message(permission.name))
+        return f"{permission.content_type} | {action}"
 
 
 class _PeopleAdmin(PlatformModelAdmin):
-    """Deleting does not tell of rows that only tie two others together: they have no names."""
+    """The page before a deletion does not list rows of many-to-many tables: they have no names."""
 
     def formfield_for_manytomany(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         if db_field.related_model is Permission:
@@ -122,7 +123,7 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
 
 
 def _may_touch(request: HttpRequest, account: Any) -> bool:
-    """Whoever sets the password of a superuser is one."""
+    """Only a superuser changes a superuser: setting the password is as good as being one."""
     return account is None or not account.is_superuser or bool(request.user.is_superuser)
 
 

@@ -211,7 +211,7 @@ class Instants(dict[Any, Any]):
 
 
 def placeholders(count: int) -> str:
-    """So many placeholders for the values of an IN."""
+    """`count` placeholders for the values of an IN."""
     return ", ".join(["%s"] * count)
 
 

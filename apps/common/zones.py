@@ -40,8 +40,8 @@ def parse_zone(name: Any, *, field: str = "time_zone") -> ZoneInfo:
             ),
         )
     if name not in zone_names():
-        told = _("There is no time zone {name}; {hint}", name=f"{name!r:.60}", hint=_hint(name))
-        raise Invalid.field(field, told)
+        message = _("There is no time zone {name}; {hint}", name=f"{name!r:.60}", hint=_hint(name))
+        raise Invalid.field(field, message)
     return ZoneInfo(name)
 
 
@@ -59,10 +59,10 @@ def _hint(name: str) -> Message:
     near = cities or difflib.get_close_matches(wanted, known, _NEAREST)
     if not near:
         return _("write a name of the IANA list, for example Asia/Shanghai or UTC.")
-    told, *rest = [known[lower] for lower in near[:_NEAREST]]
+    names, *rest = [known[lower] for lower in near[:_NEAREST]]
     for full in rest:
-        told = _("{items} or {last}", items=told, last=full)
-    return _("did you mean {names}?", names=told)
+        names = _("{items} or {last}", items=names, last=full)
+    return _("did you mean {names}?", names=names)
 
 
 def wall_at(zone: ZoneInfo, instant: int) -> int:

@@ -87,8 +87,8 @@ def _instants(column: _Column) -> _Column:
     return [texts[at] for at in column]
 
 
-def _cut(most: int) -> Callable[[_Column], _Column]:
-    return lambda column: [text[:most] for text in column]
+def _cut(limit: int) -> Callable[[_Column], _Column]:
+    return lambda column: [text[:limit] for text in column]
 
 
 def _json(column: _Column) -> _Column:

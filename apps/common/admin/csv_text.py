@@ -124,8 +124,8 @@ class CsvForm(forms.Form):
             plain = io.StringIO(text.lstrip(BYTE_ORDER_MARK), newline="")
             lines = list(csv.reader(plain, strict=True))
         except csv.Error as error:
-            told = gettext("This is not CSV: %s.") % translate(Message(str(error)))
-            raise ValidationError(told) from error
+            message = gettext("This is not CSV: %s.") % translate(Message(str(error)))
+            raise ValidationError(message) from error
         lines = [line for line in lines if any(cell.strip() for cell in line)]
         if not lines:
             raise ValidationError(gettext("There are no rows in it."))

@@ -144,20 +144,20 @@ def _bounds(prop: Schema) -> dict[str, Any]:
 
 
 def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
-    most, least = prop.get("maxLength"), prop.get("minLength")
+    max_length, min_length = prop.get("maxLength"), prop.get("minLength")
     if is_secret(name):
         return Secret(required=is_required)
     if prop.get("format") == "date":
         return Day(required=is_required)
     if prop.get("format") == "date-time":
         return Instant(required=is_required)
-    is_long = isinstance(most, int) and most > LONG_TEXT
+    is_long = isinstance(max_length, int) and max_length > LONG_TEXT
     widget = UnfoldAdminTextareaWidget({"rows": 3}) if is_long else UnfoldAdminTextInputWidget()
     return Text(
         required=is_required,
         strip=False,
-        max_length=most if isinstance(most, int) else None,
-        min_length=least if isinstance(least, int) else None,
+        max_length=max_length if isinstance(max_length, int) else None,
+        min_length=min_length if isinstance(min_length, int) else None,
         widget=widget,
     )
 
@@ -230,7 +230,7 @@ class ChoiceOfJson(forms.TypedChoiceField):
 
 
 class Chosen(str):
-    """The text of a choice as the browser sent it, to tell it from a stored JSON value."""
+    """The text of a choice as the browser sent it, in contrast to a stored JSON value."""
 
 
 def _said(option: Any) -> str:
@@ -283,7 +283,7 @@ class Instant(forms.DateTimeField):
 
 
 class Lines(forms.CharField):
-    """A list of texts, one in a line; an empty box is the empty list when a list is demanded."""
+    """A list of texts, one in a line; an empty box is the empty list when a list is required."""
 
     def __init__(self, *, is_demanded: bool, **kwargs: Any) -> None:
         super().__init__(strip=False, widget=UnfoldAdminTextareaWidget({"rows": 4}), **kwargs)

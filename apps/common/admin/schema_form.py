@@ -44,8 +44,8 @@ class SchemaForm(forms.Form):
     """The params of one schema as a form; `params` is what was entered, once the form is valid.
 
     Drawn as fields, or as raw JSON where `uses_raw` is switched on: by the operator, or because the
-    stored params hold what no field shows. `check` judges the params as a whole and raises Invalid,
-    whose errors (`params.count`) then stand beside their fields.
+    stored params hold what no field shows. `check` validates the params as a whole and raises
+    Invalid, whose errors (`params.count`) are shown beside their fields.
     """
 
     uses_raw = forms.BooleanField(
@@ -70,7 +70,7 @@ class SchemaForm(forms.Form):
         """`stored` None is a new thing, whose fields start with the schema's defaults. The titles
         are those of this part of the page and of its box of JSON.
 
-        A draft shows what `data` holds of these fields and judges nothing.
+        A draft shows what `data` holds of these fields and validates nothing.
         """
         super().__init__(None if is_draft else data, prefix=prefix)
         self.title = title

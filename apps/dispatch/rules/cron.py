@@ -71,7 +71,7 @@ class Fields:
         """The matching days of that month, ascending."""
         if month not in self.months:
             return []
-        # Nothing but these two tells one January from another.
+        # Only these two differ between the Januaries of two years.
         shape = monthrange(year, month)
         days = self._days_by_shape.get(shape)
         if days is None:
@@ -165,9 +165,9 @@ def parse_cron(text: object, *, field: str) -> Cron:
         raise Invalid.field(
             field,
             _(
-                "A cron expression is a text of at most {most} characters, for example "
+                "A cron expression is a text of at most {limit} characters, for example "
                 "0 9 * * 1-5; this is {this}.",
-                most=MAX_CHARACTERS,
+                limit=MAX_CHARACTERS,
                 this=f"{text!r:.60}",
             ),
         )

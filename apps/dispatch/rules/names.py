@@ -33,10 +33,10 @@ def kind_of(name: str, *, field: str = "name") -> str:
             field,
             _(
                 "{name!r} is not the name of an executor; write uid_… for a user or gid_… for a "
-                "group, with letters, digits and _ . @ - after it, at most {most} characters in "
+                "group, with letters, digits and _ . @ - after it, at most {limit} characters in "
                 "all.",
                 name=name[:80],
-                most=MAX_CHARACTERS,
+                limit=MAX_CHARACTERS,
             ),
         )
     return GROUP if is_group(name) else USER

@@ -24,7 +24,7 @@ from apps.dispatch.rules.policy import (
 from apps.dispatch.rules.queue import Candidate, Identity, Queue
 from apps.dispatch.rules.window import Window
 
-# So many that are over are carried along before the queue is rid of them.
+# The queue drops candidates that are over once it holds this many.
 _MAX_OVER = 64
 
 

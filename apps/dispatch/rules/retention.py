@@ -46,10 +46,10 @@ def over_since(
     return None if by_itself is None else max(by_itself, changed_at)
 
 
-def is_settled(source: str, *, due_at: datetime, task_stands: bool, before: datetime) -> bool:
+def is_settled(source: str, *, due_at: datetime, is_task_kept: bool, before: datetime) -> bool:
     """Whether what an occurrence was handed out decides nothing any more, seen from the horizon.
 
     That of a once task decides as long as the task stands, because a shift would make it due
     again; that of a rotation keeps its instant for ever, and then falls out of every window.
     """
-    return not task_stands if source == ONCE else due_at < before
+    return not is_task_kept if source == ONCE else due_at < before

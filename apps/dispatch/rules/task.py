@@ -46,7 +46,7 @@ def check_task(
 
 def _of_title(title: str) -> Iterator[FieldError]:
     if not title.strip() or len(title) > MAX_TITLE:
-        yield _wrong("title", _("A title has 1 to {most} characters.", most=MAX_TITLE))
+        yield _wrong("title", _("A title has 1 to {limit} characters.", limit=MAX_TITLE))
 
 
 def _of_times(mode: str, times: int | None) -> Iterator[FieldError]:

@@ -106,7 +106,7 @@ def copy(
     """
     executors = sorted(executors, key=lambda executor: executor.pk)
     if rows.count() * len(executors) > MAX_COPIES:
-        raise LimitReached(_("At most {most} copies at once; choose fewer.", most=MAX_COPIES))
+        raise LimitReached(_("At most {limit} copies at once; choose fewer.", limit=MAX_COPIES))
     logged: dict[str, Any] = {"actor": actor, "reason": reason, "trace_id": once}
 
     def copied(task: TaskT, now: datetime) -> Iterator[Edit | Refusal]:

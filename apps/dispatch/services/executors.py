@@ -188,7 +188,7 @@ def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[
     except IntegrityError as error:
         message = _("Somebody else has just created some of the new members; repeat the request.")
         raise Conflict(message) from error
-    # Read again, because MySQL tells no keys of several rows.
+    # Read again, because MySQL returns no keys for several inserted rows.
     made = {executor.name: executor for executor in Executor.objects.filter(name__in=missing)}
     journal.write(
         [
@@ -274,7 +274,7 @@ def _new_executor(name: str, *, now: datetime, actor: str, **fields: Any) -> Exe
 
 def _check_title(title: str) -> None:
     if len(title) > MAX_TITLE:
-        message = _("A title has at most {most} characters.", most=MAX_TITLE)
+        message = _("A title has at most {limit} characters.", limit=MAX_TITLE)
         raise Invalid.field("title", message)
 
 
@@ -291,8 +291,8 @@ def _check_members(group: Executor, add: Sequence[str], remove: Sequence[str]) -
         raise Invalid.field(
             "add",
             _(
-                "At most {most} members change at once; send several requests.",
-                most=MAX_MEMBERS_AT_ONCE,
+                "At most {limit} members change at once; send several requests.",
+                limit=MAX_MEMBERS_AT_ONCE,
             ),
         )
     for field, listed in (("add", add), ("remove", remove)):

@@ -90,7 +90,7 @@ def period_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
         message = _("The period is over; see the dispatches for what was handed out.")
         raise Invalid.field("to", message)
     if end - start > LONGEST:
-        message = _("The period is too long; ask for at most {most} days.", most=LONGEST.days)
+        message = _("The period is too long; ask for at most {limit} days.", limit=LONGEST.days)
         raise Invalid.field("to", message)
     return Period(start, end)
 
@@ -197,13 +197,13 @@ class Outlook:
         period: Period,
         titles: dict[tuple[str, int], str] | None = None,
         *,
-        most: int = MAX_ITEMS,
+        limit: int = MAX_ITEMS,
     ) -> Preview:
-        """The `most` first items of the period; `titles` of tasks that no table has yet."""
+        """The first `limit` items of the period; `titles` of tasks that no table has yet."""
         shown: list[Step] = []
         more = self.is_cut
         for played, step in enumerate(self.steps(), start=1):
-            if len(shown) == most or played > MAX_STEPS:
+            if len(shown) == limit or played > MAX_STEPS:
                 more = True
                 break
             if step.at >= period.start:

@@ -26,7 +26,7 @@ from apps.dispatch.services.state import ExecutorState, state_of
 
 # Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.
 MAX_TASKS = 50_000
-# A queue is saved again when it has closed so many more occurrences.
+# A queue is saved again after closing this many more occurrences.
 SAVE_EVERY = 32
 _A_MINUTE = timedelta(minutes=1)
 

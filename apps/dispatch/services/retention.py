@@ -151,7 +151,7 @@ def _end_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str
     going = [task.pk for task in over if task.pk not in known]
     gone, _ = model._default_manager.filter(pk__in=going).delete()
     removed = Counter({f"{model.source}_tasks": gone})
-    journal.write([*entries, *_told(+removed, now)])
+    journal.write([*entries, *_purge_entries(+removed, now)])
     return +removed
 
 
@@ -173,19 +173,17 @@ def _mark_deleted(task: Any, now: datetime) -> journal.Entry:
 
 
 def _read_dispatches(before: datetime, after: int) -> list[tuple[int, bool]]:
-    # Ids tell when they were made; what began later has not ended earlier.
+    # Ids hold the time of creation; what began later has not ended earlier.
     old = Dispatch.objects.filter(pk__gt=after, pk__lt=ids.lowest_id_at(before)).order_by("pk")
     rows = old.values_list("pk", "source", "task", "occurrence_at", "finished_at")
     read = list(rows[: conf.PURGE_BATCH])
-    standing = _standing(row[2] for row in read if row[1] == OnceTask.source)
+    kept = _kept_tasks(row[2] for row in read if row[1] == OnceTask.source)
     return [
         (
             pk,
             finished_at is not None
             and finished_at < before
-            and rules.is_settled(
-                source, due_at=due_at, task_stands=task in standing, before=before
-            ),
+            and rules.is_settled(source, due_at=due_at, is_task_kept=task in kept, before=before),
         )
         for pk, source, task, due_at, finished_at in read
     ]
@@ -202,7 +200,7 @@ def _remove_dispatches(chosen: list[int]) -> Counter[str]:
     # The dispatches before their stocks, as an ending locks them.
     gone, _ = Dispatch.objects.filter(pk__in=[row[0] for row in rows]).delete()
     removed = Counter({"dispatches": gone, "stocks": _lower_stocks(held)})
-    journal.write(_told(+removed, clock.now()))
+    journal.write(_purge_entries(+removed, clock.now()))
     return +removed
 
 
@@ -238,7 +236,7 @@ def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
     """Those left over: made for a hand-out that then did not come about, or all given back."""
     rows = Stock.objects.filter(pk__gt=after).order_by("pk")
     read = list(rows[: conf.PURGE_BATCH])
-    standing = _standing(stock.task for stock in read if stock.source == OnceTask.source)
+    kept = _kept_tasks(stock.task for stock in read if stock.source == OnceTask.source)
     return [
         (
             stock.pk,
@@ -246,7 +244,7 @@ def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
             and rules.is_settled(
                 stock.source,
                 due_at=instant_of(stock.occurrence),
-                task_stands=stock.task in standing,
+                is_task_kept=stock.task in kept,
                 before=before,
             ),
         )
@@ -258,17 +256,17 @@ def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
 def _remove_stocks(chosen: list[int]) -> Counter[str]:
     gone, _ = Stock.objects.filter(pk__in=chosen, handed=0).delete()
     removed = +Counter({"stocks": gone})
-    journal.write(_told(removed, clock.now()))
+    journal.write(_purge_entries(removed, clock.now()))
     return removed
 
 
-def _standing(task_ids: Iterable[int]) -> set[int]:
+def _kept_tasks(task_ids: Iterable[int]) -> set[int]:
     """Those of the once tasks that are not deleted."""
     wanted = set(task_ids)
     return set(OnceTask.objects.not_deleted().filter(pk__in=wanted).values_list("pk", flat=True))
 
 
-def _told(removed: Counter[str], now: datetime) -> list[journal.Entry]:
+def _purge_entries(removed: Counter[str], now: datetime) -> list[journal.Entry]:
     """One entry for the chunk, with how many went of what; none for nothing."""
     if not removed:
         return []

@@ -315,10 +315,10 @@ def _require_limit(task: Task, *, was_counted: bool) -> None:
 
 def _too_many_rotations(executor: Executor) -> LimitReached:
     message = _(
-        "{executor} has {most} active rotations, and more are not allowed; pause or delete one, or "
-        "raise ROTATIONS_PER_EXECUTOR.",
+        "{executor} has {limit} active rotations, and more are not allowed; pause or delete one, "
+        "or raise ROTATIONS_PER_EXECUTOR.",
         executor=executor.name,
-        most=conf.ROTATIONS_PER_EXECUTOR,
+        limit=conf.ROTATIONS_PER_EXECUTOR,
     )
     return LimitReached(message, errors=[FieldError("executor", "limit_reached", message)])
 

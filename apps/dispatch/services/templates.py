@@ -160,9 +160,9 @@ def _check_name(name: str) -> None:
         raise Invalid.field(
             "name",
             _(
-                "{name!r} is not a template's name; use 1 to {most} letters, digits and "
+                "{name!r} is not a template's name; use 1 to {limit} letters, digits and "
                 "_ . : @ / + -, without blanks.",
                 name=name[:80],
-                most=MAX_NAME,
+                limit=MAX_NAME,
             ),
         )

@@ -108,8 +108,8 @@ def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Ch
     outlook = Outlook.of(executor, until=period.end, now=now, besides=[planned])
     changed = outlook.changed(task, planned, is_planned=task.status == Task.Status.ACTIVE)
     titles = {(planned.source, planned.task): task.title}
-    before = outlook.preview(period, most=MAX_ITEMS)
-    after = changed.preview(period, titles, most=MAX_ITEMS)
+    before = outlook.preview(period, limit=MAX_ITEMS)
+    after = changed.preview(period, titles, limit=MAX_ITEMS)
     return Change(executor, *_cut_alike(before, after))
 
 

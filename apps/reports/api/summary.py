@@ -110,7 +110,7 @@ class SummaryView(ApiView):
         end = query.get("to") or clock.now()
         start = query.get("from") or end - USUAL
         is_job = query["source"] == JOB
-        told = summarise(
+        summary = summarise(
             query["source"],
             query["by"],
             Period(start, end, zone),
@@ -118,10 +118,10 @@ class SummaryView(ApiView):
         )
         return JsonAnswer(
             {
-                "rows": [figures_shape(row) for row in told.rows],
-                "total": figures_shape(told.total),
-                "start": wire_time(told.start),
-                "as_of": wire_time(told.as_of),
+                "rows": [figures_shape(row) for row in summary.rows],
+                "total": figures_shape(summary.total),
+                "start": wire_time(summary.start),
+                "as_of": wire_time(summary.as_of),
             }
         )
 

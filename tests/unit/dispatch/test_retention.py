@@ -89,6 +89,6 @@ def test_task_is_over(
 def test_occurrence_is_settled(source: str, due: int, stands: bool, settled: bool) -> None:
     """S0.8, I6: seconds from the horizon."""
     found = retention.is_settled(
-        source, due_at=NOW + timedelta(seconds=due), task_stands=stands, before=NOW
+        source, due_at=NOW + timedelta(seconds=due), is_task_kept=stands, before=NOW
     )
     assert found is settled
