@@ -51,7 +51,7 @@ COLUMNS = (
     Column("Retried", 7, "right"),
     Column("Wait p50", 8, "right"),
     Column("p95", 7, "right"),
-    Column("JobRun p50", 7, "right"),
+    Column("Run p50", 7, "right"),
     Column("p95", 7, "right"),
 )
 

@@ -31,7 +31,8 @@ def audited(checks: Iterable[Check], *, recent: int = RECENT) -> list[Proof]:
     """The promises that the audit checks."""
     return [
         Proof(
-            f"{each.check.title} ({', '.join(each.check.invariants)})",
+            f"{each.check.title[0].lower()}{each.check.title[1:]} "
+            f"({', '.join(each.check.invariants)})",
             [str(breach) for breach in each.breaches],
         )
         for each in audit(checks, recent=recent)

@@ -20,7 +20,7 @@ PROMISES = (
     "nobody was handed a task again that was over for them",
     "nobody ever had two tasks at once",
     "nothing is left open",
-    "Each stock counts exactly the dispatches that hold it (I1)",
+    "each stock counts exactly the dispatches that hold it (I1)",
     "Each executor has at most one open dispatch (I5)",
     "every repeated callback gets its first answer",
 )
