@@ -53,7 +53,13 @@ class Slots(NamedTuple):
 def slots(workers: Iterable[Worker]) -> Slots:
     inside = [worker for worker in workers if worker.kind == Worker.Kind.CELERY]
     total = sum(worker.capacity for worker in inside)
-    return Slots(total, total - sum(min(worker.running, worker.capacity) for worker in inside))
+    return Slots(total, total - sum(map(busy_slots, inside)))
+
+
+def busy_slots(worker: Worker) -> int:
+    """A slot with a batch of jobs counts once; a worker loop that waits for jobs leaves it free."""
+    loops = sum(count for count in worker.drains.values() if isinstance(count, int))
+    return min(worker.running, loops or worker.capacity)
 
 
 def server_of(worker: Worker) -> Server:

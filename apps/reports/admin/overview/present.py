@@ -206,7 +206,8 @@ def _clock() -> Tile:
     return Tile(
         key="clock",
         title=_("clock drift"),
-        value=gettext("%+.1f s") % ahead.total_seconds(),
+        # The sum with zero is never -0.0.
+        value=gettext("%+.1f s") % (round(ahead.total_seconds(), 1) + 0.0),
         note=gettext("against the database"),
         tone=WARNING if abs(ahead) > NOTABLE_DRIFT else "",
     )

@@ -282,3 +282,14 @@ def test_workers_are_read_only(admin_client: Client) -> None:
     assert admin_client.post(url, {"host": "x"}).status_code == 403
     assert admin_client.get("/admin/jobs/worker/add/").status_code == 403
     assert admin_client.get(f"/admin/jobs/worker/{made.pk}/delete/").status_code == 403
+
+
+def test_loops_that_wait_for_jobs_leave_their_slots_free(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    worker("mail", running=0, capacity=4, drains={"fast": 1, "slow": 1})
+    worker("mail", running=17, capacity=4, drains={"fast": 2})
+    text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
+    assert "8 slots, 6 free" in text
+    assert "0 jobs, 0 of 4 slots" in text
+    assert "17 jobs, 2 of 4 slots" in text
