@@ -29,14 +29,12 @@ class Proof(NamedTuple):
 
 def audited(checks: Iterable[Check], *, recent: int = RECENT) -> list[Proof]:
     """The promises that the audit checks."""
-    return [
-        Proof(
-            f"{each.check.title[0].lower()}{each.check.title[1:]} "
-            f"({', '.join(each.check.invariants)})",
-            [str(breach) for breach in each.breaches],
-        )
-        for each in audit(checks, recent=recent)
-    ]
+    proofs = []
+    for each in audit(checks, recent=recent):
+        title = str(each.check.title)
+        promise = f"{title[0].lower()}{title[1:]} ({', '.join(each.check.invariants)})"
+        proofs.append(Proof(promise, [str(breach) for breach in each.breaches]))
+    return proofs
 
 
 def proofs_of(

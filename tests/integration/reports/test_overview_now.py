@@ -89,7 +89,7 @@ def test_workers_beat_and_sweeps_tell_how_they_are(
 ) -> None:
     for name in ("w1", "w2", "w3"):
         register.register(name=name, host="h1", capacity=4)
-    register.beat(name="w1", drains={"fast": 1}, running=3)
+    register.beat(name="w1", drains={"fast": 3}, running=17)
     Worker.objects.filter(name="w3").update(last_heartbeat_at=clock.now() - timedelta(minutes=2))
     with sweep_lease("jobs.scan", at_most=timedelta(seconds=30)):
         pass
