@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from apps.common.messages import Message as _
 
@@ -218,3 +219,48 @@ class StorageFull(Unavailable):
 
     status = 507
     title = "No space left to store anything"
+
+
+# The keys under which DRF and Django report errors of the object as a whole.
+WHOLE = ("non_field_errors", "__all__")
+_KINDS: dict[str, type[PlatformError]] = {
+    kind.code: kind for kind in (Invalid, UnknownField, BadText, TooDeep, TooLarge, LimitReached)
+}
+
+
+def field_errors(detail: Any, path: str = "") -> list[FieldError]:
+    """DRF's or Django's nested error detail as a flat list with paths like `jobs[3].type`."""
+    if isinstance(detail, Mapping):
+        return [
+            error
+            for key, below in detail.items()
+            for error in field_errors(below, _below(path, key))
+        ]
+    if isinstance(detail, list | tuple):
+        # A list of texts is about the field itself, any other about the items of a list.
+        is_text = all(isinstance(part, str) for part in detail)
+        return [
+            error
+            for position, part in enumerate(detail)
+            for error in field_errors(part, path if is_text else _below(path, position))
+        ]
+    code = getattr(detail, "code", "invalid")
+    return [FieldError(path, code if code in _KINDS else "invalid", str(detail))]
+
+
+def refusal(errors: Sequence[FieldError]) -> PlatformError:
+    """One error for all of them, with the code that they share, else `invalid`."""
+    codes = {error.code for error in errors}
+    kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
+    messages = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:3]]
+    if len(errors) > 3:
+        messages.append(f"{len(errors) - 3} more.")
+    return kind(" ".join(messages), errors=errors)
+
+
+def _below(path: str, key: Any) -> str:
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if key in WHOLE:
+        return path
+    return f"{path}.{key[:80]}" if path else str(key)[:80]

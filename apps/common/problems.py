@@ -42,9 +42,10 @@ from apps.common.errors import (
     TooLarge,
     Unavailable,
     UnsupportedMediaType,
+    field_errors,
+    refusal,
 )
 from apps.common.logs import request_id
-from apps.common.serializers import field_errors, refusal
 
 logger = logging.getLogger(__name__)
 

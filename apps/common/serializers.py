@@ -7,7 +7,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
@@ -19,16 +19,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.fields import SkipField
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
-from apps.common.errors import (
-    BadText,
-    FieldError,
-    Invalid,
-    LimitReached,
-    PlatformError,
-    TooDeep,
-    TooLarge,
-    UnknownField,
-)
+from apps.common.errors import WHOLE, PlatformError, field_errors, refusal
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
 from apps.common.messages import wire_time
@@ -39,12 +30,6 @@ _INSTANT = re.compile(
 _KEY = re.compile(KEY_PATTERN)
 _TEXT_VALIDATORS = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
 _DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
-
-_KINDS: dict[str, type[PlatformError]] = {
-    kind.code: kind for kind in (Invalid, UnknownField, BadText, TooDeep, TooLarge, LimitReached)
-}
-# The keys under which DRF and Django report errors of the object as a whole.
-_WHOLE = ("non_field_errors", "__all__")
 
 
 def shown(value: Any) -> str:
@@ -79,7 +64,7 @@ def require(rule: Callable[..., object], value: Any, *, field: str) -> None:
     except PlatformError as error:
         detail: dict[str, list[ErrorDetail]] = {}
         for each in error.errors:
-            below = each.field.removeprefix(field).removeprefix(".") or _WHOLE[0]
+            below = each.field.removeprefix(field).removeprefix(".") or WHOLE[0]
             detail.setdefault(below, []).append(ErrorDetail(each.message, each.code))
         raise ValidationError(detail) from error
 
@@ -381,41 +366,3 @@ class Answer(serializers.Serializer[Any]):
 def _answer(shape: type[Answer]) -> Answer:
     # Copying the declared fields costs more than representing a row, which changes none of them.
     return shape()
-
-
-def field_errors(detail: Any, path: str = "") -> list[FieldError]:
-    """DRF's or Django's nested error detail as a flat list with paths like `jobs[3].type`."""
-    if isinstance(detail, Mapping):
-        return [
-            error
-            for key, below in detail.items()
-            for error in field_errors(below, _below(path, key))
-        ]
-    if isinstance(detail, list | tuple):
-        # A list of texts is about the field itself, any other about the items of a list.
-        is_text = all(isinstance(part, str) for part in detail)
-        return [
-            error
-            for position, part in enumerate(detail)
-            for error in field_errors(part, path if is_text else _below(path, position))
-        ]
-    code = getattr(detail, "code", "invalid")
-    return [FieldError(path, code if code in _KINDS else "invalid", str(detail))]
-
-
-def refusal(errors: Sequence[FieldError]) -> PlatformError:
-    """One error for all of them, with the code that they share, else `invalid`."""
-    codes = {error.code for error in errors}
-    kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
-    messages = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:3]]
-    if len(errors) > 3:
-        messages.append(f"{len(errors) - 3} more.")
-    return kind(" ".join(messages), errors=errors)
-
-
-def _below(path: str, key: Any) -> str:
-    if isinstance(key, int):
-        return f"{path}[{key}]"
-    if key in _WHOLE:
-        return path
-    return f"{path}.{key[:80]}" if path else str(key)[:80]

@@ -9,9 +9,8 @@ import pytest
 from django.http import QueryDict
 from hypothesis import given
 from hypothesis import strategies as st
-from rest_framework.exceptions import ErrorDetail
 
-from apps.common.errors import FieldError, Invalid, PlatformError
+from apps.common.errors import Invalid, PlatformError
 from apps.common.messages import wire_time
 from apps.common.serializers import (
     Boolean,
@@ -24,8 +23,6 @@ from apps.common.serializers import (
     Names,
     StrictSerializer,
     Text,
-    field_errors,
-    refusal,
 )
 
 
@@ -198,7 +195,7 @@ def test_unknown_field_alone_gives_its_own_code_and_the_nearest_name() -> None:
     assert "did you mean 'mode'?" in error.detail
 
 
-def test_unknown_field_without_a_near_name_is_told_the_known_ones() -> None:
+def test_unknown_field_without_a_near_name_lists_the_known_ones() -> None:
     with pytest.raises(PlatformError, match="known are: kind"):
         Inner.check({"kind": "a", "zzz": 1})
 
@@ -209,7 +206,7 @@ def test_unknown_field_inside_an_object_has_its_path() -> None:
     assert wrong == [("inner.kin", "unknown_field")]
 
 
-def test_unknown_and_wrong_fields_are_all_told_at_once() -> None:
+def test_unknown_and_wrong_fields_are_all_reported_at_once() -> None:
     error, wrong = errors_of(modes="single", count="3", title=3, on=3)
 
     assert error.code == "invalid"
@@ -333,29 +330,3 @@ def test_query_parameter_that_is_wrong_unknown_or_repeated_is_refused(
         Query.check_query(QueryDict(text))
     assert (caught.value.status, caught.value.code) == (400, code)
     assert [(e.field, e.code) for e in caught.value.errors] == [(field, code)]
-
-
-# --- errors of other origin -------------------------------------------------------------------
-def test_nested_detail_becomes_a_flat_list_of_paths_with_known_codes() -> None:
-    detail = {
-        "jobs": {3: {"type": [ErrorDetail("Unknown.", code="does_not_exist")]}},
-        "list": [{}, {"a": [ErrorDetail("Bad.", code="bad_text")]}],
-        "non_field_errors": [ErrorDetail("Together wrong.", code="limit_reached")],
-        "__all__": ["Plain."],
-    }
-
-    assert field_errors(detail) == [
-        FieldError("jobs[3].type", "invalid", "Unknown."),
-        FieldError("list[1].a", "bad_text", "Bad."),
-        FieldError("", "limit_reached", "Together wrong."),
-        FieldError("", "invalid", "Plain."),
-    ]
-
-
-def test_errors_that_share_a_code_give_it_to_the_whole() -> None:
-    shared = [FieldError("a", "too_large", "Large."), FieldError("b", "too_large", "Large.")]
-    mixed = [FieldError("a", "too_large", "Large."), FieldError("b", "bad_text", "Bad.")]
-
-    assert (refusal(shared).code, refusal(shared).status) == ("too_large", 413)
-    assert (refusal(mixed).code, refusal(mixed).status) == ("invalid", 400)
-    assert refusal([FieldError("a", "not_found", "Gone.")]).code == "invalid"
