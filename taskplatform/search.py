@@ -198,13 +198,13 @@ def _beginning(column: str, *prefixes: str) -> Callable[[QuerySet[Any], str], Qu
 
 
 def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    keyed = counts.with_key(str(number), most=MAX_SHOWN + 1)
+    keyed = counts.with_key(str(number), limit=MAX_SHOWN + 1)
     return _light(rows.filter(pk__in=[number, *keyed]).order_by("-pk"))
 
 
 def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     """The jobs with the key, else the newest ones of that user or trace."""
-    if keyed := counts.with_key(key, most=MAX_SHOWN + 1):
+    if keyed := counts.with_key(key, limit=MAX_SHOWN + 1):
         return _light(rows.filter(pk__in=keyed).order_by("-pk"))
     mine = Q(user_id=key) | Q(trace_id=key)
     return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))

@@ -72,9 +72,9 @@ def jobs(count: int = 1, type: str = "mail", **columns: Any) -> list[int]:  # no
 
 
 def take(
-    limit: int = 100, *, types: tuple[str, ...] = ("mail",), by: Holder = HERE, turn: int = 0
+    limit: int = 100, *, types: tuple[str, ...] = ("mail",), by: Holder = HERE, rotation: int = 0
 ) -> list[HeldJob]:
-    return hold(holder=by, types=types, limit=limit, turn=turn)
+    return hold(holder=by, types=types, limit=limit, rotation=rotation)
 
 
 def end(held: HeldJob, how: str = "succeeded", **details: Any) -> Settled:

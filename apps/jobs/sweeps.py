@@ -14,7 +14,7 @@ from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
 from apps.jobs.services import counts, discard, register, reorder
 from apps.jobs.services.rescue import SWEEP as RESCUE
-from apps.jobs.services.rescue import free_hosts, rescue_due, silence_counts
+from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
 
 SCAN, WORKERS = "jobs.scan", "jobs.workers"
 MAX_TIME = timedelta(seconds=30)
@@ -22,13 +22,13 @@ MAX_TIME = timedelta(seconds=30)
 
 @shared_task(name=DRAIN)
 def drain(lane: str) -> int:
-    """Run the jobs of a lane until none is due and others wait for the next; how many it ran."""
+    """Run jobs of a lane until none is due and another drain waits; returns how many it ran."""
     return worker.drain(lane)
 
 
 @shared_task(name=SCAN)
 def scan() -> dict[str, int]:
-    """Make ready what is due, and start drains where there is work and where none waits."""
+    """Promote due jobs; start drains where jobs are due or no drain waits."""
     with sweep_lease(SCAN, at_most=MAX_TIME) as mine:
         return start_drains() if mine else {}
 
@@ -42,12 +42,12 @@ def rescue() -> int:
         now = clock.now()
         if dead := dead_here(register.alive(now)):
             register.lose(names=dead, reason=register.PROCESS_GONE)
-        counts = silence_counts(now)
-        if counts:
-            register.lose_silent(now=now)
+        reliable = heartbeats_are_reliable(now)
+        if reliable:
+            register.lose_overdue(now=now)
             free_hosts(alive={each.host for each in register.alive(now)}, now=now)
-        lost = register.silent_workers(now)
-        return rescue_due(until=now + MAX_TIME / 2, lost=lost, by_lease=counts)
+        lost = register.gone_workers(now)
+        return rescue_due(until=now + MAX_TIME / 2, lost=lost, by_lease=reliable)
 
 
 @shared_task(name=reorder.SWEEP)
@@ -58,7 +58,7 @@ def reorder_waiting() -> int:
 
 
 @shared_task(name=discard.SWEEP)
-def give_up() -> int:
+def discard_exhausted() -> int:
     """End waiting jobs that expired or have no attempt left; returns how many."""
     with sweep_lease(discard.SWEEP, at_most=MAX_TIME) as mine:
         return discard.discard_exhausted(until=clock.now() + MAX_TIME / 2) if mine else 0

@@ -1,4 +1,4 @@
-"""Telling waiting drains that there is something to do, as soon as it is committed.
+"""Wake-ups: a commit wakes the waiting drains through Redis.
 
 A lost wake-up costs at most one scan period: the table is the queue.
 """
@@ -20,9 +20,9 @@ from redis.retry import Retry
 
 logger = logging.getLogger(__name__)
 
-# What is announced within it goes out as one message: drains are awake by then.
+# Announcements within this time go out together: drains are awake by then.
 COALESCE_SECONDS = 0.005
-# An idle connection may have been cut without a word.
+# An idle connection may have been cut unnoticed.
 _IDLE_SECONDS = 30.0
 _TIMEOUT_SECONDS = 0.3
 _RECONNECT_SECONDS = 1.0
@@ -31,8 +31,8 @@ _RECONNECT_SECONDS = 1.0
 def channel() -> str:
     """The Redis channel of this installation's drains.
 
-    A message is the name of a lane, "" for all. After a blank may follow a type, when nothing is
-    new but jobs of it, and after another the number of the first of them.
+    A message is `lane`, `lane type` or `lane type job`. An empty lane means all. The type is given
+    when only its jobs are new, the job is the first of them.
     """
     return f"taskplatform:{settings.DATABASES['default']['NAME']}:jobs"
 
@@ -40,43 +40,43 @@ def channel() -> str:
 def announce(lane: str = "", type_: str = "", job: int = 0) -> None:
     """Wake the drains of the lane, "" for all, once the present transaction has committed.
 
-    Many calls in one transaction wake once. With a type, they look for jobs of that one first, and
-    with the number of a job for that: whoever gets it finds the others.
+    Equal calls in one transaction wake once. With a type, drains try jobs of it first; with the
+    number of a job, that job. The drain that holds it then polls for the others.
     """
     if not settings.REDIS_URL:
-        # SQLite and MariaDB alone: drains look by themselves, so often that nobody has to tell.
+        # Without Redis, drains poll often enough.
         return
     connection = transaction.get_connection()
     if not connection.in_atomic_block:
-        _tell(lane, type_, job)
+        _publish(lane, type_, job)
         return
-    tell = _Telling(lane, type_, job)
-    if not any(function == tell for _, function, _ in connection.run_on_commit):
-        transaction.on_commit(tell)
+    announcement = _Announcement(lane, type_, job)
+    if not any(function == announcement for _, function, _ in connection.run_on_commit):
+        transaction.on_commit(announcement)
 
 
 @dataclass(frozen=True, slots=True)
-class _Telling:
-    """What is to be told after a commit; of several jobs the first one will do."""
+class _Announcement:
+    """A message to publish after the commit; of several jobs the first is enough."""
 
     lane: str
     type: str
     job: int = field(compare=False)
 
     def __call__(self) -> None:
-        _tell(self.lane, self.type, self.job)
+        _publish(self.lane, self.type, self.job)
 
 
-class _Teller:
+class _Publisher:
     """Publishes for one process; no caller waits for Redis.
 
-    After a quiet moment whoever announces writes to the connection. What follows closely is sent
-    together by a thread, which also connects.
+    The first message after a pause is sent by the caller's thread. Those that follow at once are
+    sent together by a thread, which also connects.
     """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        # By lane and type the first job. Each step of a dict is one, so it needs no lock.
+        # (lane, type) -> first job. Single dict operations are atomic, so it needs no lock.
         self._waiting: dict[tuple[str, str], int] = {}
         self._wanted = threading.Event()
         self._writing = threading.Lock()
@@ -85,10 +85,10 @@ class _Teller:
         self._connect_at = 0.0
         threading.Thread(target=self._run, name="wakeup", daemon=True).start()
 
-    def tell(self, lane: str, type_: str, job: int) -> None:
+    def publish(self, lane: str, type_: str, job: int) -> None:
         self._waiting.setdefault((lane, type_), job)
         if self._wanted.is_set():
-            # The thread will look.
+            # The thread will send it.
             return
         idle = time.monotonic() - self._sent_at
         if COALESCE_SECONDS <= idle < _IDLE_SECONDS and self._writing.acquire(blocking=False):
@@ -103,7 +103,7 @@ class _Teller:
         while self._wanted.wait():
             early = self._sent_at + COALESCE_SECONDS - time.monotonic()
             if early > 0:
-                # It stays while one follows the other: calling it costs them more than this.
+                # Stay awake while messages keep coming: waking the thread costs callers more.
                 time.sleep(early)
             elif self._waiting:
                 self._send_or_drop()
@@ -114,7 +114,7 @@ class _Teller:
 
     def _send_or_drop(self) -> None:
         with self._writing:
-            # Once more when the connection turns out to have been cut.
+            # Retry once: the connection may have been cut.
             if not any(self._connected() and self._send() for _ in range(2)):
                 self._waiting.clear()
                 self._sent_at = time.monotonic()
@@ -133,7 +133,7 @@ class _Teller:
             ).make_connection()
             try:
                 connection.connect()
-                # What is never answered need not be read.
+                # Without replies, nothing has to be read.
                 connection.send_command("CLIENT", "REPLY", "OFF")
             except (redis.RedisError, OSError) as error:
                 logger.warning("wake-up: Redis is away: %s", error)
@@ -143,36 +143,36 @@ class _Teller:
         return self._connection is not None
 
     def _send(self) -> bool:
-        """Publish what waits; False when the connection has turned out to be broken."""
-        told = []
+        """Publish what waits; False when the connection is broken."""
+        batch = []
         while self._waiting:
-            told.append(self._waiting.popitem())
+            batch.append(self._waiting.popitem())
         try:
-            for (lane, type_), job in told:
+            for (lane, type_), job in batch:
                 message = " ".join(filter(None, (lane, type_, str(job or ""))))
                 self._connection.send_command("PUBLISH", channel(), message)
-            # Only one that was cut before has something to read.
+            # Only a connection that was cut has something to read.
             while self._connection.can_read(0):
                 self._connection.read_response()
         except (redis.RedisError, OSError):
             self._connection.disconnect()
             self._connection = None
-            self._waiting.update(told)
+            self._waiting.update(batch)
             return False
         self._sent_at = time.monotonic()
         return True
 
 
 _lock = threading.Lock()
-_teller: _Teller | None = None
+_publisher: _Publisher | None = None
 
 
-def _tell(lane: str, type_: str, job: int) -> None:
-    global _teller
-    teller = _teller
-    if teller is None or teller.pid != os.getpid():
+def _publish(lane: str, type_: str, job: int) -> None:
+    global _publisher
+    publisher = _publisher
+    if publisher is None or publisher.pid != os.getpid():
         with _lock:
-            if _teller is None or _teller.pid != os.getpid():
-                _teller = _Teller()
-            teller = _teller
-    teller.tell(lane, type_, job)
+            if _publisher is None or _publisher.pid != os.getpid():
+                _publisher = _Publisher()
+            publisher = _publisher
+    publisher.publish(lane, type_, job)

@@ -230,7 +230,7 @@ def _wait_beside_crowd() -> float:
     turn = 0
     while True:
         turn += 1
-        held = hold(holder=WORKER, types=["noop", "other"], limit=BATCH, turn=turn)
+        held = hold(holder=WORKER, types=["noop", "other"], limit=BATCH, rotation=turn)
         if any(job.id == number for job in held):
             return time.perf_counter() - begun
         backlog.finish(held)

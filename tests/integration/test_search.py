@@ -284,7 +284,7 @@ def test_keys_are_looked_up_by_index_in_every_type() -> None:
     jobs(40, key="other")
     jobs(3, key="same")
     found: list[Any] = []
-    sent = sent_by(lambda: found.extend(counts.with_key("same", most=2)))
+    sent = sent_by(lambda: found.extend(counts.with_key("same", limit=2)))
     assert len(found) == 2
     [sql] = [each for each in sent if "LIMIT 2" in each]
     assert indexes_on(Job, sql) == {"job_type_key"}
@@ -296,4 +296,4 @@ def test_more_types_than_one_statement_takes_are_all_looked_up() -> None:
         job_type(f"type-{n}")
     jobs(1, "type-0", key="same")
     jobs(1, "type-409", key="same")
-    assert len(counts.with_key("same", most=5)) == 2
+    assert len(counts.with_key("same", limit=5)) == 2

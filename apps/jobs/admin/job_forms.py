@@ -27,7 +27,7 @@ from apps.common.json_schema import check_params
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.control import edit_faults
 from apps.jobs.services.facts import hosts
-from apps.jobs.services.submit import Submission, judge
+from apps.jobs.services.submit import Submission, field_errors
 
 # Names of the service's fields that the form calls otherwise.
 _FIELDS = {"unique": "is_unique"}
@@ -106,7 +106,7 @@ class NewJobForm(ServiceForm):
             max_attempts=given.get("max_attempts"),
         )
         # The context is judged by its own form.
-        return [each for each in judge(job) if not each.field.startswith("context")]
+        return [each for each in field_errors(job) if not each.field.startswith("context")]
 
     def show(self, errors: Sequence[FieldError]) -> None:
         about = [error for error in errors if error.field.partition(".")[0] == "context"]

@@ -36,7 +36,7 @@ class BreakerState:
 
 
 def at(policy: BreakerPolicy, state: BreakerState, now: datetime) -> BreakerState:
-    """The state as it stands at this instant: an open breaker whose time is over is half-open."""
+    """The state at this instant: an open breaker becomes half-open after `open_seconds`."""
     if not policy.enabled:
         return BreakerState()
     if state.state == OPEN and (
@@ -46,20 +46,20 @@ def at(policy: BreakerPolicy, state: BreakerState, now: datetime) -> BreakerStat
     return state
 
 
-def most_running(policy: BreakerPolicy, state: BreakerState, now: datetime) -> int | None:
-    """How many jobs may run at once: None without a limit, 1 as a probe, 0 while open."""
+def max_running(policy: BreakerPolicy, state: BreakerState, now: datetime) -> int | None:
+    """The maximum of running jobs: None while closed, 1 while half-open, 0 while open."""
     return {CLOSED: None, HALF_OPEN: 1, OPEN: 0}[at(policy, state, now).state]
 
 
 def record(
     policy: BreakerPolicy, state: BreakerState, now: datetime, *, calls: int, failures: int
 ) -> BreakerState:
-    """The state after so many attempts ended, `failures` of them badly."""
+    """The state after `calls` attempts ended, `failures` of them with an error."""
     state = at(policy, state, now)
     if not policy.enabled or not calls:
         return state
     if state.state == OPEN:
-        # Ends of attempts that began before; they tell nothing new.
+        # These attempts began before the breaker opened.
         return state
     if state.state == HALF_OPEN:
         return BreakerState(state=OPEN if failures else CLOSED, since=now)

@@ -1,4 +1,4 @@
-"""How the slots of workers are shared between the lanes."""
+"""How the slots of workers are shared between lanes, and those of a hold between types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Group:
 def max_drains(lane: str, lanes: Collection[str], slots: int) -> int:
     """How many drains of a lane a worker may run: never all of its slots where it serves both.
 
-    A worker with one place has a drain of the fast lane, which then serves both by turns.
+    A worker with one slot has a drain of the fast lane, which serves both lanes alternately.
     """
     if lane not in lanes:
         return 0
@@ -40,8 +40,8 @@ def max_drains(lane: str, lanes: Collection[str], slots: int) -> int:
 def lanes_polled(lane: str, lanes: Collection[str], slots: int) -> tuple[str, ...]:
     """The lanes that a drain takes jobs of, first its own.
 
-    Slow ones help with fast jobs when they have none of their own; fast ones never with slow jobs,
-    of which one could hold them up, unless there is no other place.
+    A slow drain takes fast jobs when no slow job is due. A fast drain never takes slow jobs, which
+    would delay fast ones, unless the worker has only one slot.
     """
     if lane == SLOW and FAST in lanes:
         return (SLOW, FAST)
@@ -58,13 +58,13 @@ def wanted(groups: Sequence[Group], due: Collection[str]) -> dict[str, int]:
     free = [group.free for group in groups]
     starts = dict.fromkeys(LANES, 0)
 
-    def start(lane: str, most: int) -> None:
+    def start(lane: str, limit: int) -> None:
         for position, group in enumerate(groups):
-            room = max_drains(lane, group.lanes, group.slots) - group.drains.get(lane, 0)
-            while most > 0 and room > 0 and free[position] > 0:
+            free_drains = max_drains(lane, group.lanes, group.slots) - group.drains.get(lane, 0)
+            while limit > 0 and free_drains > 0 and free[position] > 0:
                 free[position] -= 1
-                room -= 1
-                most -= 1
+                free_drains -= 1
+                limit -= 1
                 starts[lane] += 1
 
     live = {lane: sum(group.drains.get(lane, 0) for group in groups) for lane in LANES}
@@ -75,3 +75,30 @@ def wanted(groups: Sequence[Group], due: Collection[str]) -> dict[str, int]:
         if lane in due:
             start(lane, sum(free))
     return starts
+
+
+def shares(slots: int, weights: Mapping[str, int], *, rotation: int = 0) -> dict[str, int]:
+    """The slots of each type in proportion to its weight; their sum is `slots`.
+
+    The remainder goes one by one to the types in order of name, from the one that `rotation` falls
+    on: as it counts up, single slots are shared by weight, too. Types without a slot are left out.
+    """
+    names = sorted(weights)
+    if not names or slots <= 0:
+        return {}
+    total = sum(max(1, weights[name]) for name in names)
+    given = {name: slots * max(1, weights[name]) // total for name in names}
+    left = slots - sum(given.values())
+    first = _first_by_weight(names, weights, rotation % total)
+    for step in range(left):
+        given[names[(first + step) % len(names)]] += 1
+    return {name: count for name, count in given.items() if count}
+
+
+def _first_by_weight(names: Sequence[str], weights: Mapping[str, int], point: int) -> int:
+    """The position of the type whose part of the weights, laid end to end, has the point."""
+    for position, name in enumerate(names):
+        point -= max(1, weights[name])
+        if point < 0:
+            return position
+    return 0

@@ -1,4 +1,4 @@
-"""One attempt: the handler is called, and what comes of it becomes an outcome."""
+"""One attempt: call the handler and turn what it returns or raises into an outcome."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Attempt:
     def checkpoint(self, data: Any, progress: float | None = None) -> None:
         job = self._holding.job
         self._sequence += 1
-        self._kept(
+        self._write(
             lambda: leases.checkpoint(
                 job=job.id,
                 token=job.token,
@@ -109,10 +109,10 @@ class Attempt:
         if percent == self._shown or (percent < 100 and now - self._shown_at < _PROGRESS_SECONDS):
             return
         job = self._holding.job
-        self._kept(lambda: leases.progress(job=job.id, token=job.token, percent=percent))
+        self._write(lambda: leases.progress(job=job.id, token=job.token, percent=percent))
         self._shown, self._shown_at = percent, now
 
-    def _kept(self, write: Callable[[], leases.Renewed]) -> None:
+    def _write(self, write: Callable[[], leases.Renewed]) -> None:
         job = self._holding.job
         try:
             renewed = write()
@@ -120,13 +120,13 @@ class Attempt:
             self._holding.lost = True
             raise
         self._holding.cancel_requested |= renewed.cancel_requested
-        self._holding.hard_end = time.monotonic() + (job.hard_end_at - job.held_at).total_seconds()
+        self._holding.deadline = time.monotonic() + (job.hard_end_at - job.held_at).total_seconds()
 
 
 def run(handler: Handler | None, holding: Holding, is_stopping: Callable[[], bool]) -> Outcome:
-    """Call the handler for the job; whatever it does, the outcome of this attempt comes back.
+    """Call the handler and return the outcome, whatever the handler does.
 
-    What is logged meanwhile carries the job, its type, attempt and trace.
+    Log lines meanwhile carry the job, its type, attempt and trace.
     """
     job = holding.job
     trace = {"trace_id": job.trace_id} if job.trace_id else {}
@@ -152,7 +152,7 @@ def _called(handler: Handler | None, holding: Holding, is_stopping: Callable[[],
 
 
 def _returned(value: Any, job: HeldJob) -> Outcome:
-    """What the handler's answer means; it fails where the handler has answered nonsense."""
+    """The outcome of what the handler returned."""
     if isinstance(value, NextStage):
         return Outcome(
             id=job.id,
@@ -167,13 +167,13 @@ def _returned(value: Any, job: HeldJob) -> Outcome:
 
 
 def released(job: HeldJob) -> Outcome:
-    """The job goes back as it came: its handler did not run."""
+    """Return the job unchanged: its handler did not run."""
     return Outcome(id=job.id, token=job.token, end=END_RELEASED)
 
 
 def interrupted(job: HeldJob, why: str) -> Outcome:
-    """Its handler was cut off through no fault of its own, but it may have done half of its work:
-    the attempt counts, and the next follows at once."""
+    """The process ended during the handler, which may have done half of its work: the attempt
+    counts, and the job is retried at once."""
     return _failed(job, why, after=timedelta())
 
 
@@ -184,7 +184,7 @@ def _after(error: BaseException, job: HeldJob) -> Outcome:
         return _failed(job, str(error), retry=RETRY_NEVER)
     if isinstance(error, Cancelled):
         return Outcome(id=job.id, token=job.token, end=END_CANCELLED, memo=storable(str(error)))
-    return _failed(job, told(error))
+    return _failed(job, format_error(error))
 
 
 def _failed(
@@ -200,23 +200,23 @@ def _failed(
     )
 
 
-def told(error: BaseException) -> str:
-    """The traceback of an error within bounds, its last line always among it."""
+def format_error(error: BaseException) -> str:
+    """The traceback of an error."""
     try:
         return "".join(traceback.format_exception(error)).strip()
-    except Exception as second:  # noqa: BLE001 - an error may fail at being told, too
-        return f"{type(error).__name__}, which cannot be told: {type(second).__name__}"
+    except Exception as second:  # noqa: BLE001 - its __str__ may raise, too
+        return f"{type(error).__name__}, which cannot be formatted: {type(second).__name__}"
 
 
 def storable(text: str) -> str:
-    """The text without what not every database keeps."""
+    """The text without characters that some databases refuse."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _cut(text: str) -> str:
     if len(text) <= MAX_ERROR:
         return text
-    # The last line names the error.
+    # Keep the last line: it names the error.
     last = text[text.rfind("\n") + 1 :]
     last = last if len(last) <= _MAX_LAST else f"{last[:_MAX_LAST]}…"
     head = text[: MAX_ERROR - len(last) - 100]
@@ -224,7 +224,7 @@ def _cut(text: str) -> str:
 
 
 def _leave_no_transaction(was_inside: bool) -> None:
-    """A transaction that a handler left open would swallow what the next one writes."""
+    """Roll back a transaction that the handler left open: the next job would write into it."""
     database = connections[DEFAULT_DB_ALIAS]
     if database.in_atomic_block == was_inside and (was_inside or database.get_autocommit()):
         return

@@ -1,5 +1,4 @@
-"""A drain: holds the jobs it can start now, runs and settles them until none is due; then it waits
-for the next job as long as it is needed."""
+"""The worker loop of a lane: hold due jobs, run them, settle them, wait for the next."""
 
 from __future__ import annotations
 
@@ -32,21 +31,20 @@ MAX_HELD = 500
 IDLE_SECONDS = 5.0
 # How often an unwoken drain polls: a wake-up may get lost, and scheduled jobs fall due.
 POLL_SECONDS = 1.0
-# Held jobs whose turn has not come by then are given back: a handler takes longer than it used to.
-# No attempt loses more than a quarter of its time so.
+# Held jobs that have not started by then are released: a handler takes longer than it used to.
+# Waiting takes at most this share of the time of an attempt.
 OVERDUE_SECONDS = 1.5
 _WAITED_SHARE = 0.25
-# So long a type is left to others whose suspect could not be alone here.
+# A type whose suspect could not run alone here is left to other processes for this long.
 BARRED_SECONDS = 30.0
-# Before each wait it is read anew, unless it is younger than that.
-_AHEAD_SECONDS = 0.2
-_GATE_SECONDS = 5.0
+# Before each wait, older snapshots of types are read anew: the next job need not wait for it.
+_SNAPSHOT_SECONDS = 0.2
+_LOCK_SECONDS = 5.0
 _AWAY_SECONDS = 1.0
 
 
 class Drain:
-    """One drain of a lane in this process. `summon` is called when there is more than it can do
-    alone."""
+    """One worker loop in this process. It calls `summon` when it finds a full batch."""
 
     def __init__(
         self, process: Process, lane: str, *, summon: Callable[[], object] = lambda: None
@@ -59,19 +57,19 @@ class Drain:
         self._outbox = Outbox(self.holdings)
         self._queue: deque[Holding] = deque()
         self._overdue_at = 0.0
-        # Of a hold that has not answered: what it took nobody knows of.
+        # The token of a hold whose answer was lost: it may have taken jobs.
         self._unanswered = ""
-        self._turn = random.randrange(1000)  # noqa: S311
+        self._rotation = random.randrange(1000)  # noqa: S311
         self._lanes = slots.lanes_polled(lane, process.node.lanes, process.node.slots)
         self._round_at = 0.0
         self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
         self._done = 0
 
     def run(self, *, wait: bool = True) -> int:
-        """Drain the lane; returns how many jobs it has run."""
+        """Run the loop; returns how many jobs it ran. Without `wait` it ends when none is due."""
         try:
             self._process.join(self)
-            if self._is_too_many():
+            if self._is_surplus():
                 return 0
             self._work(wait)
         finally:
@@ -99,8 +97,7 @@ class Drain:
                 has_work = False
                 if not wait:
                     return
-                # What the next job would otherwise wait for.
-                type_snapshots(max_age=_AHEAD_SECONDS)
+                type_snapshots(max_age=_SNAPSHOT_SECONDS)
                 woken = self._listener.wait(POLL_SECONDS)
                 if time.monotonic() - idle_since > IDLE_SECONDS:
                     if not self._is_needed():
@@ -113,10 +110,10 @@ class Drain:
     # --- One round ------------------------------------------------------------------------------
 
     def _poll(self) -> int:
-        """Hold and run what is due; how many jobs were held.
+        """Hold and run what is due; returns how many jobs were held.
 
-        Told what is new, it looks for a few of that only, unless a while has passed: that is
-        soonest done, and all drains that wait are told.
+        If the wake-up named types, hold a few jobs of these only: it is the fastest, and other
+        drains were woken, too. At least every POLL_SECONDS all types are polled.
         """
         new, self._listener.new = self._listener.new, dict[str, int]()
         if new and time.monotonic() < self._round_at + POLL_SECONDS:
@@ -128,11 +125,11 @@ class Drain:
         return self._round()
 
     def _round(self) -> int:
-        """Hold and run what is due, first of the own lane; how many jobs were held."""
-        self._turn += 1
+        """Hold and run what is due, of the own lane first; returns how many jobs were held."""
+        self._rotation += 1
         lanes = self._lanes
-        if len(lanes) > 1 and self.lane == FAST and self._turn % 2:
-            # The only place of its worker serves both lanes by turns.
+        if len(lanes) > 1 and self.lane == FAST and self._rotation % 2:
+            # The only slot of its worker serves both lanes alternately.
             lanes = lanes[::-1]
         for lane in lanes:
             if types := _types_of([lane]):
@@ -144,7 +141,7 @@ class Drain:
     def _hold_and_run(self, types: Mapping[str, TypeSnapshot], limit: int, *, new: int = 0) -> int:
         barred, now = self._process.barred, time.monotonic()
         wanted = [name for name in types if barred.get(name, 0.0) <= now]
-        with self._process.lock.shared(_GATE_SECONDS) as entered:
+        with self._process.lock.shared(_LOCK_SECONDS) as entered:
             if not entered:
                 return 0
             self._unanswered = new_token()
@@ -152,7 +149,7 @@ class Drain:
                 holder=self._process.holder,
                 types=wanted,
                 limit=limit,
-                turn=self._turn,
+                rotation=self._rotation,
                 batch=self._process.sizes.sizes(wanted),
                 new=new,
                 token=self._unanswered,
@@ -160,34 +157,34 @@ class Drain:
             self._unanswered = ""
             if not jobs:
                 return 0
-            self._take_up(jobs)
+            self._enqueue(jobs)
             alone = len(jobs) == 1 and jobs[0].alone
             if not alone:
                 self._run_all(types)
         if alone:
-            # Nobody else gives it back: when the others end, its turn has come.
+            # It is not released as overdue: it starts when the others have ended.
             self._overdue_at = math.inf
-            with self._process.lock.alone(min(_GATE_SECONDS, _patience(jobs))) as entered:
+            with self._process.lock.alone(min(_LOCK_SECONDS, _max_wait(jobs))) as entered:
                 if entered:
                     self._run_all(types, alone=True)
                 else:
-                    # A long handler runs beside it: others may have the time, this process not.
+                    # A long handler runs here; another process may be free.
                     barred[jobs[0].type] = time.monotonic() + BARRED_SECONDS
                     self._release_queue()
         self._outbox.flush()
         return len(jobs)
 
-    def _take_up(self, jobs: Sequence[HeldJob]) -> None:
-        now, ahead = clock.now(), time.monotonic()
-        self._overdue_at = ahead + min(OVERDUE_SECONDS, _patience(jobs))
+    def _enqueue(self, jobs: Sequence[HeldJob]) -> None:
+        now, began = clock.now(), time.monotonic()
+        self._overdue_at = began + min(OVERDUE_SECONDS, _max_wait(jobs))
         for job in jobs:
-            holding = Holding(job, ahead + (job.hard_end_at - now).total_seconds())
+            holding = Holding(job, began + (job.hard_end_at - now).total_seconds())
             self.holdings[job.id] = holding
             self._queue.append(holding)
         self._process.note_held(min(job.lease_until for job in jobs) - now)
 
     def _run_all(self, types: Mapping[str, TypeSnapshot], *, alone: bool = False) -> None:
-        """Run what is queued, one after the other; beside others, until one wants to be alone."""
+        """Run the queue one by one; unless `alone`, stop when a suspect waits to run alone."""
         counts: dict[str, int] = {}
         seconds: dict[str, float] = {}
         process, outbox = self._process, self._outbox
@@ -203,7 +200,7 @@ class Drain:
             try:
                 holding = self._queue.popleft()
             except IndexError:
-                # Given back meanwhile by the thread that looks after it.
+                # Released meanwhile by the caretaker thread.
                 break
             job = holding.job
             if holding.lost:
@@ -227,16 +224,16 @@ class Drain:
         self._done += sum(counts.values())
 
     def _release_queue(self) -> None:
-        """Give back what has not started."""
+        """Release what has not started."""
         now = time.monotonic()
         while self._queue:
             with suppress(IndexError):
                 self._outbox.add(attempt.released(self._queue.pop().job), now)
 
-    # --- Looked after by other threads of the process -------------------------------------------
+    # --- Called by other threads of the process -------------------------------------------------
 
-    def look_after(self) -> None:
-        """While a handler runs: settle what waits, give back what waits too long for its turn."""
+    def maintain(self) -> None:
+        """While a handler runs: settle results, and release jobs that wait too long."""
         now = time.monotonic()
         if self._queue and now > self._overdue_at:
             self._release_queue()
@@ -244,32 +241,32 @@ class Drain:
             self._outbox.flush()
 
     def release_all(self) -> None:
-        """The process ends under a handler that goes on: settle and release all that is held."""
+        """The process ends during a handler: settle and release everything held."""
         self._release_queue()
         current = self.current
-        if current is not None and current.hard_end > time.monotonic():
+        if current is not None and current.deadline > time.monotonic():
             why = "The worker ended before the handler did; it is tried again at once."
             self._outbox.add(attempt.interrupted(current.job, why), time.monotonic())
         self._outbox.flush()
 
     # --- Whether it is needed -------------------------------------------------------------------
 
-    def _is_too_many(self) -> bool:
-        """Whether its worker runs as many drains of the lane as it may without this one.
+    def _is_surplus(self) -> bool:
+        """Whether its worker already runs its maximum of drains for the lane.
 
-        Of several that begin at once, the last one by name goes.
+        Of several that start together, the last one by name ends.
         """
         node = self._process.node
-        most = slots.max_drains(self.lane, node.lanes, node.slots)
+        limit = slots.max_drains(self.lane, node.lanes, node.slots)
         ours = [each for each in register.alive(clock.now()) if each.node == node.key]
         before = sum(
             each.drains.get(self.lane, 0) for each in ours if each.name < self._process.name
         )
         own = [each for each in self._process.drains if each.lane == self.lane]
-        return int(before) + own.index(self) >= most
+        return int(before) + own.index(self) >= limit
 
     def _is_needed(self) -> bool:
-        """Whether it is the one drain of its lane that always waits: the first by name."""
+        """Whether it is the one drain of its lane that stays when idle: the first by name."""
         waiting = [each for each in register.alive(clock.now()) if each.drains.get(self.lane)]
         own: list[object] = [each for each in self._process.drains if each.lane == self.lane]
         return own[0] is self and not any(each.name < self._process.name for each in waiting)
@@ -286,7 +283,7 @@ class Drain:
             self._unanswered = ""
 
     def _settle_rest(self) -> None:
-        """At its end, settle what is left; leases end for what cannot be."""
+        """At the end, settle what is left. If that fails, the leases expire."""
         for _ in range(5):
             try:
                 self._give_back_unanswered()
@@ -302,15 +299,15 @@ class Drain:
         time.sleep(_AWAY_SECONDS)
 
 
-def _patience(jobs: Sequence[HeldJob]) -> float:
-    """How many seconds all of the jobs can wait and have time enough left to run."""
+def _max_wait(jobs: Sequence[HeldJob]) -> float:
+    """How many seconds the jobs can wait without losing too much of their time."""
     shortest = min(job.hard_end_at - job.held_at for job in jobs)
     return shortest.total_seconds() * _WAITED_SHARE
 
 
 def refresh_connection() -> None:
-    """Let go of a connection that is broken or too old; the next statement makes another."""
-    # In a transaction of the caller's it is the caller's.
+    """Close a connection that is broken or too old; the next statement opens another."""
+    # Within the caller's transaction it belongs to the caller.
     if not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
 

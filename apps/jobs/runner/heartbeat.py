@@ -1,4 +1,4 @@
-"""Signs of life: the row of the process in the register, and the leases of what it holds."""
+"""Heartbeats: the row of the process in the register, and the leases of its jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.jobs.services.leases import renew
 logger = logging.getLogger(__name__)
 
 _MAX_RENEWED = 500
-# How long short leases are remembered that were seen once.
+# After a short lease, beat faster for this long.
 _SHORT_SECONDS = 60.0
 
 
@@ -31,14 +31,14 @@ class Heartbeat(threading.Thread):
         self._reset_at = time.monotonic() + _SHORT_SECONDS
 
     def run(self) -> None:
-        self._guarded(self._look_around)
+        self._guarded(self._lose_dead_neighbours)
         while True:
             self._guarded(self.beat)
             self._process.poked.wait(self._process.period)
             self._process.poked.clear()
 
     def beat(self) -> None:
-        """Renew the leases, and tell the register what has changed or that a while is over."""
+        """Renew the leases; update the register when something changed or it is time."""
         now = time.monotonic()
         renew_all(self._process)
         if now >= self._reset_at:
@@ -48,8 +48,8 @@ class Heartbeat(threading.Thread):
             self._beat_at = now + BEAT_SECONDS - 0.1
             self._process.beat()
 
-    def _look_around(self) -> None:
-        """Whoever has died on this machine, such as the process whose place this one takes."""
+    def _lose_dead_neighbours(self) -> None:
+        """Report the workers whose process on this machine has died, such as its predecessor."""
         self._process.beat()
         dead = dead_here(register.alive(clock.now()))
         if dead:
@@ -67,7 +67,7 @@ class Heartbeat(threading.Thread):
 
 
 def renew_all(process: Process) -> None:
-    """Renew the leases of all that the process holds, and note what is lost or not wanted."""
+    """Renew the leases of all held jobs; note which are lost or to be cancelled."""
     holdings = process.holdings()
     for start in range(0, len(holdings), _MAX_RENEWED):
         part = holdings[start : start + _MAX_RENEWED]

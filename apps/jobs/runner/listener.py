@@ -1,4 +1,4 @@
-"""Waiting for the next job without asking the tables all the time."""
+"""Waiting for the next job without polling the tables all the time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 VERSION_SECONDS = 0.02
 PROBE_SECONDS = 0.1
 RECONNECT_SECONDS = 5.0
-# A drain of another lane helps when its own drains have not taken the job by then.
+# A drain of another lane waits this long, so that the lane's own drains take the job first.
 HELP_SECONDS = 0.005
-# A subscription that nobody reads is cut by Redis, and its messages are old.
+# Redis cuts a subscription that nobody reads; its messages are outdated anyway.
 _UNREAD_SECONDS = 2.0
 _SLICE_SECONDS = 0.25
 
@@ -31,9 +31,9 @@ _SLICE_SECONDS = 0.25
 class Listener:
     """Wakes a drain: by Redis, by the version of the SQLite file, or by probing MariaDB/MySQL.
 
-    `is_due` is one indexed probe. Every wait may end early for nothing; the drain then looks.
-    `new` are the types that have new jobs by what ended the last wait, each with the number of one
-    or 0; none when it may be anything.
+    `is_due` is one indexed probe. A wait may end early for nothing; the drain then polls in vain.
+    `new`: the types with new jobs according to the last wake-up, each with the number of a job or
+    0; empty when any type may have some.
     """
 
     def __init__(
@@ -42,20 +42,20 @@ class Listener:
         is_stopping: Callable[[], bool],
         lanes: Sequence[str] = (),
     ) -> None:
-        """`lanes` are those that the drain looks at, its own first; none means every lane."""
+        """`lanes` are those that the drain polls, its own first; none means every lane."""
         self._lanes = lanes
         self._is_due = is_due
         self._is_stopping = is_stopping
         self.new: dict[str, int] = {}
         self._version = -1
-        # Kept beside its subscription: one that is cleared away ends all its connections.
+        # Referenced as long as the subscription: a collected client closes its connections.
         self._client: Any = None
         self._subscription: Any = None
         self._connect_at = 0.0
         self._read_at = 0.0
 
     def wait(self, seconds: float) -> bool:
-        """Until something may be due, or for so many seconds; False when nothing woke it."""
+        """Wait until something may be due; False after this many seconds without a wake-up."""
         self.new = {}
         deadline = time.monotonic() + seconds
         while not self._is_stopping() and (left := deadline - time.monotonic()) > 0:
@@ -72,7 +72,7 @@ class Listener:
 
     def _has_woken(self, seconds: float) -> bool:
         if settings.REDIS_URL:
-            return self._told_by_redis(seconds)
+            return self._redis_has_message(seconds)
         if connection.vendor == "sqlite":
             return self._file_has_changed(seconds)
         return self._probe(seconds)
@@ -82,10 +82,7 @@ class Listener:
         return self._is_due()
 
     def _file_has_changed(self, seconds: float) -> bool:
-        """Whether another connection has committed since the last time this was asked.
-
-        The first answer of a wait tells of what came between the last look and now.
-        """
+        """Whether another connection has committed since the last call, which may be long ago."""
         deadline = time.monotonic() + seconds
         while True:
             with connection.cursor() as cursor:
@@ -98,7 +95,7 @@ class Listener:
                 return False
             time.sleep(VERSION_SECONDS)
 
-    def _told_by_redis(self, seconds: float) -> bool:
+    def _redis_has_message(self, seconds: float) -> bool:
         now = time.monotonic()
         if self._subscription is not None and now - self._read_at > _UNREAD_SECONDS:
             self.close()
@@ -107,24 +104,24 @@ class Listener:
                 if now < self._connect_at:
                     return self._probe(seconds)
                 self._subscribe()
-                # What was announced before was not heard.
+                # Messages before the subscription were missed.
                 return True
-            told = self._read(seconds)
+            message = self._read(seconds)
             messages = set[str]()
-            while told is not None:
-                messages.add(told)
-                told = self._read(0)
+            while message is not None:
+                messages.add(message)
+                message = self._read(0)
         except (redis.RedisError, OSError) as error:
-            logger.warning("drain: Redis is away, looking every %g s: %s", PROBE_SECONDS, error)
+            logger.warning("drain: Redis is away, polling every %g s: %s", PROBE_SECONDS, error)
             self.close()
             self._connect_at = time.monotonic() + RECONNECT_SECONDS
             return True
         return self._concerns(messages)
 
     def _concerns(self, messages: Collection[str]) -> bool:
-        """Whether the drain should look, after a moment if others are there for that first."""
-        told = [[*message.split(" "), "", ""][:3] for message in messages]
-        mine = [each for each in told if not each[0] or not self._lanes or each[0] in self._lanes]
+        """Whether the drain should poll; other lanes get a moment to serve themselves first."""
+        parts = [[*message.split(" "), "", ""][:3] for message in messages]
+        mine = [each for each in parts if not each[0] or not self._lanes or each[0] in self._lanes]
         if mine and self._lanes and all(lane and lane != self._lanes[0] for lane, *_ in mine):
             time.sleep(HELP_SECONDS)
         if all(type_ for _, type_, _ in mine):

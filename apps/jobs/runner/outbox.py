@@ -1,4 +1,4 @@
-"""Results on their way to the table: in batches, none of them waiting long."""
+"""The buffer of outcomes: settled in batches, after 50 ms at the latest."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from apps.jobs.services.settle import INVALID, Settled, settle
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WAIT = 0.05
-_MOST = 1000
+MAX_WAIT_SECONDS = 0.05
+_MAX_BATCH = 1000
 
 
 class Outbox:
-    """The outcomes of one drain that are not settled yet; a settled job is held no longer.
+    """The outcomes of one drain that are not settled yet; settling removes the holding.
 
-    Its drain adds, and whoever comes first flushes: the drain, or the thread that looks after it
-    while a handler runs.
+    The drain adds and flushes. While a handler runs, the caretaker thread flushes.
     """
 
     def __init__(self, holdings: MutableMapping[int, Holding]) -> None:
         self._holdings = holdings
         self._waiting: deque[Outcome] = deque()
         self._since = 0.0
-        self._most = _MOST
+        self._limit = _MAX_BATCH
         self._lock = threading.Lock()
 
     def add(self, outcome: Outcome, now: float) -> None:
@@ -43,11 +42,10 @@ class Outbox:
 
     def is_due(self, now: float) -> bool:
         """Whether its oldest outcome has waited long enough."""
-        return bool(self._waiting) and now - self._since >= LONGEST_WAIT
+        return bool(self._waiting) and now - self._since >= MAX_WAIT_SECONDS
 
     def flush(self) -> None:
-        """Settle what waits. What an error of the database stopped waits for the next
-        time."""
+        """Settle what waits. After a database error it waits for the next flush."""
         if not self._waiting:
             return
         with self._lock:
@@ -56,17 +54,17 @@ class Outbox:
 
     def _settle_some(self) -> None:
         batch = list[Outcome]()
-        while self._waiting and len(batch) < self._most:
+        while self._waiting and len(batch) < self._limit:
             batch.append(self._waiting.popleft())
         self._since = time.monotonic()
         try:
-            answers = _settled(batch)
+            answers = _settle_each(batch)
         except (DatabaseError, InterfaceError):
             self._waiting.extendleft(reversed(batch))
-            # It may have been more than one statement can carry.
-            self._most = max(1, len(batch) // 2)
+            # It may have been too much for one statement.
+            self._limit = max(1, len(batch) // 2)
             raise
-        self._most = min(_MOST, 2 * self._most)
+        self._limit = min(_MAX_BATCH, 2 * self._limit)
         for outcome in batch:
             self._holdings.pop(outcome.id, None)
         refused = [
@@ -75,20 +73,20 @@ class Outbox:
             if answer.code == INVALID
         ]
         if refused:
-            _settled(refused)
+            _settle_each(refused)
 
 
-def _settled(batch: Sequence[Outcome]) -> Sequence[Settled]:
+def _settle_each(batch: Sequence[Outcome]) -> Sequence[Settled]:
     try:
         return settle(outcomes=batch)
     except (OperationalError, InterfaceError):
-        # The database refused everything, and not what it was given.
+        # The database is away; the outcomes are not at fault.
         raise
     except Exception as error:
-        # One row that cannot be written must not hold up the others, nor itself for ever.
+        # One row that cannot be written must not block the others.
         logger.exception("settling %d jobs failed", len(batch))
         if len(batch) > 1:
-            return [_settled([each])[0] for each in batch]
+            return [_settle_each([each])[0] for each in batch]
         return [Settled(batch[0].id, False, code=INVALID, message=f"It cannot be kept: {error!r}")]
 
 

@@ -1,4 +1,4 @@
-"""This process as a worker: what it drains, what it holds, and whether it is to stop."""
+"""This process as a worker: its drains, what they hold, and whether it is stopping."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
-# The longest time between two signs of life; shorter where leases are.
+# The time between two heartbeats; less for short leases.
 BEAT_SECONDS = 5.0
 _MIN_PERIOD = 0.2
 
-# What is held waits for its turn and can be nobody else's meanwhile.
+# A held job that waits here cannot run elsewhere, so batches are short.
 BATCH_SECONDS = 0.5
 MAX_BATCH = 1000
 FIRST_BATCH = 8
@@ -46,7 +46,7 @@ def host_name() -> str:
 
 
 def machine() -> str:
-    """Alike for all processes that can see each other's process ids, and for no others."""
+    """An id that processes share exactly if they see each other's process ids."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         space = os.stat("/proc/self/ns/pid").st_ino
@@ -57,11 +57,11 @@ def machine() -> str:
 
 @dataclass(slots=True, eq=False)
 class Holding:
-    """A job that this process holds. `hard_end`, its deadline, is on the monotonic clock;
+    """A job that this process holds. `deadline`, its deadline, is on the monotonic clock;
     `started` is 0 until its handler runs."""
 
     job: HeldJob
-    hard_end: float
+    deadline: float
     started: float = 0.0
     lost: bool = False
     cancel_requested: bool = False
@@ -75,7 +75,7 @@ class BatchSizes:
         self._sizes: dict[str, int] = {}
 
     def note(self, type_: str, count: int, seconds: float) -> None:
-        """`count` jobs of the type took so long together."""
+        """Note that `count` jobs of the type took this long together."""
         if count <= 0:
             return
         seen = seconds / count
@@ -83,12 +83,12 @@ class BatchSizes:
         if before is None:
             mean = seen
         else:
-            # As if the mean had moved a fifth of the way with each of them.
+            # The exponential mean after `count` equal values.
             mean = seen + (before - seen) * (1 - _MEAN_WEIGHT) ** min(count, 50)
         self._seconds[type_] = mean
         wanted = int(BATCH_SECONDS / mean) if mean > BATCH_SECONDS / MAX_BATCH else MAX_BATCH
         size = self._sizes.get(type_, FIRST_BATCH)
-        # Only a batch that was filled says that a larger one would be.
+        # Grow only after a batch that was filled at least by half.
         grown = size * GROWTH if count >= size // 2 else size
         self._sizes[type_] = max(1, min(wanted, grown))
 
@@ -151,7 +151,7 @@ class ReadWriteLock:
 class Node:
     """One Celery worker. `slots` are the drains it may run at once, in one process or in many.
 
-    `flag` is memory that a process shares with those it forks: how the parent tells them to stop.
+    `flag` is memory shared with the forks; the parent stops them through it.
     """
 
     name: str
@@ -173,15 +173,15 @@ class Draining(Protocol):
     holdings: dict[int, Holding]
     current: Holding | None
 
-    def look_after(self) -> None:
-        """Do what cannot wait until the handler under way ends."""
+    def maintain(self) -> None:
+        """Do what cannot wait until the running handler ends."""
 
     def release_all(self) -> None:
         """Settle and release all: the process ends."""
 
 
 class Process:
-    """One process, one row in the register; its drains are threads of it, or one in each fork."""
+    """One process, one row in the register; its drains are threads, or one in each fork."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -196,7 +196,7 @@ class Process:
         self.busy = threading.Event()
         self.poked = threading.Event()
         self.drains: list[Draining] = []
-        # Whether the register does not know yet what the process does.
+        # Whether the row in the register is out of date.
         self.changed = False
         self.stopping_since = 0.0
         self.period = BEAT_SECONDS
@@ -213,7 +213,7 @@ class Process:
 
     @property
     def stopping(self) -> bool:
-        """Whether nothing new is to be held or started."""
+        """Whether the process must hold and start nothing new."""
         if self._stop or self.node.flag[0]:
             self.stopping_since = self.stopping_since or time.monotonic()
             return True
@@ -236,7 +236,7 @@ class Process:
         self.poked.set()
 
     def note_held(self, lease: timedelta) -> None:
-        """Jobs are held under a lease of so long: it wants renewal before it is over."""
+        """Beat often enough to renew a lease of this length."""
         self.busy.set()
         period = max(_MIN_PERIOD, lease.total_seconds() / 4)
         if period < self.period:
@@ -255,7 +255,7 @@ class Process:
         return counts
 
     def beat(self) -> None:
-        """Tell the register that the process lives, and enter it first if it is not there."""
+        """Update the row in the register; make it first if it is not there."""
         with self._beating:
             if not self._left:
                 self._beat()
@@ -275,7 +275,7 @@ class Process:
         )
         if not known:
             self._registered = False
-            logger.warning("worker %s was taken for dead; it registers again", self.name)
+            logger.warning("worker %s counted as lost; it registers again", self.name)
             self._register(types)
 
     def _register(self, types: Collection[str]) -> None:
@@ -292,7 +292,7 @@ class Process:
         self._registered = True
 
     def leave(self) -> None:
-        """Take it out of the register, where no later beat enters it again."""
+        """Leave the register for good: no later heartbeat makes the row again."""
         with self._beating:
             self._left = True
             if self._registered:
@@ -306,7 +306,7 @@ def types_with_handler() -> list[str]:
 
 
 def dead_here(workers: Collection[Worker]) -> list[str]:
-    """Those of the workers whose process on this machine is no more; they need not be awaited."""
+    """Those of the workers whose process on this machine has ended."""
     here = machine()
     return [
         worker.name

@@ -1,4 +1,4 @@
-"""Starting drains: as many as there are slots where jobs are due, else one that waits."""
+"""Starting drains: one per free slot in lanes with due jobs, else one per lane, which waits."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from apps.jobs.services.type_snapshots import type_snapshots
 logger = logging.getLogger(__name__)
 
 DRAIN = "jobs.drain"
-# So long a scan makes jobs ready, at most; the next one goes on.
+# The maximum time that one scan promotes jobs; the next one goes on.
 PROMOTION_SECONDS = 0.5
-# A drain that comes late finds others in its place and leaves. This only bounds how many messages
-# an absent worker finds; it is wall-clock time of two machines, so it is no shorter.
+# A drain that starts late finds others at work and ends. This only bounds how many messages wait
+# for an absent worker; clocks of two machines differ, so it is not shorter.
 _MESSAGE_SECONDS = 60
 
 
 def scan() -> dict[str, int]:
-    """Promote what is due and start the drains that are wanted; how many of each lane."""
+    """Promote what is due and start the missing drains; returns how many of each lane."""
     _promote_all()
     starts = slots.wanted(groups(register.alive(clock.now())), _due_lanes())
     for lane, count in starts.items():
@@ -40,8 +40,8 @@ def scan() -> dict[str, int]:
 
 
 def _promote_all() -> None:
-    """What falls due goes block by block, the earliest first; a million jobs of one type must not
-    keep those of another from their time."""
+    """Promote block by block, earliest first: a million jobs of one type must not delay those of
+    another."""
     until = time.monotonic() + PROMOTION_SECONDS
     while promote_due() and time.monotonic() < until:
         pass

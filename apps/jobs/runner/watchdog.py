@@ -1,7 +1,7 @@
-"""What goes on while handlers run, and the end of a process whose handler does not come back.
+"""Two threads beside the handlers: one settles results, one ends a process that is stuck.
 
-A thread cannot be killed. So when a handler runs past its deadline, or past the time that a stop
-leaves it, the process settles and releases what it can and ends; somebody else starts it again.
+A thread cannot be killed. When a handler runs past its deadline, or past the time that a stop
+allows, the process settles and releases what it can and exits; its supervisor starts it again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ logger = logging.getLogger(__name__)
 
 # "Try again": the process is well, one of its handlers was not.
 STUCK = 75
-# A little later than the lease, which ends with it: the rescue is to find it ended.
+# Exit a little after the lease has ended, so that the rescue finds it expired.
 MARGIN_SECONDS = 0.2
 _TICK_SECONDS = 0.05
 _IDLE_SECONDS = 0.5
 _LAST_SECONDS = 5.0
 _PARTING_SECONDS = 2.0
-# No thread of Python runs while an extension holds the interpreter, a regular expression that
-# explodes for example; then the leases are long over, and faulthandler, which is C, ends us.
+# No Python thread runs while C code holds the interpreter, such as an exploding regular expression.
+# Then faulthandler, which is C, ends the process; its leases expired long before.
 _SEIZED_SECONDS = 90
 _ARM_SECONDS = 5.0
 
@@ -48,15 +48,15 @@ class Caretaker(threading.Thread):
             self._process.busy.wait()
             time.sleep(_TICK_SECONDS)
             self._process.busy.clear()
-            self.look_after()
+            self.maintain()
 
-    def look_after(self) -> None:
+    def maintain(self) -> None:
         """One round."""
         for drain in list(self._process.drains):
             if drain.holdings:
                 self._process.busy.set()
             try:
-                drain.look_after()
+                drain.maintain()
             except (DatabaseError, InterfaceError) as error:
                 logger.warning("caretaker: the database does not answer: %s", error)
                 close_old_connections()
@@ -66,7 +66,7 @@ class Caretaker(threading.Thread):
 
 
 class Watchdog(threading.Thread):
-    """Ends the process when it has to end. Asks the database nothing before that."""
+    """Ends the process when it is stuck or must stop. It checks without the database."""
 
     def __init__(self, process: Process, *, leave: Callable[[int], None] = os._exit) -> None:
         super().__init__(name="watchdog", daemon=True)
@@ -86,7 +86,7 @@ class Watchdog(threading.Thread):
         now = time.monotonic()
         for drain in list(self._process.drains):
             current = drain.current
-            if current is not None and now > current.hard_end + MARGIN_SECONDS:
+            if current is not None and now > current.deadline + MARGIN_SECONDS:
                 logger.error(
                     "job %d of type %s is past its deadline; its process ends",
                     current.job.id,
@@ -97,8 +97,8 @@ class Watchdog(threading.Thread):
         if not self._process.stopping:
             return
         if not self._process.drains:
-            # The pool ends its forks, but one that had a message in the moment of the stop would
-            # first wait 30 s for the pool to read an answer that the pool no longer expects.
+            # The pool ends its forks. A fork that received a message when the stop came would first
+            # wait 30 s for the pool to read its answer.
             self._idle_since = self._idle_since or now
             if self._process.node.forks and now - self._idle_since > _PARTING_SECONDS:
                 self._end(0)
@@ -107,7 +107,7 @@ class Watchdog(threading.Thread):
             self._end(0)
 
     def _arm(self) -> None:
-        """Put off the end that comes when this thread is not let run any more."""
+        """Postpone the exit that faulthandler makes when this thread cannot run."""
         now = time.monotonic()
         if now >= self._arm_at:
             self._arm_at = now + _ARM_SECONDS
@@ -119,17 +119,17 @@ class Watchdog(threading.Thread):
     def _end(self, code: int) -> None:
         self._process.stop()
         self._await_others()
-        # In a thread: a database that does not answer must not keep the process.
+        # In a thread: a database that does not answer must not block the exit.
         last = threading.Thread(target=self._release_all, name="last", daemon=True)
         last.start()
         last.join(_LAST_SECONDS)
         self._exit(code)
 
     def _await_others(self) -> None:
-        """Leave the other handlers of the process the time that a stop leaves them."""
+        """Give the other handlers of the process JOB_STOP_SECONDS to end."""
         deadline = time.monotonic() + conf.JOB_STOP_SECONDS
         while time.monotonic() < deadline and any(
-            drain.current is not None and drain.current.hard_end > time.monotonic()
+            drain.current is not None and drain.current.deadline > time.monotonic()
             for drain in list(self._process.drains)
         ):
             if time.monotonic() - self._process.stopping_since > conf.JOB_STOP_SECONDS:
@@ -141,8 +141,8 @@ class Watchdog(threading.Thread):
             try:
                 drain.release_all()
             except Exception:
-                logger.exception("what a drain held could not be settled; its leases end")
+                logger.exception("a drain could not release its jobs; their leases expire")
         try:
             self._process.leave()
         except Exception:
-            logger.exception("the worker could not leave the register; it will be missed")
+            logger.exception("the worker could not leave the register; it will count as lost")

@@ -1,4 +1,4 @@
-"""A Celery worker as the place where drains run: what happens at its start, fork and end."""
+"""The Celery worker that runs drains: its start, its forks and its end."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from apps.jobs.services.types import ensure_types
 logger = logging.getLogger(__name__)
 
 _ACTOR = "worker"
-# Beyond the time that handlers have: forks need some to give back what they hold, and so does
-# Celery to part from its broker.
+# Added to the time of handlers: forks release what they hold, and Celery closes its broker.
 _END_SECONDS = 10
 # The forking process has a node and no process of its own; every other has both.
 _node: Node | None = None
@@ -38,7 +37,7 @@ _process: Process | None = None
 
 
 class CannotStart(SystemExit):
-    """What has to be put right before this worker can start, in words."""
+    """Why this worker cannot start, as a sentence."""
 
     def __init__(self, reason: str) -> None:
         logger.critical(reason)
@@ -47,20 +46,19 @@ class CannotStart(SystemExit):
 
 
 def drain(lane: str) -> int:
-    """Run a drain of the lane in this process until it is not needed; how many jobs it ran."""
+    """Run a drain of the lane until it is not needed; returns how many jobs it ran."""
     if _process is None or lane not in _process.node.lanes:
         # A worker without lanes was given a message that is not for it.
         return 0
-    with _heeding_sigterm(_process):
+    with _stopping_at_sigterm(_process):
         return Drain(_process, lane, summon=scan).run()
 
 
 @contextmanager
-def _heeding_sigterm(process: Process) -> Iterator[None]:
-    """While a fork drains, a SIGTERM to it, such as one to the whole group, stops it in order.
+def _stopping_at_sigterm(process: Process) -> Iterator[None]:
+    """While a fork drains, SIGTERM stops it in order.
 
-    Celery's own handler, which it sets after every signal that tells of the fork, would break off
-    whatever is under way.
+    Celery's own handler, installed after the fork, would interrupt the running job.
     """
     if not process.node.forks:
         yield
@@ -73,7 +71,7 @@ def _heeding_sigterm(process: Process) -> Iterator[None]:
 
 
 def verify() -> None:
-    """Stop the start with words when handlers are wrong, and make the types that they lack."""
+    """CannotStart when handlers are wrong; then make the missing job types."""
     problems = checks.problems()
     if problems:
         raise CannotStart("\n".join(problems))
@@ -104,7 +102,7 @@ def _set_up(instance: Any, **_: Any) -> None:
         return
     slots = instance.concurrency
     if queues - set(LANES):
-        # One slot is left to what else it does: drains do not end by themselves.
+        # Keep one slot for the other queues: drains do not end by themselves.
         slots -= 1
     if slots < 1:
         raise CannotStart(
@@ -113,7 +111,7 @@ def _set_up(instance: Any, **_: Any) -> None:
         )
     forks = "prefork" in instance.pool_cls.__module__
     if forks and not settings.REDIS_URL:
-        # Their pool hands out messages under locks that a process killed in its handler may keep.
+        # The pool shares messages under locks that a killed fork may keep.
         raise CannotStart(
             "Forked workers need Redis as their broker: set REDIS_URL, or start this worker with "
             "--pool threads."
@@ -123,11 +121,11 @@ def _set_up(instance: Any, **_: Any) -> None:
     except DatabaseError as error:
         raise CannotStart(f"The database does not answer: {error}") from error
     except Exception as error:
-        # Celery would log it and go on, with a worker that takes messages and runs nothing.
-        raise CannotStart(f"The job types cannot be looked after: {error!r}") from error
+        # Celery would log it and go on with a worker that runs nothing.
+        raise CannotStart(f"The job types cannot be made: {error!r}") from error
     finally:
         connections.close_all()
-    # An alarm is to tell where it found the process.
+    # SIGALRM prints where the process was.
     faulthandler.register(signal.SIGALRM, file=sys.__stderr__ or sys.stderr, chain=True)
     _node = Node(instance.hostname, lanes, slots, forks)
     if not forks:
@@ -142,8 +140,8 @@ def _forked(**_: Any) -> None:
 
 @signals.worker_ready.connect
 def _listen(**_: Any) -> None:
-    """Hear of a stop before Celery does: at SIGQUIT it first waits for its tasks, and drains do
-    not end by themselves."""
+    """Handle a stop before Celery does: Celery waits for its tasks, and drains do not end by
+    themselves."""
     if _node is None or threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
@@ -162,7 +160,7 @@ def _stopping(**_: Any) -> None:
     if _node is None or _node.flag[0]:
         return
     _node.flag[0] = 1
-    # Whatever keeps Celery, the alarm ends it; forks end with their parent.
+    # If Celery hangs, the alarm ends it; forks end with their parent.
     signal.alarm(conf.JOB_STOP_SECONDS + _END_SECONDS)
 
 

@@ -24,8 +24,8 @@ from apps.common.db import (
 )
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.outcome import discard_reason
+from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import END_LOST, READY, WAITING
-from apps.jobs.rules.turns import shares
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
 from apps.jobs.services.move import take_arrow
@@ -40,7 +40,7 @@ _HELD = (
     "id, type, `key`, user_id, stage, priority, attempts, max_attempts, holds, last_end, "
     "sequence, progress, trace_id, context, checkpoint, run_at, created_at"
 )
-# Reading a time costs as much as all the other columns, and most types never expire.
+# `expected_at` is read only where needed: a time costs as much as all the other columns.
 _PEEKED = "order_key, id, type, last_end, attempts, max_attempts, "
 
 
@@ -114,17 +114,17 @@ class Claim:
         self._token = token
         self._hosts = ["", holder.host] if holder.host else [""]
 
-    def peek(self, limit: int, turn: int, batch: Mapping[str, int]) -> list[ReadyJob]:
+    def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> list[ReadyJob]:
         """The jobs to try, in order; plain reads that lock nothing."""
         names = sorted(self.types)
         if len(names) > 1:
             names = sorted(types_with_work(names, self._hosts))
         weights = {name: self.types[name].weight for name in names}
         wanted = []
-        for name, share in shares(limit, weights, turn=turn).items():
+        for name, share in shares(limit, weights, rotation=rotation).items():
             type_ = self.types[name]
             wanted.append((type_, max(1, min(share, type_.batch_limit, batch.get(name, share)))))
-        return self._chosen(self._first_ready(wanted), turn)
+        return self._chosen(self._first_ready(wanted), rotation)
 
     def _first_ready(self, wanted: list[tuple[TypeSnapshot, int]]) -> dict[str, list[ReadyJob]]:
         """The first ready jobs of each type, up to the number beside it, none of them locked.
@@ -149,8 +149,8 @@ class Claim:
                 found[job.type].append(job)
         return {type_.name: sorted(found[type_.name])[:limit] for type_, limit in wanted}
 
-    def _chosen(self, found: dict[str, list[ReadyJob]], turn: int) -> list[ReadyJob]:
-        """Each type's jobs up to its first suspect; or one suspect alone, when its type is next."""
+    def _chosen(self, found: dict[str, list[ReadyJob]], rotation: int) -> list[ReadyJob]:
+        """The jobs of each type before its first suspect; or one suspect, if its type is first."""
         over = {
             job.id
             for jobs in found.values()
@@ -163,8 +163,8 @@ class Claim:
         names = [name for name, jobs in found.items() if jobs]
         if not names:
             return []
-        # The type whose turn it is comes first: what stands behind a long job may be given back.
-        first = turn % len(names)
+        # The types rotate: jobs behind a long one may be released.
+        first = rotation % len(names)
         names = names[first:] + names[:first]
         heads = [found[name][0] for name in names]
         if heads[0].is_suspect or all(head.is_suspect for head in heads):
@@ -172,7 +172,7 @@ class Claim:
         return [job for name in names for job in _before_suspect(found[name])]
 
     def take(self, jobs: list[ReadyJob]) -> list[HeldJob]:
-        """Those of the jobs that nobody else took meanwhile, held."""
+        """Hold those of the jobs that no other worker has taken meanwhile."""
         limited = sorted({job.type for job in jobs if self.types[job.type].is_limited})
         return self._take_limited(jobs, limited) if limited else self._take(jobs)
 
@@ -260,10 +260,9 @@ def types_with_work(names: Collection[str], hosts: Sequence[str] | None = None) 
     return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in names)}
 
 
-# --- jobs that somebody keeps locked ------------------------------------------------------------
-# Such as a person with an open transaction in a SQL console. Waiting for one of them takes as long
-# as the database allows, so they are left out until they are free. On SQLite a transaction that
-# writes keeps everybody waiting, whatever it has locked.
+# --- jobs that stay locked -----------------------------------------------------------------------
+# A person with an open transaction in a SQL console locks jobs for long. Waiting for one takes the
+# whole lock wait timeout, so they are skipped until they are free. SQLite locks the whole file.
 _locked: frozenset[int] = frozenset()
 _check_locked_at = 0.0
 

@@ -49,10 +49,10 @@ def find_job(number: int, *, bound: Collection[str] | None = None) -> Job:
 
 @transactional
 def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
-    """Take a job back: a waiting one at once, a running one when its worker notices.
+    """Cancel a job: a waiting one at once, a running one when its handler stops.
 
-    With `force` a running one is cancelled now and its worker fenced off, whose result then counts
-    no more. Asking a running one twice changes nothing.
+    With `force` a running one is cancelled now and its lease is lost, so its result is refused.
+    A second request for a running job changes nothing.
     """
     now, current = clock.now(), _locked(job)
     if current.status != t.RUNNING:
@@ -82,9 +82,9 @@ def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
 
 @transactional
 def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
-    """Let a finished job run again at once, its attempts counted anew, from its last checkpoint.
+    """Run a finished job again from its last checkpoint; its attempts start at 0.
 
-    With `host` only a worker there takes it; that has to be the host of a registered worker.
+    With `host` only a worker on this host takes it; a worker must be registered there.
     Conflict while a unique twin is open.
     """
     now, current = clock.now(), _locked(job)
@@ -123,7 +123,7 @@ def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
 
 @transactional
 def run_now(*, job: Job, actor: str, reason: str) -> Job:
-    """Let a waiting job run without waiting for its time; one that is ready loses no place.
+    """Make a waiting job ready now; a ready one keeps its place.
 
     Its expiry counts from now.
     """
@@ -141,7 +141,7 @@ def run_now(*, job: Job, actor: str, reason: str) -> Job:
 
 @transactional
 def mark_done(*, job: Job, actor: str, reason: str) -> Job:
-    """Count a job as succeeded that was done by other means, or need not be done."""
+    """Mark a job as succeeded that was done elsewhere or is not needed."""
     now, current = clock.now(), _locked(job)
     changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
     return _take(current, "mark_done", changes, "marked_done", now, actor, reason)
@@ -177,10 +177,10 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
             "after": {name: _wire(value) for name, value in changed.items()},
         }
     }
-    most = changed.get("max_attempts", current.max_attempts)
-    if most <= current.attempts:
+    limit = changed.get("max_attempts", current.max_attempts)
+    if limit <= current.attempts:
         changed |= {"status": t.FAILED, "finished_at": now, **_ENDED}
-        changed["memo"] = f"{current.attempts} of {most} attempts are used"
+        changed["memo"] = f"{current.attempts} of {limit} attempts are used"
         return _take(current, "discard", changed, "edited", now, actor, reason, **facts)
     if "run_at" in changed:
         changed["run_at"] = changed["expected_at"] = max(changed["run_at"], now)
@@ -200,7 +200,7 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
 
 # --- the steps ----------------------------------------------------------------------------------
 def _locked(job: Job) -> Job:
-    """The row as it is now, which nobody moves before this transaction ends."""
+    """The row, locked until this transaction ends."""
     current = Job.objects.select_for_update().filter(pk=job.pk).first()
     if current is None:
         raise NotFound(_("There is no job {number} any more.", number=job.pk))
@@ -263,7 +263,7 @@ def edit_faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldErro
 def _check_host(job: Job, host: str, *, field: str = "host") -> None:
     """Invalid unless a worker is registered on the host and the type allows it."""
     registered = Worker.objects.exclude(state=Worker.State.GONE).order_by()
-    # MariaDB and MySQL take no notice of blanks at the end.
+    # MariaDB and MySQL ignore trailing blanks.
     if not (is_key(host, MAX_HOST) and registered.filter(host=host).exists()):
         known = sorted(registered.values_list("host", flat=True).distinct()[:MAX_NAMED])
         raise Invalid.field(

@@ -1,5 +1,5 @@
-"""How many jobs of a type wait and run, and since when, read no further than anybody wants to
-know: what these statements cost depends on the types, not on the jobs."""
+"""Counts and due times of open jobs. Each count stops at a limit, so the cost depends on the number
+of types, not of jobs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from apps.jobs.services.type_snapshots import type_snapshots
 logger = logging.getLogger(__name__)
 
 STARVING_SWEEP = "jobs.starving"
-SILENT_FOR = timedelta(minutes=1)
+LOG_INTERVAL = timedelta(minutes=1)
 MAX_COUNTED = 1_000
-# SQLite has no index of scheduled and running jobs by type: of so many in the state it counts.
+# SQLite has no index of scheduled and running jobs by type: it reads this many of a state.
 _MAX_SORTED = 50_000
-# Of the jobs in line, whose due times are looked at.
+# The number of ready jobs per type whose due times are read.
 _FIRST = 1_000
-# SQLite takes 500 parts of one statement.
+# SQLite allows 500 parts in one statement.
 _AT_ONCE = 150
 
 
@@ -41,30 +41,30 @@ class Counts:
     running: int = 0
 
 
-def counts_of(types: Sequence[str], most: int | None = None) -> dict[str, Counts]:
-    """The open jobs of all these types, each count up to `most` (MAX_COUNTED).
+def counts_of(types: Sequence[str], limit: int | None = None) -> dict[str, Counts]:
+    """The open jobs of all these types, each count up to `limit` (MAX_COUNTED).
 
     Besides, SQLite counts scheduled and running ones among the first 50,000 in that state.
     """
-    most = MAX_COUNTED if most is None else most
-    ready = _by_type(t.READY, types, most)
+    limit = MAX_COUNTED if limit is None else limit
+    ready = _by_type(t.READY, types, limit)
     if connection.vendor == "mysql":
-        scheduled, running = (_by_type(s, types, most) for s in (t.SCHEDULED, t.RUNNING))
+        scheduled, running = (_by_type(s, types, limit) for s in (t.SCHEDULED, t.RUNNING))
     else:
-        scheduled, running = (_sorted(s, most) for s in (t.SCHEDULED, t.RUNNING))
+        scheduled, running = (_sorted(s, limit) for s in (t.SCHEDULED, t.RUNNING))
     return {
         name: Counts(ready=ready[name], scheduled=scheduled[name], running=running[name])
         for name in types
     }
 
 
-def _by_type(status: str, types: Sequence[str], most: int) -> Counter[str]:
+def _by_type(status: str, types: Sequence[str], limit: int) -> Counter[str]:
     """One range of the claim index for each type. The states are literals, without which SQLite
     would not use its partial indexes."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (
         f"(SELECT COUNT(*) FROM (SELECT 1 FROM {jobs} "
-        f"WHERE status = '{status}' AND type = %s LIMIT {most}) counted)"
+        f"WHERE status = '{status}' AND type = %s LIMIT {limit}) counted)"
     )
     found: Counter[str] = Counter()
     for some in _some(types):
@@ -73,16 +73,16 @@ def _by_type(status: str, types: Sequence[str], most: int) -> Counter[str]:
     return found
 
 
-def _sorted(status: str, most: int) -> Counter[str]:
+def _sorted(status: str, limit: int) -> Counter[str]:
     rows = fetch(
         f"SELECT type, COUNT(*) FROM (SELECT type FROM {table(Job)} "
         f"WHERE status = '{status}' LIMIT {_MAX_SORTED}) counted GROUP BY type"
     )
-    return Counter({name: min(most, count) for name, count in rows})
+    return Counter({name: min(limit, count) for name, count in rows})
 
 
-class Standing(NamedTuple):
-    """How many jobs of all types stand in these states, each up to a limit."""
+class Totals(NamedTuple):
+    """How many jobs of all types are in these states, each up to a limit."""
 
     ready: int
     scheduled: int
@@ -90,21 +90,21 @@ class Standing(NamedTuple):
     failed: int
 
 
-def standing(most: int) -> Standing:
+def totals(limit: int) -> Totals:
     """All types together.
 
-    Whether there are `most` is asked first: a count of the first so many would be written to a
+    It first asks whether there are `limit` rows: counting the first `limit` would write them to a
     table and read again.
     """
     # The narrowest index that begins with the status.
     jobs = f"{table(Job)}{force_index('job_due')}"
     these = f"FROM {jobs} WHERE status = '{{0}}'"
     count = (
-        f"COALESCE((SELECT {most} {these} LIMIT 1 OFFSET {most - 1}), (SELECT COUNT(*) {these}))"
+        f"COALESCE((SELECT {limit} {these} LIMIT 1 OFFSET {limit - 1}), (SELECT COUNT(*) {these}))"
     )
     states = (t.READY, t.SCHEDULED, t.RUNNING, t.FAILED)
     [found] = fetch(f"SELECT {', '.join(map(count.format, states))}")
-    return Standing(*found)
+    return Totals(*found)
 
 
 class Due(NamedTuple):
@@ -158,7 +158,7 @@ def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
 
 
 def next_scheduled() -> datetime | None:
-    """When the first scheduled job is due; when that is past, promotion lags so far behind."""
+    """When the first scheduled job is due; a past instant shows how late promotion is."""
     rows = fetch(
         f"SELECT run_at FROM {table(Job)} WHERE status = '{t.SCHEDULED}' "
         "ORDER BY run_at, id LIMIT 1"
@@ -173,15 +173,15 @@ def _some(types: Sequence[str]) -> Iterator[list[str]]:
 
 # --- starving types ------------------------------------------------------------------------------
 class Starving(NamedTuple):
-    """A type, and since when the job that comes first in its line could have run."""
+    """A type, and since when its first job has been due."""
 
     type: str
     since: datetime
 
 
 def starving(now: datetime, types: Iterable[TypeSnapshot] | None = None) -> list[Starving]:
-    """Those of the types with these types, or of all, by name, whose first job in line has been
-    ready for longer than JOB_STARVATION_SECONDS; a paused type is meant to wait."""
+    """The types, by name, whose first job has been ready for longer than JOB_STARVATION_SECONDS;
+    paused types are left out."""
     if types is None:
         types = type_snapshots().values()
     names = sorted(type_.name for type_ in types if not type_.is_paused(now))
@@ -195,10 +195,12 @@ def starving(now: datetime, types: Iterable[TypeSnapshot] | None = None) -> list
 
 
 def warn_of_starving() -> int:
-    """Log a line for each starving type, one a minute at most; returns how many were logged."""
+    """Log a line for each starving type, at most once a minute; returns how many were logged."""
     now = clock.now()
-    told = {name: datetime.fromisoformat(at) for name, at in load_position(STARVING_SWEEP).items()}
-    fresh = {name: at for name, at in told.items() if now - at < SILENT_FOR}
+    logged = {
+        name: datetime.fromisoformat(at) for name, at in load_position(STARVING_SWEEP).items()
+    }
+    fresh = {name: at for name, at in logged.items() if now - at < LOG_INTERVAL}
     due = [each for each in starving(now) if each.type not in fresh]
     for each in due:
         waits = (now - each.since) // timedelta(seconds=1)
@@ -206,8 +208,8 @@ def warn_of_starving() -> int:
             "jobs of type %s wait too long: the next one has been ready for %d s", each.type, waits
         )
     if due:
-        told = fresh | {each.type: now for each in due}
-        save_position(STARVING_SWEEP, {name: at.isoformat() for name, at in told.items()})
+        logged = fresh | {each.type: now for each in due}
+        save_position(STARVING_SWEEP, {name: at.isoformat() for name, at in logged.items()})
     return len(due)
 
 
@@ -223,14 +225,13 @@ def _first_in_line(names: list[str]) -> dict[str, datetime]:
 
 
 # --- by key -------------------------------------------------------------------------------------
-def with_key(key: str, *, most: int) -> list[int]:
-    """The numbers of the newest jobs with this key, of whatever type: one short range of an index
-    for each type."""
+def with_key(key: str, *, limit: int) -> list[int]:
+    """The numbers of the newest jobs with this key: one short index range per type."""
     one = (
         f"SELECT id FROM {table(Job)} WHERE type = %s "
         f"AND {connection.ops.quote_name('key')} = %s ORDER BY type DESC, "
-        f"{connection.ops.quote_name('key')} DESC, id DESC LIMIT {int(most)}"
+        f"{connection.ops.quote_name('key')} DESC, id DESC LIMIT {int(limit)}"
     )
     names = JobType.objects.values_list("name", flat=True)
     found = [number for (number,) in fetch_each((one, (name, key)) for name in names)]
-    return sorted(found, reverse=True)[:most]
+    return sorted(found, reverse=True)[:limit]

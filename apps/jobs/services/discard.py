@@ -22,8 +22,8 @@ MAX_READ = 200
 def discard_exhausted(*, until: datetime) -> int:
     """Discard the first ready jobs of each type that must not run any more; returns how many.
 
-    A hold does so with what it reads; this is for types of which nobody holds jobs, such as paused
-    and deleted ones.
+    A hold discards what it reads. This sweep is for types that no worker holds, such as paused and
+    deleted ones.
     """
     types = type_snapshots(max_age=0)
     discarded = 0
@@ -43,20 +43,20 @@ def discard_exhausted(*, until: datetime) -> int:
 
 
 def _deleted_types(known: Collection[str]) -> Iterator[str]:
-    """The types of ready jobs that do not exist: a job was submitted in the very second in which
-    its type was deleted. One read for each type with ready jobs."""
+    """Types of ready jobs that do not exist: a job was submitted in the second in which its type
+    was deleted. One read for each type with ready jobs."""
     name = ""
     ready = Job.objects.filter(status=t.READY).order_by("type").values_list("type", flat=True)
     while following := ready.filter(type__gt=name).first():
         name = following
-        # It may also have been made since the others were read.
+        # It may have been made since the others were read.
         if name not in known and not type_snapshots([name]):
             yield name
 
 
 @transactional
 def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: datetime) -> int:
-    """End as failed those of the jobs that wait although they must not run; returns how many."""
+    """End waiting jobs that must not run as failed; returns how many."""
     moves = []
     for job in lock_jobs(ids).values():
         reason = job.status in t.WAITING and discard_reason(job, types.get(job.type), now)

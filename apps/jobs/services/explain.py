@@ -47,5 +47,5 @@ def _running(job_type: JobType | None) -> int:
     if job_type is None or not job_type.snapshot.is_limited:
         return 0
     running = Job.objects.filter(status=t.RUNNING, type=job_type.name).order_by()
-    most = max(MAX_COUNTED, (job_type.max_running or 0) + 1)
-    return len(running.values_list("pk", flat=True)[: min(most, 10 * MAX_COUNTED)])
+    limit = max(MAX_COUNTED, (job_type.max_running or 0) + 1)
+    return len(running.values_list("pk", flat=True)[: min(limit, 10 * MAX_COUNTED)])

@@ -19,11 +19,11 @@ __all__ = ["HeldJob", "Holder", "due_types", "hold", "new_token"]
 
 logger = logging.getLogger(__name__)
 
-# Others may take everything that was read; then it is worth another try, but not for ever.
+# Other workers may take everything that was read; then it is tried again.
 MAX_TRIES = 4
 # While there is always something ready, scheduled jobs are promoted at this interval.
 PROMOTION_SECONDS = 1.0
-# The most jobs that one hold discards; the next one goes on.
+# The maximum number of jobs that one hold discards; the next one goes on.
 MAX_DISCARDED = 2000
 
 
@@ -32,20 +32,21 @@ def hold(
     holder: Holder,
     types: Collection[str],
     limit: int,
-    turn: int = 0,
+    rotation: int = 0,
     batch: Mapping[str, int] | None = None,
     new: int = 0,
     token: str = "",
 ) -> list[HeldJob]:
     """At most `limit` jobs of these types, now running under a new token of this worker.
 
-    Types share the limit by weight, `turn` deciding about the rest of the division; of each at most
-    its `batch_limit`, or fewer by `batch`. A suspect comes alone, with `alone` set. An empty list
-    means that nothing is due, or all of it paused, limited, meant for other hosts or just taken.
-    A caller that draws the `new_token` itself can give back what was held without an answer.
+    Types share the limit by weight; of each at most its `batch_limit`, or fewer by `batch`. The
+    caller raises `rotation` by one with each hold: it says which type gets the remainder and comes
+    first. A suspect is held alone, with `alone` set. An empty list means that nothing is due, or
+    all of it paused, limited, meant for other hosts or just taken. A caller that makes the
+    `new_token` itself can release jobs that were held without an answer.
 
-    `new` is the number of a job that was just submitted, of the only type. It is tried first,
-    without reading what else is due: that is fastest.
+    `new` is the number of a just submitted job of the only type. It is tried first, without
+    reading what else is due: that is fastest.
     """
     token = token or new_token()
     if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):
@@ -65,7 +66,7 @@ def hold(
         }
         claim = Claim(holder, served, now, token)
         try:
-            found = claim.peek(limit, turn + tries, batch or {})
+            found = claim.peek(limit, rotation + tries, batch or {})
             held = claim.take(found)
         except DatabaseError as error:
             if not is_retryable(error):
@@ -73,7 +74,7 @@ def hold(
             tries += 1
             logger.info("hold: a lock was lost, try %d", tries)
             note_locked(claim.tried, error)
-            # Each type has an UPDATE of its own: those before the error have been carried out.
+            # Each type has its own UPDATE: those before the error are committed.
             held = claim.held()
             if not held:
                 continue
@@ -85,7 +86,7 @@ def hold(
             promoted = True
             continue
         if not claim.discarded:
-            # Somebody else was faster, or a type has been edited.
+            # Another worker was faster, or a type has been edited.
             forget_type_snapshots()
             tries += 1
         full |= {name: served[name].version for name in claim.full}
@@ -94,12 +95,12 @@ def hold(
 
 
 def new_token() -> str:
-    """A token that nobody else holds anything under."""
+    """A token that no other hold uses."""
     return secrets.token_hex(16)
 
 
 def _hold_new(holder: Holder, name: str, job: int, token: str) -> list[HeldJob]:
-    """The job if it is still as it was submitted, and its type has no limits to check."""
+    """Hold the job if it was never held and its type has no limits to check."""
     now = clock.now()
     type_ = type_snapshots([name]).get(name)
     if type_ is None or type_.is_limited or type_.expires_after or type_.is_paused(now):
@@ -118,7 +119,7 @@ _promote_at = 0.0
 
 
 def _promote_now_and_then() -> bool:
-    """Promote what is due if this process has not done so lately; whether it did.
+    """Promote what is due if this process has not done so lately; returns whether it did.
 
     The sweep does so every second, and a hold that finds nothing ready does, too.
     """

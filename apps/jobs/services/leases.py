@@ -1,4 +1,4 @@
-"""Leases under way: renewing them, and keeping checkpoints and progress."""
+"""Leases of running jobs: renewal, checkpoints and progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.jobs.services.type_snapshots import type_snapshots
 
 
 class Renewed(NamedTuple):
-    """A lease after a sign of life; not `ok` means that the job is somebody else's now."""
+    """The answer to a renewal; not `ok` means that the worker has lost the job."""
 
     ok: bool
     lease_until: datetime | None = None
@@ -32,10 +32,10 @@ LOST = Renewed(False)
 
 
 def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
-    """Renew the leases of these jobs and tokens, up to the hard end of each; by job.
+    """Renew the leases of these (job, token) pairs, up to the deadline of each attempt; by job.
 
-    An attempt past its hard end is not renewed: its lease is lost. Each statement is by itself: a
-    process that freezes here would else keep its jobs locked and so from their rescue.
+    After its deadline an attempt is not renewed: its lease is lost. There is no transaction: a
+    process that freezes here must not keep its jobs locked, or the rescue could not end them.
     """
     if not leases:
         return {}
@@ -50,11 +50,11 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
     policies = type_snapshots({row[1] for row in rows})
     answers = dict.fromkeys(ids, LOST)
     groups: dict[tuple[str, str], list[int]] = {}
-    for number, type_, token, hard_end, cancel_requested in rows:
-        policy, hard_end = policies.get(type_), instant(hard_end)
-        if policy is None or token != tokens[number] or hard_end <= now:
+    for number, type_, token, deadline, cancel_requested in rows:
+        policy, deadline = policies.get(type_), instant(deadline)
+        if policy is None or token != tokens[number] or deadline <= now:
             continue
-        until = min(now + policy.lease, hard_end)
+        until = min(now + policy.lease, deadline)
         answers[number] = Renewed(True, until, bool(cancel_requested))
         groups.setdefault((type_, token), []).append(number)
     for (type_, token), numbers in sorted(groups.items()):
@@ -87,10 +87,10 @@ def _still_held(numbers: list[int], token: str) -> set[int]:
 def checkpoint(
     *, job: int, token: str, data: Any, sequence: int, progress: float | None = None
 ) -> Renewed:
-    """Keep where the handler would go on, and move the lease and the hard end.
+    """Store a checkpoint; extend the lease and the deadline.
 
     `sequence` grows with every checkpoint of a stage; a repeat of the last one changes nothing.
-    LeaseLost when the job is somebody else's; Invalid when the data cannot be kept.
+    LeaseLost when the worker has lost the job; Invalid when the data cannot be stored.
     """
     check_json(data, field="checkpoint")
     return _keep(
@@ -103,8 +103,7 @@ def checkpoint(
 
 @transactional
 def progress(*, job: int, token: str, percent: float) -> Renewed:
-    """Keep how far the handler is, 0 to 100 without decimals, and move the lease and the hard
-    end."""
+    """Store the progress, 0 to 100 without decimals; extend the lease and the deadline."""
     return _keep(job, token, _percent(percent), None)
 
 
@@ -130,13 +129,13 @@ def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) ->
         raise Invalid.field(
             "sequence", f"Checkpoint {rows[0][3]} is kept already; {sequence} comes too late."
         )
-    hard_end = now + policy.max_processing
-    until = min(now + policy.lease, hard_end)
+    deadline = now + policy.max_processing
+    until = min(now + policy.lease, deadline)
     sets = ", ".join(f"{name} = %s" for name in values)
     kept = execute(
         f"UPDATE {table(Job)} SET {sets}, lease_until = %s, hard_end_at = %s "
         "WHERE id = %s AND status = %s AND lease_token = %s AND sequence <= %s",
-        [*values.values(), until, hard_end, job, RUNNING, token, sequence or rows[0][3]],
+        [*values.values(), until, deadline, job, RUNNING, token, sequence or rows[0][3]],
     )
     if not kept:
         raise LeaseLost(f"Job {job} was taken away; stop working on it.")

@@ -1,4 +1,4 @@
-"""What keeps a type within its limits, cluster-wide: most running, rate, breaker."""
+"""Limits of a type over all workers: maximum running, rate, breaker."""
 
 from __future__ import annotations
 
@@ -49,36 +49,36 @@ def _locked(names: list[str]) -> dict[str, TypeState]:
 class TypeLimits:
     """The limited types of one hold, locked, and how many of each may be held now."""
 
-    def __init__(self, states: Mapping[str, TypeState], room: Mapping[str, int]) -> None:
+    def __init__(self, states: Mapping[str, TypeState], free: Mapping[str, int]) -> None:
         self._states = states
-        self._room = dict(room)
+        self._free = dict(free)
 
     @classmethod
     def lock(cls, policies: Sequence[TypeSnapshot], now: datetime) -> TypeLimits:
         states = lock_states(policy.name for policy in policies)
         running = _running([policy.name for policy in policies])
-        room = {}
+        free = {}
         for policy in policies:
             state = states[policy.name]
             state.breaker_state = breaker.at(policy.breaker, state.breaker_state, now)
-            room[policy.name] = _room(policy, state, running[policy.name], now)
-        return cls(states, room)
+            free[policy.name] = _free(policy, state, running[policy.name], now)
+        return cls(states, free)
 
     @property
     def full(self) -> list[str]:
         """The types of which none may be held now."""
-        return [name for name, left in self._room.items() if left <= 0]
+        return [name for name, left in self._free.items() if left <= 0]
 
     def let_through(self, candidates: Iterable[Each]) -> list[Each]:
         """The candidates that the limits leave, in their order."""
         passed = []
-        room = dict(self._room)
+        free = dict(self._free)
         for candidate in candidates:
-            left = room.get(candidate.type)
+            left = free.get(candidate.type)
             if left is None:
                 passed.append(candidate)
             elif left > 0:
-                room[candidate.type] = left - 1
+                free[candidate.type] = left - 1
                 passed.append(candidate)
         return passed
 
@@ -96,19 +96,19 @@ class TypeLimits:
             state.save()
 
 
-def _room(policy: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
-    room: float = math.inf
-    for most in (
+def _free(policy: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
+    free: float = math.inf
+    for limit in (
         policy.max_running,
-        breaker.most_running(policy.breaker, state.breaker_state, now),
+        breaker.max_running(policy.breaker, state.breaker_state, now),
     ):
-        if most is not None:
-            room = min(room, most - running)
+        if limit is not None:
+            free = min(free, limit - running)
     if policy.rate_per_minute is not None:
         state.tokens = rate.tokens_at(policy.rate_per_minute, state.tokens, state.filled_at, now)
         state.filled_at = now
-        room = min(room, math.floor(state.tokens))
-    return max(0, int(min(room, 2**31)))
+        free = min(free, math.floor(state.tokens))
+    return max(0, int(min(free, 2**31)))
 
 
 def _running(types: list[str]) -> Counter[str]:
@@ -126,7 +126,7 @@ def count_ends(
     ends: Iterable[tuple[str, bool]],
     now: datetime,
 ) -> None:
-    """Tell the breakers how attempts ended: pairs of type and whether it failed.
+    """Count ends of attempts in the breakers: pairs of type and whether it failed.
 
     The states were locked before the jobs, as a hold does.
     """

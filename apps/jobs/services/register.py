@@ -1,4 +1,4 @@
-"""The register of workers: who lives, who fell silent, who left."""
+"""The register of workers: alive, lost and gone ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_REMOVED = 500
 # Why a worker counts as lost.
 NO_HEARTBEAT = "it sent no heartbeat"
 PROCESS_GONE = "its process is gone"
-# Whose jobs are still looked for: later than this, leases have long told.
+# The rescue asks for their jobs for this long; by then every lease has expired.
 _REMEMBERED = timedelta(hours=1)
 _LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
 
@@ -37,7 +37,7 @@ def register(
     types: Collection[str] = (),
     capacity: int = 1,
 ) -> None:
-    """Enter a worker, or enter it anew after it was taken for dead."""
+    """Register a worker, or register it again after it counted as lost."""
     now = clock.now()
     row: dict[str, Any] = {
         "host": host,
@@ -58,7 +58,7 @@ def register(
     }
     ensure_row(Worker, ["name"], {"name": name, **row})
     Worker.objects.filter(name=name).update(**row)
-    _tell([name], "registered", now)
+    _write_entries([name], "registered", now)
 
 
 def beat(
@@ -69,7 +69,7 @@ def beat(
     types: Collection[str] = (),
     stopping: bool = False,
 ) -> bool:
-    """A sign of life, with what the worker does; False when it has to register again."""
+    """Update a live worker's row; False when it has to register again."""
     state = Worker.State.DRAINING if stopping else Worker.State.ACTIVE
     return bool(
         Worker.objects.filter(name=name, state__in=_LIVING).update(
@@ -84,18 +84,18 @@ def beat(
 
 @transactional
 def leave(*, name: str) -> None:
-    """The worker ends; what it should still hold is rescued at once."""
+    """The worker ends; jobs that it still holds are rescued at once."""
     _go([name], "left", clock.now())
 
 
 @transactional
 def lose(*, names: Collection[str], reason: str) -> int:
-    """These workers are dead: their jobs are rescued at once. Returns how many were not known."""
+    """Mark workers as lost: their jobs are rescued at once. Returns how many were alive before."""
     return _go(names, "lost", clock.now(), reason)
 
 
 def _go(names: Collection[str], event: str, now: datetime, reason: str = "") -> int:
-    # In one order for all, so that two who find the same dead do not lock each other out.
+    # Sorted, so that two processes that find the same workers do not deadlock.
     gone = [
         name
         for name in sorted(names)
@@ -103,21 +103,21 @@ def _go(names: Collection[str], event: str, now: datetime, reason: str = "") -> 
             state=Worker.State.GONE, drains={}, running=0
         )
     ]
-    _tell(gone, event, now, reason)
+    _write_entries(gone, event, now, reason)
     return len(gone)
 
 
-def lose_silent(*, now: datetime) -> int:
-    """Take those for dead that have not beaten for JOB_WORKER_SILENCE; returns how many."""
-    silent = Worker.objects.filter(
+def lose_overdue(*, now: datetime) -> int:
+    """Mark workers without a heartbeat for JOB_WORKER_SILENCE as lost; returns how many."""
+    overdue = Worker.objects.filter(
         state__in=_LIVING, last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE
     ).values_list("name", flat=True)[:MAX_REMOVED]
-    names = list(silent)
+    names = list(overdue)
     return lose(names=names, reason=NO_HEARTBEAT) if names else 0
 
 
 def alive(now: datetime) -> list[Worker]:
-    """The workers that are believed to live, by name."""
+    """The workers with a recent heartbeat, by name."""
     return list(
         Worker.objects.filter(
             state__in=_LIVING, last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE
@@ -125,8 +125,8 @@ def alive(now: datetime) -> list[Worker]:
     )
 
 
-def silent_workers(now: datetime) -> list[str]:
-    """The names of workers that ended lately, in whatever way: what they hold is nobody's."""
+def gone_workers(now: datetime) -> list[str]:
+    """The names of workers that left or were lost in the last hour."""
     return list(
         Worker.objects.filter(
             state=Worker.State.GONE, last_heartbeat_at__gt=now - _REMEMBERED
@@ -143,7 +143,7 @@ def forget_gone(*, now: datetime) -> int:
     return Worker.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 
-def _tell(names: Sequence[str], event: str, now: datetime, reason: str = "") -> None:
+def _write_entries(names: Sequence[str], event: str, now: datetime, reason: str = "") -> None:
     if not names:
         return
     numbers = dict(Worker.objects.filter(name__in=names).values_list("name", "pk"))

@@ -1,4 +1,4 @@
-"""Bringing the order of open jobs in line after JOB_PRIORITY_WEIGHT_MS was changed."""
+"""Recomputes the order of waiting jobs after JOB_PRIORITY_WEIGHT_MS was changed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SWEEP = "jobs.reorder"
 
 
 def reorder(*, until: datetime) -> int:
-    """Write the order of waiting jobs anew, block by block, if the weight is not the one they were
-    written with; returns how many rows changed.
+    """If the weight has changed, rewrite the order of waiting jobs in blocks; returns how many rows
+    changed.
 
     What is submitted meanwhile has the new weight already. The sweep's position says how far it
     came and for which weight, so a process that dies only repeats a block.
@@ -48,7 +48,7 @@ def reorder(*, until: datetime) -> int:
 
 @transactional
 def _reorder_block(after: int, weight: int) -> tuple[int | None, int]:
-    """Rows after this id: the last id looked at, None at the end, and how many were changed.
+    """One block of rows after this id: the last id read, None at the end; how many changed.
 
     Walks the primary key, so a block reads a bounded number of rows whatever their states.
     """

@@ -1,5 +1,4 @@
-"""Rescue: end attempts whose worker was lost or whose deadline is over, and free jobs that wait for
-a host."""
+"""Rescue: end attempts of lost workers and past their deadline; free jobs that wait for a host."""
 
 from __future__ import annotations
 
@@ -21,37 +20,36 @@ from apps.jobs.services.settle import end_attempts
 from apps.jobs.services.type_snapshots import type_snapshots
 
 SWEEP = "jobs.rescue"
-# What keeps this sweep from its turns, such as a database that is away or a machine that sleeps,
-# keeps workers from their signs of life.
-_DEAF_SECONDS = 10
-# Then they reconnect, learn the time anew, and tell that they live.
-HEARING = timedelta(seconds=20)
+# What delays this sweep, such as a database that is away or a machine that sleeps, delays the
+# heartbeats of workers, too.
+_MAX_DELAY = timedelta(seconds=10)
+# Then workers have this long to reconnect, read the time and send a heartbeat.
+GRACE = timedelta(seconds=20)
 
 
-def silence_counts(now: datetime) -> bool:
-    """Whether who is silent can have spoken: not for a while after this sweep missed its turns.
+def heartbeats_are_reliable(now: datetime) -> bool:
+    """Whether a missing heartbeat means a lost worker: not for GRACE after this sweep was late.
 
-    Of two such whiles only the first is granted, should the turns always be far apart.
+    If the sweep is always late, only the first delay is followed by a grace period.
     """
     last = last_finished(SWEEP)
     if last is None:
         return True
-    told = load_position(SWEEP).get("deaf_until")
-    deaf_until = datetime.fromisoformat(told) if told else last
-    most = timedelta(seconds=conf.JOB_RESCUE_SECONDS + _DEAF_SECONDS)
-    if now - last > most and last >= deaf_until:
-        deaf_until = now + HEARING
-        save_position(SWEEP, {"deaf_until": deaf_until.isoformat()})
+    stored = load_position(SWEEP).get("grace_until")
+    grace_until = datetime.fromisoformat(stored) if stored else last
+    is_late = now - last > timedelta(seconds=conf.JOB_RESCUE_SECONDS) + _MAX_DELAY
+    if is_late and last >= grace_until:
+        grace_until = now + GRACE
+        save_position(SWEEP, {"grace_until": grace_until.isoformat()})
     # Further ahead, it was written while the clock was wrong.
-    return not timedelta() < deaf_until - now <= HEARING
+    return not timedelta() < grace_until - now <= GRACE
 
 
 def rescue_due(*, until: datetime, lost: Collection[str] = (), by_lease: bool = True) -> int:
-    """End the attempts past their lease or deadline, and those of the `lost` workers; how many.
+    """End attempts past their lease or deadline, and those of `lost` workers; returns how many.
 
-    Without `by_lease` an expired lease alone ends nothing. Goes block by block and stops between
-    two when the clock has passed `until`. Rows that are locked are skipped: their worker may have
-    frozen in a transaction, which must not delay the rescue of others.
+    Without `by_lease` an expired lease alone ends nothing. Works in blocks until the instant
+    `until`. Locked rows are skipped: their worker may have frozen in a transaction.
     """
     ended = 0
     while (now := clock.now()) < until:
@@ -89,8 +87,7 @@ def _rescue(found: Mapping[int, str], now: datetime, lost: frozenset[str], by_le
     if not found:
         return 0
     names = set(found.values())
-    # A job may have been held in the moment in which its type was deleted; once it waits, it is
-    # discarded.
+    # A job may have been held when its type was deleted; once it waits, it is discarded.
     types = {name: JobType(name=name).snapshot for name in names} | type_snapshots(names)
     states = lock_states(name for name in names if types[name].breaker.enabled)
     ends = [
@@ -102,7 +99,7 @@ def _rescue(found: Mapping[int, str], now: datetime, lost: frozenset[str], by_le
 
 
 def _end_of(job: LockedJob, now: datetime, lost: frozenset[str], by_lease: bool) -> str:
-    """How the attempt ended, "" when it goes on: it may have been settled or renewed meanwhile."""
+    """How the attempt ended; "" when it was settled or renewed meanwhile."""
     if job.status != t.RUNNING:
         return ""
     if job.hard_end_at <= now:

@@ -54,7 +54,7 @@ def settle(*, outcomes: Sequence[Outcome]) -> list[Settled]:
 
 
 def give_back(*, token: str) -> int:
-    """Release the jobs held under the token, none of which was begun; returns how many."""
+    """Release the jobs held under the token, none of which has started; returns how many."""
     # A literal, without which SQLite would not use its partial index.
     running = f"SELECT id FROM {table(Job)} WHERE status = '{t.RUNNING}' AND lease_token = %s"
     ids = [number for (number,) in fetch(running, [token])]

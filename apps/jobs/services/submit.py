@@ -6,7 +6,7 @@
         order.save()
         submit("mail", {"to": order.email}, key=f"order-{order.pk}", unique=True)
 
-Rolled back, nothing remains of it; committed, waiting workers are woken once.
+A rollback removes the job; a commit wakes waiting workers once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
 
-__all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "judge", "submit", "submit_many"]
+__all__ = ["MAX_AT_ONCE", "Submission", "Submitted", "field_errors", "submit", "submit_many"]
 
 MAX_AT_ONCE = 1000
 MAX_ERRORS = 100
@@ -79,7 +79,7 @@ Row = tuple[Any, ...]
 
 
 class Submitted(NamedTuple):
-    """What became of a submission: the job's id, or that of its open twin with `created` False."""
+    """The job's id, or that of its open twin with `created` False."""
 
     id: int
     created: bool
@@ -104,7 +104,7 @@ def submit(
 ) -> Submitted:
     """Make a job of the type; what is left out its type decides. Fields: see `Submission`.
 
-    `by` says who asked for it. Invalid names every wrong field, the context's by the type's schema.
+    `by` is the caller. Invalid names every wrong field; the type's schema validates the context.
     """
     job = Submission(
         type=type,
@@ -162,12 +162,12 @@ def _submit(
     return answers
 
 
-def judge(job: Submission) -> list[FieldError]:
-    """Everything that `submit` would refuse in it, but for the size of its context."""
+def field_errors(job: Submission) -> list[FieldError]:
+    """Everything that `submit` would refuse, except a context that is too large."""
     return list(_faults(job, type_snapshots([job.type]).get(job.type), None, clock.now()))
 
 
-# --- judging ------------------------------------------------------------------------------------
+# --- validating ---------------------------------------------------------------------------------
 def _check(
     jobs: Sequence[Submission],
     known: dict[str, TypeSnapshot],
@@ -175,7 +175,7 @@ def _check(
     now: datetime,
     path: str,
 ) -> None:
-    """The error that tells of everything that is wrong with the jobs, if anything is."""
+    """Raise one error that lists everything wrong with the jobs, if anything is."""
     found: list[FieldError] = []
     for position, job in enumerate(jobs):
         wrong = list(_faults(job, known.get(job.type), bound, now))
@@ -202,7 +202,7 @@ def _faults(
 
 
 def _unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
-    """That no such type exists, or none that the key may use; names the known ones."""
+    """No such type exists, or the API key may not use it; the message names known ones."""
     types = JobType.objects.order_by("name")
     if bound is not None:
         types = types.filter(name__in=bound)
@@ -228,7 +228,7 @@ def _refusal(found: Sequence[FieldError]) -> PlatformError:
 
 
 def _texts(jobs: Sequence[Submission], path: str) -> list[str]:
-    """The contexts as they are stored; TooLarge when one fills more than may be kept."""
+    """The contexts as JSON text; TooLarge when one exceeds the limit."""
     texts = [json.dumps(job.context) for job in jobs]
     for position, text in enumerate(texts):
         # Escaped text is never shorter than UTF-8.
@@ -249,7 +249,7 @@ def _rows(
     weight_ms = conf.JOB_PRIORITY_WEIGHT_MS
     written_now = written(now)
     by = by[:160]
-    places: dict[int, int] = {}
+    order_keys: dict[int, int] = {}
     rows = []
     for job, context, pk in zip(jobs, contexts, ids.next_ids(len(jobs), now), strict=True):
         type_ = known[job.type]
@@ -257,10 +257,10 @@ def _rows(
         run_at = _run_at(job, now)
         if run_at is now:
             status, at = READY, written_now
-            place = places.get(priority)
+            place = order_keys.get(priority)
             if place is None:
                 place = order_key(now, priority=priority, attempts=0, weight_ms=weight_ms)
-                places[priority] = place
+                order_keys[priority] = place
         else:
             status, at = SCHEDULED, written(run_at)
             place = order_key(run_at, priority=priority, attempts=0, weight_ms=weight_ms)
@@ -345,7 +345,7 @@ class Twin(NamedTuple):
 def open_twins(keys: Collection[str]) -> dict[str, Twin]:
     """The open job with each of these unique keys; until the transaction ends no other appears.
 
-    In one order for all, so that callers with the same keys wait for each other.
+    Sorted, so that callers with the same keys wait for each other and do not deadlock.
     """
     wanted = sorted(keys)
     _lock(wanted)
@@ -363,7 +363,7 @@ def open_twins(keys: Collection[str]) -> dict[str, Twin]:
 
 def _lock(keys: Collection[str]) -> None:
     if connection.vendor != "mysql":
-        # A transaction that writes is alone there.
+        # SQLite allows one writing transaction at a time.
         return
     shards = sorted({crc32(key.encode()) % UNIQUE_LOCKS for key in keys})
     rows = fetch(

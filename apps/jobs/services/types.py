@@ -51,7 +51,7 @@ def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
         raise Invalid.field(
             "name", _("{name} exists already; change it instead.", name=name)
         ) from error
-    _tell(job_type, "type_created", now=now, actor=actor, after=_shown(job_type))
+    _write_entry(job_type, "type_created", now=now, actor=actor, after=_shown(job_type))
     return job_type
 
 
@@ -77,7 +77,7 @@ def update_type(
 def pause_type(
     *, job_type: JobType, reason: str, actor: str, until: datetime | None = None
 ) -> JobType:
-    """Let no more of its jobs be held, until the instant or for good; running ones go on."""
+    """Hold no jobs of the type until the instant, or until it is resumed. Running jobs finish."""
     now = clock.now()
     if not reason.strip():
         raise Invalid.field("reason", _("Say why the type is paused; its page and lists show it."))
@@ -91,7 +91,7 @@ def pause_type(
 
 @transactional
 def resume_type(*, job_type: JobType, actor: str, reason: str = "") -> JobType:
-    """Let its jobs be held again; one that is not paused stays as it is."""
+    """Hold its jobs again; a type that is not paused does not change."""
     current = take_version(JobType, job_type.pk, None)
     changes = {"paused": False, "pause_reason": "", "paused_until": None}
     _change(current, changes, "type_resumed", now=clock.now(), actor=actor, reason=reason)
@@ -108,7 +108,7 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
     before = state.breaker
     state.breaker_state = breaker.BreakerState()
     state.save()
-    _tell(
+    _write_entry(
         job_type,
         "breaker_reset",
         now=now,
@@ -125,7 +125,7 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
 def delete_type(
     *, job_type: JobType, actor: str, version: int | None = None, reason: str = ""
 ) -> None:
-    """Forget a type of which there is no job; Conflict otherwise."""
+    """Delete a type without jobs; Conflict otherwise."""
     current = take_version(JobType, job_type.pk, version)
     if Job.objects.filter(type=current.name).exists():
         raise Conflict(
@@ -134,7 +134,7 @@ def delete_type(
                 type=current.name,
             )
         )
-    _tell(
+    _write_entry(
         current,
         "type_deleted",
         now=clock.now(),
@@ -152,9 +152,9 @@ def ensure_types(
     *,
     actor: str = "",
 ) -> list[str]:
-    """Make a type for each of these handlers that has none by its name; returns what was made.
+    """Make the missing type of each handler; returns the names of the new types.
 
-    `defaults` holds settings by name. What is there stays as operators have set it.
+    `defaults` holds settings by name. Existing types keep what operators have set.
     """
     there = set(JobType.objects.filter(name__in=names).values_list("name", flat=True))
     made = []
@@ -163,7 +163,7 @@ def ensure_types(
         try:
             create_type(name=name, actor=actor, **settings)
         except Invalid:
-            # Processes start together, and another one was faster.
+            # Another process that started together was faster.
             if not JobType.objects.filter(name=name).exists():
                 raise
         else:
@@ -181,7 +181,7 @@ def _change(
     actor: str,
     reason: str,
 ) -> None:
-    """Write the changes to the locked row, all judged first, if they change anything."""
+    """Validate the changes and write them to the locked row, if they change anything."""
     before = _shown(current)
     changed = _alter(current, changes, now=now, actor=actor, errors=[])
     if not changed:
@@ -189,7 +189,7 @@ def _change(
     current.version += 1
     current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
     after = _shown(current)
-    _tell(
+    _write_entry(
         current,
         event,
         now=now,
@@ -210,9 +210,9 @@ def _alter(
     actor: str,
     errors: list[FieldError],
 ) -> list[str]:
-    """Set the changes on the row, which is not written, and return the names of those that differ.
+    """Set the changes on the row without saving it; returns the names of those that differ.
 
-    Invalid tells of everything that is wrong, `errors` included.
+    Invalid lists every error, those in `errors` included.
     """
     for name in changes.keys() - set(SETTINGS):
         errors.append(
@@ -226,7 +226,7 @@ def _alter(
     for name in changed:
         setattr(job_type, name, changes[name])
     if "paused" in changed and not job_type.paused:
-        # Resumed: why and until when it was paused is over, too, unless said otherwise.
+        # Resuming clears the reason and the end of the pause, unless they are given.
         for name, value in (("pause_reason", ""), ("paused_until", None)):
             if name not in changes and getattr(job_type, name) != value:
                 setattr(job_type, name, value)
@@ -242,7 +242,7 @@ def _alter(
 
 
 def _unregistered(handler: str) -> Iterator[FieldError]:
-    """That nobody wrote the handler, naming those there are; with it no worker would start."""
+    """An error if no such handler exists: no worker would start with it."""
     if handler and registry.find(handler) is None:
         known = ", ".join(sorted(registry.names())[:MAX_NAMED])
         yield FieldError(
@@ -265,7 +265,7 @@ def _shown(job_type: JobType) -> dict[str, Any]:
     return shown
 
 
-def _tell(
+def _write_entry(
     job_type: JobType,
     event: str,
     *,

@@ -42,9 +42,9 @@ class Status:
     def type_names(self) -> list[str]:
         return [each.name for each in self.types]
 
-    def jobs(self, limit: int) -> counts.Standing:
+    def jobs(self, limit: int) -> counts.Totals:
         """The number of jobs by state."""
-        return counts.standing(limit)
+        return counts.totals(limit)
 
     def jobs_by_type(self, limit: int) -> dict[str, counts.Counts]:
         """The number of open jobs by type and state."""

@@ -114,7 +114,7 @@ def test_lines_of_a_handler_carry_job_type_attempt_and_trace(lines: list[dict[st
     [held] = take(1)
     handler = registry.Handler("mail", handle, is_long=False)
 
-    attempt.run(handler, Holding(held, hard_end=0.0), lambda: False)
+    attempt.run(handler, Holding(held, deadline=0.0), lambda: False)
     logger.warning("after")
 
     inside, after = lines

@@ -171,7 +171,7 @@ def test_jobs_are_given_back_that_wait_too_long_behind_another(
         runs.append(context["position"])
         if len(runs) == 1:
             [busy] = process.drains
-            busy.look_after()
+            busy.maintain()
 
     handle("mail", slow)
     numbers = jobs(3)
@@ -200,11 +200,11 @@ def test_jobs_are_given_back_before_their_time_runs_out_in_the_queue(
     def slow(context: Any) -> None:
         drain = process.drains[0]
         assert drain.current is not None
-        seen.append(round(drain.current.hard_end - passed[0], 3))
+        seen.append(round(drain.current.deadline - passed[0], 3))
         if len(seen) == 1:
             passed[0] += waited
             frozen_clock.advance(seconds=waited)
-            drain.look_after()
+            drain.maintain()
 
     handle("mail", slow, max_processing_seconds=1)
     numbers = jobs(2)
@@ -220,8 +220,8 @@ def test_finished_results_do_not_wait_for_a_long_handler(handle: Make, process: 
 
     def mail(context: Any) -> None:
         if context["position"] == 1:
-            time.sleep(outbox.LONGEST_WAIT)
-            process.drains[0].look_after()
+            time.sleep(outbox.MAX_WAIT_SECONDS)
+            process.drains[0].maintain()
             seen.append([job.status for job in Job.objects.order_by("id")])
 
     handle("mail", mail)

@@ -48,7 +48,7 @@ def test_more_results_than_the_database_takes_at_once_are_settled_in_parts(
 ) -> None:
     """MariaDB closes the connection of a statement that is longer than max_allowed_packet."""
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
-    monkeypatch.setattr(outbox, "LONGEST_WAIT", 60.0)
+    monkeypatch.setattr(outbox, "MAX_WAIT_SECONDS", 60.0)
     settle, parts = outbox.settle, list[int]()
 
     def narrow(*, outcomes: Any) -> Any:

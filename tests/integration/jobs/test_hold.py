@@ -139,7 +139,7 @@ def test_crowd_of_one_type_leaves_the_other_its_turn() -> None:
     jobs(50, "mail")
     [other] = jobs(1, "bill")
 
-    held = [take(1, types=("mail", "bill"), turn=turn)[0].id for turn in range(2)]
+    held = [take(1, types=("mail", "bill"), rotation=rotation)[0].id for rotation in range(2)]
 
     assert other in held
 
@@ -151,7 +151,7 @@ def test_type_that_has_the_turn_is_first_in_the_batch() -> None:
     jobs(10, "mail")
     jobs(10, "bill")
 
-    batches = [[job.type for job in take(4, types=("mail", "bill"), turn=n)] for n in range(2)]
+    batches = [[job.type for job in take(4, types=("mail", "bill"), rotation=n)] for n in range(2)]
 
     assert batches == [["bill", "bill", "mail", "mail"], ["mail", "mail", "bill", "bill"]]
 
@@ -251,9 +251,9 @@ def test_type_of_suspects_does_not_hold_up_another_type() -> None:
     jobs(5, "mail", last_end="lost")
     jobs(5, "bill")
 
-    turns = [take(10, types=("mail", "bill"), turn=turn) for turn in range(2)]
+    rounds = [take(10, types=("mail", "bill"), rotation=rotation) for rotation in range(2)]
 
-    assert sorted(len(held) for held in turns) == [1, 5]
+    assert sorted(len(held) for held in rounds) == [1, 5]
 
 
 def test_waiting_job_without_attempts_left_is_given_up_when_its_turn_comes() -> None:

@@ -66,7 +66,7 @@ def test_type_that_is_full_keeps_no_place_from_a_lighter_one(limits: dict[str, i
     jobs(5, "mail")
     jobs(5, "bill")
 
-    assert [job.type for job in take(10, types=("mail", "bill"), turn=1)] == 5 * ["bill"]
+    assert [job.type for job in take(10, types=("mail", "bill"), rotation=1)] == 5 * ["bill"]
 
 
 @pytest.mark.parametrize(

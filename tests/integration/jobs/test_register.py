@@ -42,18 +42,18 @@ def test_worker_lives_while_it_beats(frozen_clock: FrozenClock) -> None:
     frozen_clock.advance(seconds=5)
 
     assert names(register.alive(frozen_clock.instant)) == ["a"]
-    assert register.lose_silent(now=frozen_clock.instant) == 1
-    assert register.silent_workers(frozen_clock.instant) == ["b"]
+    assert register.lose_overdue(now=frozen_clock.instant) == 1
+    assert register.gone_workers(frozen_clock.instant) == ["b"]
     assert events() == [("a", "registered"), ("b", "registered"), ("b", "lost")]
 
 
 def test_worker_just_within_its_silence_is_not_lost(frozen_clock: FrozenClock) -> None:
     enter()
     frozen_clock.advance(seconds=24.999)
-    assert register.lose_silent(now=frozen_clock.instant) == 0
+    assert register.lose_overdue(now=frozen_clock.instant) == 0
     frozen_clock.advance(seconds=0.001)
-    assert register.lose_silent(now=frozen_clock.instant) == 1
-    assert register.lose_silent(now=frozen_clock.instant) == 0
+    assert register.lose_overdue(now=frozen_clock.instant) == 1
+    assert register.lose_overdue(now=frozen_clock.instant) == 0
 
 
 def test_worker_that_was_taken_for_dead_registers_again(frozen_clock: FrozenClock) -> None:
@@ -228,5 +228,5 @@ def test_sweep_of_workers_lost_for_an_hour_looks_no_more_for_their_jobs(
 ) -> None:
     enter()
     register.lose(names=[HERE.name], reason="gone")
-    assert register.silent_workers(frozen_clock.instant + timedelta(minutes=59)) == [HERE.name]
-    assert register.silent_workers(frozen_clock.instant + timedelta(minutes=60)) == []
+    assert register.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [HERE.name]
+    assert register.gone_workers(frozen_clock.instant + timedelta(minutes=60)) == []

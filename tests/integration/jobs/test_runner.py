@@ -241,7 +241,7 @@ def test_suspect_that_cannot_be_alone_is_given_back(
 ) -> None:
     from apps.jobs.runner import drain as drain_module
 
-    monkeypatch.setattr(drain_module, "_GATE_SECONDS", 0.0)
+    monkeypatch.setattr(drain_module, "_LOCK_SECONDS", 0.0)
     runs: list[int] = []
     handle("mail", lambda context: runs.append(1), max_attempts=1)
     [number] = jobs(1)
@@ -276,7 +276,7 @@ def test_suspect_runs_as_soon_as_it_is_alone(
 
     @contextmanager
     def after_a_while(seconds: float) -> Iterator[bool]:
-        drain.look_after()
+        drain.maintain()
         with alone(seconds) as entered:
             process.lock.wanted += meanwhile == "another waits"
             yield entered
@@ -327,7 +327,7 @@ def test_handler_past_its_hard_end_ends_the_process_and_frees_its_neighbours(
             assert drain.current is not None
             watchdog.check()
             assert codes == []
-            drain.current.hard_end = time.monotonic() - 1
+            drain.current.deadline = time.monotonic() - 1
             watchdog.check()
 
     handle("mail", mail)

@@ -33,7 +33,7 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One word per wake-up that was published."""
     published: list[str] = []
     monkeypatch.setattr("django.conf.settings.REDIS_URL", "redis://somewhere")
-    monkeypatch.setattr(wakeup, "_tell", lambda *told: published.append("woken"))
+    monkeypatch.setattr(wakeup, "_publish", lambda *message: published.append("woken"))
     return published
 
 

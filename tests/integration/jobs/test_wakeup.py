@@ -78,7 +78,7 @@ def test_burst_is_told_in_few_messages_and_its_end_is_not_lost(listener: Any) ->
     assert heard(listener)
 
 
-def test_threads_share_one_teller(listener: Any) -> None:
+def test_threads_share_one_publisher(listener: Any) -> None:
     threads = [threading.Thread(target=wakeup.announce) for _ in range(8)]
     for thread in threads:
         thread.start()

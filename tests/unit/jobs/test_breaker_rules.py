@@ -11,7 +11,7 @@ from apps.jobs.rules.breaker import (
     BreakerPolicy,
     BreakerState,
     at,
-    most_running,
+    max_running,
     record,
 )
 
@@ -31,14 +31,14 @@ def opened() -> BreakerState:
 
 def test_half_of_twenty_failing_opens_it() -> None:
     assert opened().state == OPEN
-    assert most_running(POLICY, opened(), NOON) == 0
+    assert max_running(POLICY, opened(), NOON) == 0
 
 
 def test_fewer_calls_than_the_least_never_open_it() -> None:
     state = record(POLICY, BreakerState(), NOON, calls=19, failures=19)
 
     assert state.state == CLOSED
-    assert most_running(POLICY, state, NOON) is None
+    assert max_running(POLICY, state, NOON) is None
 
 
 def test_fewer_failures_than_the_rate_leave_it_closed() -> None:
@@ -58,8 +58,8 @@ def test_calls_of_an_earlier_window_are_forgotten() -> None:
 
 
 def test_open_lets_one_probe_through_when_its_time_is_over() -> None:
-    assert most_running(POLICY, opened(), later(29.9)) == 0
-    assert most_running(POLICY, opened(), later(30)) == 1
+    assert max_running(POLICY, opened(), later(29.9)) == 0
+    assert max_running(POLICY, opened(), later(30)) == 1
 
 
 def test_good_probe_closes_it() -> None:
@@ -82,4 +82,4 @@ def test_switched_off_it_is_closed_whatever_was_before() -> None:
     )
 
     assert at(off, BreakerState(state=HALF_OPEN), NOON) == BreakerState()
-    assert most_running(off, opened(), NOON) is None
+    assert max_running(off, opened(), NOON) is None

@@ -1,12 +1,17 @@
-"""S4.7: how slots are shared between the lanes."""
+"""S4.7: slots are shared between lanes. S4.2, S4.15: those of a hold between types, by weight."""
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
 
-from apps.jobs.rules.slots import Group, lanes_polled, max_drains, wanted
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.jobs.rules.slots import Group, lanes_polled, max_drains, shares, wanted
 
 BOTH = ("fast", "slow")
+WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_size=1)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +71,39 @@ def test_drains_start_where_jobs_are_due_and_one_waits_otherwise(
     groups: list[Group], due: set[str], starts: dict[str, int]
 ) -> None:
     assert wanted(groups, due) == starts
+
+
+def test_slots_are_shared_between_types_by_weight() -> None:
+    assert shares(100, {"mail": 3, "bill": 1}) == {"mail": 75, "bill": 25}
+
+
+def test_single_slots_rotate_by_weight() -> None:
+    weights = {"bill": 1, "mail": 3}
+
+    given_out = Counter(
+        name for rotation in range(400) for name in shares(1, weights, rotation=rotation)
+    )
+
+    assert given_out == {"mail": 300, "bill": 100}
+
+
+def test_no_slots_or_no_types_share_nothing() -> None:
+    assert shares(0, {"mail": 1}) == {}
+    assert shares(10, {}) == {}
+
+
+@given(slots=st.integers(1, 1000), weights=WEIGHTS, rotation=st.integers(0, 10**9))
+def test_shares_add_up_to_the_slots(slots: int, weights: dict[str, int], rotation: int) -> None:
+    assert sum(shares(slots, weights, rotation=rotation).values()) == slots
+
+
+@given(slots=st.integers(1, 5), weights=WEIGHTS)
+def test_every_type_gets_a_slot_within_one_rotation(slots: int, weights: dict[str, int]) -> None:
+    """S4.14: none of many types comes last for ever."""
+    total = sum(weights.values())
+
+    served = {
+        name for rotation in range(total) for name in shares(slots, weights, rotation=rotation)
+    }
+
+    assert served == set(weights)

@@ -113,7 +113,7 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     register.lose(names=["a"], reason=register.PROCESS_GONE)
     register.register(name="b", host="host-b")
     frozen_clock.advance(minutes=1)
-    register.lose_silent(now=clock.now())
+    register.lose_overdue(now=clock.now())
 
     reasons = set(JournalEntry.objects.exclude(reason="").values_list("reason", flat=True))
     unknown = [each for each in reasons if not any(re.fullmatch(p, each) for p in words.REASONS)]

@@ -98,12 +98,12 @@ class JobsMachine(RuleBasedStateMachine):
         target=leases,
         by=st.sampled_from(HOLDERS),
         limit=st.integers(1, 4),
-        turn=st.integers(0, 5),
+        rotation=st.integers(0, 5),
         types=st.sampled_from([TYPES, TYPES[:1]]),
     )
-    def hold_some(self, by: Holder, limit: int, turn: int, types: tuple[str, ...]) -> Any:
+    def hold_some(self, by: Holder, limit: int, rotation: int, types: tuple[str, ...]) -> Any:
         self.model.promote()
-        held = hold(holder=by, types=types, limit=limit, turn=turn)
+        held = hold(holder=by, types=types, limit=limit, rotation=rotation)
         self._adopt_given_up()
         assert len(held) <= limit
         for name in types:
