@@ -1,4 +1,4 @@
-"""Job types and jobs straight from the table, for tests of what happens to them there."""
+"""Helpers of tests that make, hold and end jobs through the services and the table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def job_type(name: str = "mail", **settings: Any) -> JobType:
 
 
 def jobs(count: int = 1, type: str = "mail", **columns: Any) -> list[int]:  # noqa: A002
-    """So many jobs that are due one after the other, a millisecond apart; their numbers."""
+    """Insert `count` jobs that are due a millisecond apart; returns their numbers."""
     now = clock.now()
     numbers = ids.next_ids(count)
     first: datetime = columns.pop("run_at", now - timedelta(milliseconds=count))
@@ -83,7 +83,7 @@ def end(held: HeldJob, how: str = "succeeded", **details: Any) -> Settled:
 
 
 def drained(process: Process, lane: str = "fast") -> int:
-    """Let a drain of the worker run what is due; how many jobs it ran."""
+    """Run what is due in a drain; returns how many jobs it ran."""
     return Drain(process, lane).run(wait=False)
 
 
@@ -91,17 +91,17 @@ def row(number: int) -> Job:
     return Job.objects.get(pk=number)
 
 
-def told(number: int) -> list[str]:
+def events_of(number: int) -> list[str]:
     """The events of the job's journal, oldest first."""
     entries = JournalEntry.objects.timeline("job", number)
     return [entry.event for entry in entries]
 
 
 def rescue(clock: FrozenClock, **who: Any) -> int:
-    """End the attempts that are over by then; how many."""
+    """End the attempts that are over now; returns how many."""
     return rescue_due(until=clock.instant + timedelta(seconds=1), **who)
 
 
 def last_entry(number: int) -> JournalEntry:
-    """The newest of the job's journal."""
+    """The newest entry of the job's journal."""
     return JournalEntry.objects.timeline("job", number).last()

@@ -16,7 +16,7 @@ from apps.jobs.handlers.registry import known
 from apps.jobs.models import Job
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.runner.worker import verify
-from tests.jobs import drained, told
+from tests.jobs import drained, events_of
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +65,6 @@ def test_handler_of_the_readme_does_what_is_said_of_it(mailbox: SimpleNamespace)
     sent, wrong, later = Job.objects.order_by("key")
     assert mailbox.sent == ["ann@example.org"]
     assert (sent.status, sent.result) == ("succeeded", {"sent": "ann@example.org"})
-    assert (wrong.status, wrong.memo, told(wrong.pk)) == ("failed", "no address", ["failed"])
+    assert (wrong.status, wrong.memo, events_of(wrong.pk)) == ("failed", "no address", ["failed"])
     assert (later.status, later.max_attempts) == ("scheduled", 5)
     assert later.run_at - later.created_at == timedelta(minutes=10)

@@ -1,5 +1,4 @@
-"""Whether what is told of a job can have happened: its states one after the other, its attempts one
-after the other."""
+"""Finds contradictions between the journal entries of a job: in its states and its attempts."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from apps.jobs.rules import transitions as t
 
-# More entries than that within moments are not put into order.
+# More entries than this within a moment are not ordered.
 MAX_TOGETHER = 6
 STALE = "stale"
 
@@ -22,14 +21,17 @@ for _arrow in t.ARROWS.values():
         for _target in _arrow.targets:
             _BY.setdefault((_source, _target), set()).add(_arrow.by)
 
-# Promotion and hold have no entry of their own: the row tells of them.
-_UNTOLD = {t.SCHEDULED: {t.SCHEDULED, t.READY, t.RUNNING}, t.READY: {t.READY, t.RUNNING}}
+# Promotion and hold write no entry: the states that a job may reach without one.
+_NEXT_WITHOUT_ENTRY = {
+    t.SCHEDULED: {t.SCHEDULED, t.READY, t.RUNNING},
+    t.READY: {t.READY, t.RUNNING},
+}
 
 
-class Told(NamedTuple):
+class Entry(NamedTuple):
     """One entry about a job; `hold` and `held_at` belong to the end of an attempt.
 
-    `made_at` orders entries up to how far the clocks of processes are apart.
+    `made_at` orders entries as exactly as the clocks of processes agree.
     """
 
     made_at: datetime
@@ -43,7 +45,7 @@ class Told(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """What cannot have happened; `first` and `second` are states, or numbers of holds."""
+    """A contradiction; `first` and `second` are states, or numbers of holds."""
 
     kind: str
     first: str
@@ -58,10 +60,10 @@ class Now(NamedTuple):
     held_at: datetime | None
 
 
-def flaws(history: Sequence[Told], now: Now, *, apart: timedelta) -> Iterator[Flaw]:
-    """What is wrong with the latest entries about a job that stands like that now.
+def flaws(history: Sequence[Entry], now: Now, *, apart: timedelta) -> Iterator[Flaw]:
+    """The contradictions between the latest entries of a job and its present row.
 
-    Times and orders closer than `apart` prove nothing.
+    Times closer than `apart` prove nothing.
     """
     moves = [each for each in history if each.from_state and each.event != STALE]
     moves.sort(key=lambda move: move.made_at)
@@ -73,12 +75,12 @@ def flaws(history: Sequence[Told], now: Now, *, apart: timedelta) -> Iterator[Fl
 
 
 def follows(before: str, after: str) -> bool:
-    """Whether a job that came to one state may next be told of, or found, in the other."""
-    return after in _UNTOLD.get(before, {before})
+    """Whether the next entry, or the row, may be in `after` once an entry ended in `before`."""
+    return after in _NEXT_WITHOUT_ENTRY.get(before, {before})
 
 
-def _wrong(move: Told) -> Iterator[Flaw]:
-    """Only listed arrows occur, and out of a final state only a person takes a job."""
+def _wrong(move: Entry) -> Iterator[Flaw]:
+    """The table must have the arrow; arrows of operators need an actor."""
     by = _BY.get((move.from_state, move.to_state))
     if by is None:
         yield Flaw(ILLEGAL, move.from_state, move.to_state)
@@ -86,8 +88,8 @@ def _wrong(move: Told) -> Iterator[Flaw]:
         yield Flaw(UNSIGNED, move.from_state, move.to_state)
 
 
-def _gaps(moves: Sequence[Told], status: str, apart: timedelta) -> Iterator[Flaw]:
-    """Where an entry begins in another state than the one before it ended in."""
+def _gaps(moves: Sequence[Entry], status: str, apart: timedelta) -> Iterator[Flaw]:
+    """Entries that start from another state than the previous one ended in."""
     possible = set(t.STATUSES)
     for together in _clusters(moves, apart):
         after = _ends(together, possible)
@@ -99,9 +101,9 @@ def _gaps(moves: Sequence[Told], status: str, apart: timedelta) -> Iterator[Flaw
         yield Flaw(GAP, " or ".join(sorted(possible)), status)
 
 
-def _clusters(moves: Sequence[Told], apart: timedelta) -> Iterator[list[Told]]:
-    """The entries in order, those together whose order is not sure."""
-    cluster: list[Told] = []
+def _clusters(moves: Sequence[Entry], apart: timedelta) -> Iterator[list[Entry]]:
+    """The entries in order; those whose order is uncertain are grouped."""
+    cluster: list[Entry] = []
     for move in moves:
         if cluster and move.made_at - cluster[-1].made_at > apart:
             yield cluster
@@ -111,8 +113,8 @@ def _clusters(moves: Sequence[Told], apart: timedelta) -> Iterator[list[Told]]:
         yield cluster
 
 
-def _ends(together: list[Told], possible: set[str]) -> set[str]:
-    """The states in which the entries can end, in whatever order they happened."""
+def _ends(together: list[Entry], possible: set[str]) -> set[str]:
+    """The states in which the entries can end, over all their orders."""
     if len(together) > MAX_TOGETHER:
         return set(t.STATUSES)
     ends = set()
@@ -123,7 +125,7 @@ def _ends(together: list[Told], possible: set[str]) -> set[str]:
     return ends
 
 
-def _attempt_flaws(moves: Sequence[Told], now: Now, apart: timedelta) -> Iterator[Flaw]:
+def _attempt_flaws(moves: Sequence[Entry], now: Now, apart: timedelta) -> Iterator[Flaw]:
     """Each hold ends once, and the next one begins after that."""
     ended = [
         (move.hold, move.held_at, move.at)

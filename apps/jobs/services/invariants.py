@@ -220,11 +220,11 @@ def _histories(recent: int) -> CheckResult:
     )
 
 
-def _entry(row: tuple[Any, ...]) -> history.Told:
+def _entry(row: tuple[Any, ...]) -> history.Entry:
     number, at, _job, event, from_state, to_state, actor, text = row[:8]
     data = json.loads(text) if text and from_state == t.RUNNING else {}
     held_at = data.get("held_at")
-    return history.Told(
+    return history.Entry(
         made_at=ids.made_at(number),
         at=instant(at),
         event=event,

@@ -152,7 +152,7 @@ def test_cancel_frees_the_key_at_once(at_nine: Any) -> None:
 
 
 def test_asking_a_running_job_twice_changes_nothing() -> None:
-    """S1.12: the worker is told once, and keeps its right to report."""
+    """S1.12: a second request changes nothing, and the worker may still report."""
     job = job_in("running")
     control.cancel(job=job, **WHO)
     control.cancel(job=job, **WHO)
@@ -163,7 +163,7 @@ def test_asking_a_running_job_twice_changes_nothing() -> None:
 
 
 def test_forced_cancel_fences_the_worker(at_nine: Any) -> None:
-    """S1.12, I30, I56: its token opens nothing any more, and the attempt is told of."""
+    """S1.12, I30, I56: its token is refused, and the journal has the end of the attempt."""
     job = job_in("running", key="order-1", unique=True)
     at_nine.advance(seconds=2)
     force(job=job, **WHO)
@@ -318,12 +318,12 @@ def test_new_priority_moves_it_in_the_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "changes"), [(3, {"max_attempts": 1}), (3, {"max_attempts": 2}), (2, {"priority": 5})]
+    ("limit", "changes"), [(3, {"max_attempts": 1}), (3, {"max_attempts": 2}), (2, {"priority": 5})]
 )
-def test_no_attempt_left_ends_it(most: int, changes: dict[str, int]) -> None:
+def test_no_attempt_left_ends_it(limit: int, changes: dict[str, int]) -> None:
     """S1.11, I59: by lowering the maximum to what is used or below, if only by SQL before."""
     job = job_in("ready", key="order-1", unique=True)
-    Job.objects.filter(pk=job.pk).update(attempts=2, max_attempts=most)
+    Job.objects.filter(pk=job.pk).update(attempts=2, max_attempts=limit)
     ended = changed(job, **changes)
     assert (ended.status, ended.finished_at, ended.unique_key) == ("failed", NOW, None)
     assert ended.memo == f"2 of {ended.max_attempts} attempts are used"

@@ -19,7 +19,7 @@ from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.process import Process
 from apps.jobs.services.submit import submit
 from tests.frozen import FrozenClock
-from tests.jobs import drained, job_type, jobs, row, told
+from tests.jobs import drained, events_of, job_type, jobs, row
 
 pytestmark = pytest.mark.django_db
 
@@ -43,7 +43,7 @@ def test_jobs_run_in_order_and_keep_what_their_handler_returns(
     assert seen == list(range(30))
     assert [row(number).result for number in numbers] == [{"sent": n} for n in range(30)]
     assert {job.status for job in Job.objects.all()} == {"succeeded"}
-    assert told(numbers[0]) == ["succeeded"]
+    assert events_of(numbers[0]) == ["succeeded"]
     assert row(numbers[0]).worker == process.name
 
 
@@ -71,7 +71,7 @@ def test_long_handler_sees_its_job_and_goes_on_from_its_checkpoint(
     assert waiting.run_at == frozen_clock.instant
     assert seen == [(number, "a", 1, "", None, False), (number, "a", 2, "", {"line": 7}, False)]
     assert row(number).result == 7
-    assert told(number) == ["failed", "succeeded"]
+    assert events_of(number) == ["failed", "succeeded"]
 
 
 def test_types_of_another_lane_and_without_handler_are_left(handle: Make, process: Process) -> None:
@@ -192,7 +192,7 @@ def test_jobs_are_given_back_before_their_time_runs_out_in_the_queue(
     waited: float,
     left: list[float],
 ) -> None:
-    """S1.15: the time to the hard end is for the handler; past it the whole process would end."""
+    """S1.15: the deadline counts for the handler only; past it the whole process would end."""
     passed = [1000.0]
     monkeypatch.setattr(drain_module, "time", SimpleNamespace(monotonic=lambda: passed[0]))
     seen: list[float] = []
@@ -274,7 +274,7 @@ def test_late_result_of_a_lost_lease_changes_nothing_and_is_told(
     drained(process)
 
     assert row(number).status == "running"
-    assert told(number) == ["stale"]
+    assert events_of(number) == ["stale"]
 
 
 def test_leases_are_renewed_while_a_handler_runs(

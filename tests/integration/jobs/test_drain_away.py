@@ -12,7 +12,7 @@ from apps.jobs.runner import drain as drain_module
 from apps.jobs.runner import outbox
 from apps.jobs.runner.process import Process
 from apps.jobs.services import claim
-from tests.jobs import drained, jobs, row, told
+from tests.jobs import drained, events_of, jobs, row
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +40,7 @@ def test_database_that_is_away_for_a_moment_costs_only_time(
     drained(process)
 
     assert runs == [0, 1, 2]
-    assert [told(number) for number in numbers] == [["succeeded"]] * 3
+    assert [events_of(number) for number in numbers] == [["succeeded"]] * 3
 
 
 def test_more_results_than_the_database_takes_at_once_are_settled_in_parts(
@@ -63,7 +63,7 @@ def test_more_results_than_the_database_takes_at_once_are_settled_in_parts(
 
     drained(process)
 
-    assert [told(number) for number in numbers] == [["succeeded"]] * 7
+    assert [events_of(number) for number in numbers] == [["succeeded"]] * 7
     assert parts == [7, 3, 4, 2, 2]
 
 
@@ -89,7 +89,7 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
     drained(process)
 
     job = row(number)
-    assert told(number) == ["released"] * failures + ["succeeded"]
+    assert events_of(number) == ["released"] * failures + ["succeeded"]
     assert (job.attempts, job.holds) == (1, failures + 1)
 
 

@@ -15,7 +15,7 @@ from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
-from tests.jobs import drained, jobs, row, told
+from tests.jobs import drained, events_of, jobs, row
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +100,7 @@ def test_result_that_cannot_be_kept_fails_its_job_alone(
 
     assert [row(number).status for number in numbers] == ["succeeded", "failed", "succeeded"]
     assert said in row(numbers[1]).memo
-    assert told(numbers[1]) == ["failed"]
+    assert events_of(numbers[1]) == ["failed"]
 
 
 def test_wait_that_is_no_number_fails_its_attempt_and_not_the_drain(
@@ -119,7 +119,7 @@ def test_wait_that_is_no_number_fails_its_attempt_and_not_the_drain(
 def test_outcome_that_the_database_does_not_take_fails_its_job_and_not_the_drain(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tried again and again, it would hold up the lane until the hard end of its job."""
+    """Repeated without end, it would block the lane until the deadline of its job."""
     settle = outbox.settle
 
     def choosy(outcomes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Why a waiting job does not run, told from the rows. S1.2, S4.19."""
+"""Why a waiting job does not run, from the rows. S1.2, S4.19."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_a_job_in_turn_learns_how_many_come_first() -> None:
     factories.job(delay=timedelta(hours=1), priority=100)
     urgent = factories.job(priority=1)
 
-    told = {job.pk: explain(job)[0] for job in (low, first, second, urgent)}
+    found = {job.pk: explain(job)[0] for job in (low, first, second, urgent)}
 
-    assert told[urgent.pk].code == "next"
-    counts = [told[job.pk].detail.params["count"] for job in (first, second, low)]
+    assert found[urgent.pk].code == "next"
+    counts = [found[job.pk].detail.params["count"] for job in (first, second, low)]
     assert counts == [1, 2, 3]
 
 
@@ -69,11 +69,11 @@ def test_limits_are_read_from_the_rows() -> None:
         type="mail", tokens=0, filled_at=now, breaker="open", breaker_since=now
     )
 
-    told = explain(job)
+    found = explain(job)
 
-    assert [r.code for r in told] == ["paused", "breaker_open", "max_running", "rate"]
-    assert "Mail server is down" in told[0].detail
-    assert told[1].until == now + timedelta(seconds=30)
+    assert [r.code for r in found] == ["paused", "breaker_open", "max_running", "rate"]
+    assert "Mail server is down" in found[0].detail
+    assert found[1].until == now + timedelta(seconds=30)
 
 
 def test_workers_are_those_that_live() -> None:

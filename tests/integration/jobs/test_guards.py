@@ -19,7 +19,7 @@ from apps.jobs.services.leases import checkpoint
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.type_snapshots import type_snapshots
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, row, take, told
+from tests.jobs import end, events_of, job_type, jobs, row, take
 
 pytestmark = pytest.mark.django_db
 
@@ -109,7 +109,7 @@ def test_rescued_attempt_is_nobodys_before_it_is_held_again(frozen_clock: Frozen
     assert end(held).code == "lease_lost"
     assert end(held._replace(token="")).code == "lease_lost"
     assert row(number).status == "ready"
-    assert told(number) == ["lost", "stale", "stale"]
+    assert events_of(number) == ["lost", "stale", "stale"]
 
 
 def test_running_or_ended_job_is_not_given_up() -> None:

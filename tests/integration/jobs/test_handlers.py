@@ -1,4 +1,4 @@
-"""S1.5, I36: handlers are found, told apart, and checked before anything runs."""
+"""S1.5, I36: handlers are found by name, and checked before anything runs."""
 
 from __future__ import annotations
 

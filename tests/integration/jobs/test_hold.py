@@ -16,7 +16,7 @@ from apps.jobs.services import claim
 from apps.jobs.services.discard import discard_exhausted
 from apps.jobs.services.hold import due_types
 from tests.frozen import FrozenClock
-from tests.jobs import HERE, THERE, job_type, jobs, row, take, told
+from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +45,7 @@ def test_held_jobs_are_running_under_one_new_token() -> None:
     assert held.trace_id == "t1"
 
 
-def test_lease_never_outlasts_the_hard_end() -> None:
+def test_lease_never_outlasts_the_deadline() -> None:
     job_type(lease_seconds=30, max_processing_seconds=10)
     jobs(1)
 
@@ -264,7 +264,7 @@ def test_waiting_job_without_attempts_left_is_given_up_when_its_turn_comes() -> 
     assert take() == []
     job = row(number)
     assert (job.status, job.memo) == ("failed", "3 of 3 attempts are used")
-    assert told(number) == ["gave_up"]
+    assert events_of(number) == ["gave_up"]
 
 
 def test_expired_job_is_failed_instead_of_run(frozen_clock: FrozenClock) -> None:
@@ -300,7 +300,7 @@ def test_job_of_a_type_that_is_gone_ends_as_failed_and_says_why() -> None:
     [orphan], [other] = jobs(1), jobs(1, "web")
     JobType.objects.filter(name="mail").delete()
 
-    assert (discard_exhausted(until=clock.now() + timedelta(minutes=5)), told(orphan)) == (
+    assert (discard_exhausted(until=clock.now() + timedelta(minutes=5)), events_of(orphan)) == (
         1,
         ["gave_up"],
     )

@@ -1,4 +1,4 @@
-"""S4.13: who is told of a job that was just submitted holds it without a look at the others."""
+"""S4.13: a worker woken for a new job holds it without reading the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def take_new(number: int, types: tuple[str, ...] = ("mail",)) -> list[HeldJob]:
 
 
 def test_new_job_is_held_by_what_it_is_told() -> None:
-    """I40: and it is told as it is now."""
+    """I40: and it is returned as it is now."""
     job_type(lease_seconds=30)
     jobs(3)
     [number] = jobs(1, key="order-1")
@@ -51,7 +51,7 @@ def test_job_that_somebody_else_has_is_left_to_them() -> None:
 
 
 def test_job_that_has_been_held_before_gets_the_closer_look() -> None:
-    """S4.19: a suspect runs alone, whatever told of it."""
+    """S4.19: a suspect runs alone, even if a wake-up named it."""
     job_type()
     [number] = jobs(1, last_end="lost", holds=1, attempts=1)
 

@@ -108,7 +108,7 @@ def test_header_of_the_job_takes_the_place_of_the_usual_one(site: Any, name: str
 
 
 @pytest.mark.parametrize(
-    ("scheme", "port", "told"),
+    ("scheme", "port", "host"),
     [
         ("http", 80, "shop.example"),
         ("https", 443, "shop.example"),
@@ -116,8 +116,8 @@ def test_header_of_the_job_takes_the_place_of_the_usual_one(site: Any, name: str
         ("https", 80, "shop.example:80"),
     ],
 )
-def test_host_is_told_without_the_usual_port_of_its_scheme(
-    site: Any, monkeypatch: pytest.MonkeyPatch, scheme: str, port: int, told: str
+def test_host_header_omits_the_usual_port_of_its_scheme(
+    site: Any, monkeypatch: pytest.MonkeyPatch, scheme: str, port: int, host: str
 ) -> None:
     @contextmanager
     def plain(target: http_handler.Target, seconds: float) -> Iterator[socket.socket]:
@@ -128,7 +128,7 @@ def test_host_is_told_without_the_usual_port_of_its_scheme(
     target = http_handler.Target(scheme, "shop.example", port, "/200")
     http_handler.send(target, "GET", {}, None, 60)
 
-    assert site.seen[0][2]["host"] == told
+    assert site.seen[0][2]["host"] == host
 
 
 def test_long_answer_is_cut(site: Any) -> None:

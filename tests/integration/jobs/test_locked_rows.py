@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """MariaDB waits 50 seconds unless it is told otherwise."""
+    """MariaDB waits 50 seconds by default."""
     monkeypatch.setattr(claim, "LOCKED_SECONDS", 0.0)
     monkeypatch.setattr(claim, "_locked", frozenset())
     _wait_for(2)
@@ -67,11 +67,11 @@ def test_locked_job_keeps_no_other_from_being_held(
 ) -> None:
     job_type(**limits)
     first, *others = jobs(5)
-    most = limits.get("batch_limit", 9)
+    limit = limits.get("batch_limit", 9)
     caplog.set_level(logging.INFO, "apps.jobs.services.hold")
 
     with changing(first):
-        assert [held.id for held in take(9)] == others[:most]
+        assert [held.id for held in take(9)] == others[:limit]
         assert caplog.text.count("hold: a lock was lost") == 1
         more = jobs(1)
         assert take(9)[0].id in {*others, *more}

@@ -14,7 +14,7 @@ from apps.jobs.models import Job
 from apps.jobs.services import control
 from apps.jobs.services.hold import HeldJob, Holder
 from apps.jobs.services.rescue import rescue_due
-from tests.jobs import end, job_type, jobs, row, take, told
+from tests.jobs import end, events_of, job_type, jobs, row, take
 from tests.races import Race
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -75,10 +75,10 @@ def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers) -> None
     ).results
 
     job = row(number)
-    # A rescued job waits again, and whoever comes then may still cancel it.
+    # A rescued job waits again and may then be cancelled.
     assert (reported, bool(rescued), cancelled).count(True) == (2 if rescued and cancelled else 1)
     assert job.status == ("succeeded" if reported else "cancelled" if cancelled else "ready")
-    assert [event for event in told(number) if event != "stale"] == [
+    assert [event for event in events_of(number) if event != "stale"] == [
         event
         for event, won in (("succeeded", reported), ("lost", rescued), ("cancelled", cancelled))
         if won
@@ -93,7 +93,7 @@ def test_same_report_from_many_connections_is_one_end(racers: Racers) -> None:
     answers = racers([lambda: end(held, result={"n": 1})] * 6).results
 
     assert {(answer.ok, answer.status) for answer in answers} == {(True, "succeeded")}
-    assert told(number) == ["succeeded"]
+    assert events_of(number) == ["succeeded"]
     assert row(number).version == 3
 
 

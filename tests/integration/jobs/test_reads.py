@@ -19,7 +19,7 @@ from apps.jobs.services.type_snapshots import type_snapshots
 from tests.jobs import job_type, jobs, take
 from tests.statements import analyze, asked, explained, index_reads, other_reads, sent_by, steps_of
 
-# MariaDB commits when it is told to analyze.
+# ANALYZE commits on MariaDB.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 EACH = 1500
@@ -53,14 +53,14 @@ def crowd() -> None:
 
 
 def test_no_look_up_scans_or_sorts(crowd: None) -> None:
-    judge = _judge_mariadb if connection.vendor == "mysql" else _judge_sqlite
+    check = _check_mariadb if connection.vendor == "mysql" else _check_sqlite
     for name, look_up in LOOK_UPS.items():
         # MariaDB is sent the change and the look at what it changed at once.
         parts = [part for sql in sent_by(look_up) for part in sql.split("; ")]
         statements = [part for part in parts if _looks_for_jobs(part)]
         assert statements, name
         for sql in statements:
-            judge(sql)
+            check(sql)
 
 
 def _looks_for_jobs(sql: str) -> bool:
@@ -69,8 +69,8 @@ def _looks_for_jobs(sql: str) -> bool:
     )
 
 
-def _judge_mariadb(sql: str) -> None:
-    # Of the parts of a UNION it is told what they would be without their LIMIT.
+def _check_mariadb(sql: str) -> None:
+    # EXPLAIN shows the parts of a UNION without their LIMIT.
     for step in [] if sql.startswith("(") else steps_of(sql):
         assert "filesort" not in (step["Extra"] or ""), (step, sql)
         if step["table"] == "jobs_job":
@@ -85,7 +85,7 @@ def _judge_mariadb(sql: str) -> None:
     assert other_reads() - otherwise <= len(found) + 50, sql
 
 
-def _judge_sqlite(sql: str) -> None:
+def _check_sqlite(sql: str) -> None:
     plan = explained(sql)
     assert "SCAN jobs_job" not in plan, (plan, sql)
     assert "TEMP B-TREE" not in plan, (plan, sql)

@@ -1,4 +1,4 @@
-"""S4.10, I29: who is believed to live, who fell silent, and what that means for their jobs."""
+"""S4.10, I29: which workers are alive or lost, and what that means for their jobs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_worker_that_left_is_gone_and_its_row_forgotten_a_day_later(
     assert not Worker.objects.exists()
 
 
-def test_jobs_of_a_silent_worker_are_rescued_before_their_lease_ends(
+def test_jobs_of_a_lost_worker_are_rescued_before_their_lease_ends(
     frozen_clock: FrozenClock,
 ) -> None:
     """I29: at 25 s of silence, though the lease is for an hour."""
@@ -193,7 +193,7 @@ def test_worker_that_is_not_heard_soon_after_is_lost(
     assert {row(number).last_end for number in cut_off} == {"lost"}
 
 
-def test_sweeps_that_are_always_late_lose_silent_workers_nevertheless(
+def test_sweeps_that_are_always_late_still_lose_workers_without_heartbeat(
     frozen_clock: FrozenClock, cut_off: list[int]
 ) -> None:
     assert rescue() == 0
@@ -201,7 +201,7 @@ def test_sweeps_that_are_always_late_lose_silent_workers_nevertheless(
     assert rescue() == 2
 
 
-def test_clock_that_was_ahead_for_a_while_silences_nobody(
+def test_clock_that_was_ahead_for_a_while_loses_no_worker(
     frozen_clock: FrozenClock, cut_off: list[int]
 ) -> None:
     at = frozen_clock.instant

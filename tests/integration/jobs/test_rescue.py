@@ -13,12 +13,12 @@ from apps.jobs.services.leases import renew
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import free_hosts
 from tests.frozen import FrozenClock
-from tests.jobs import THERE, end, job_type, jobs, last_entry, rescue, row, take, told
+from tests.jobs import THERE, end, events_of, job_type, jobs, last_entry, rescue, row, take
 
 pytestmark = pytest.mark.django_db
 
 
-def test_silent_attempt_is_rescued_when_its_lease_is_over(frozen_clock: FrozenClock) -> None:
+def test_attempt_is_rescued_when_its_lease_is_over(frozen_clock: FrozenClock) -> None:
     """S1.7, S1.10: and it has used up an attempt."""
     job_type(lease_seconds=30)
     [number] = jobs(1)
@@ -34,7 +34,7 @@ def test_silent_attempt_is_rescued_when_its_lease_is_over(frozen_clock: FrozenCl
     assert last_entry(number).reason == "its worker was lost"
 
 
-def test_attempt_past_its_hard_end_is_a_timeout(frozen_clock: FrozenClock) -> None:
+def test_attempt_past_its_deadline_is_a_timeout(frozen_clock: FrozenClock) -> None:
     job_type(lease_seconds=30, max_processing_seconds=40)
     [number] = jobs(1)
     [held] = take()
@@ -58,10 +58,10 @@ def test_job_that_always_times_out_ends_as_failed(frozen_clock: FrozenClock) -> 
 
     assert row(number).status == "failed"
     assert take() == []
-    assert told(number) == ["timed_out"] * 3
+    assert events_of(number) == ["timed_out"] * 3
 
 
-def test_jobs_of_a_silent_worker_are_rescued_before_their_leases_end(
+def test_jobs_of_a_lost_worker_are_rescued_before_their_leases_end(
     frozen_clock: FrozenClock,
 ) -> None:
     job_type()
@@ -118,7 +118,7 @@ def test_suspect_that_is_given_back_stays_a_suspect(frozen_clock: FrozenClock) -
     [again] = take()
     assert again.alone
     assert [(answer.ok, answer.status) for answer in answers] == [(True, "ready")] * 2
-    assert (row(number).attempts, told(number)) == (2, ["lost", "released"])
+    assert (row(number).attempts, events_of(number)) == (2, ["lost", "released"])
 
 
 def test_running_job_of_a_type_that_is_gone_ends_when_its_lease_does(

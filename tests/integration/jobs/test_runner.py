@@ -25,7 +25,7 @@ from apps.jobs.runner.scan import scan
 from apps.jobs.runner.watchdog import STUCK, Watchdog
 from apps.jobs.services.rescue import rescue_due
 from tests.frozen import FrozenClock
-from tests.jobs import drained, job_type, jobs, row, take, told
+from tests.jobs import drained, events_of, job_type, jobs, row, take
 
 Make = Callable[..., Any]
 pytestmark = pytest.mark.django_db
@@ -162,20 +162,20 @@ def committed() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_waiting_drain_is_woken_by_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """S4.13: by Redis, or by the version of the SQLite file."""
-    # Whoever stands still for a moment takes neither Redis nor itself for gone.
+    # After a short pause, neither Redis nor the process counts as gone.
     monkeypatch.setattr(wakeup, "_TIMEOUT_SECONDS", 20.0)
     monkeypatch.setattr(listener_module, "_UNREAD_SECONDS", 3600.0)
     listener = Listener(lambda: False, lambda: False)
     while listener.wait(0.3):
         pass
 
-    def tell() -> None:
+    def announce_later() -> None:
         time.sleep(0.2)
         committed()
         wakeup.announce()
         connections.close_all()
 
-    thread = threading.Thread(target=tell)
+    thread = threading.Thread(target=announce_later)
     thread.start()
     wakes = settings.REDIS_URL or connection.vendor == "sqlite"
     woken = listener.wait(30 if wakes else 5)
@@ -194,7 +194,7 @@ def test_without_redis_the_table_is_probed(redis: str, monkeypatch: pytest.Monke
     asked: list[float] = []
     listener = Listener(lambda: len(asked) > 2 or bool(asked.append(0.0)), lambda: False)
     if redis:
-        # It may have told of something before it was away.
+        # A message may have arrived before Redis was away.
         assert listener.wait(30)
         assert asked == []
 
@@ -253,14 +253,14 @@ def test_suspect_that_cannot_be_alone_is_given_back(
 
     assert not runs
     assert (row(number).status, row(number).attempts) == ("ready", 0)
-    assert told(number) == ["released"]
+    assert events_of(number) == ["released"]
     assert drain._round() == 0
     process.barred.clear()
     assert drain._round() == 1
     assert row(number).status == "succeeded"
 
 
-@pytest.mark.parametrize("meanwhile", ["looked after", "another waits"])
+@pytest.mark.parametrize("meanwhile", ["maintained", "another waits"])
 def test_suspect_runs_as_soon_as_it_is_alone(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
@@ -284,7 +284,7 @@ def test_suspect_runs_as_soon_as_it_is_alone(
     monkeypatch.setattr(process.lock, "alone", after_a_while)
     assert drain._round() == 1
 
-    assert told(number) == ["succeeded"]
+    assert events_of(number) == ["succeeded"]
 
 
 def test_suspect_keeps_most_of_its_time_for_its_handler(
@@ -310,7 +310,7 @@ def test_suspect_keeps_most_of_its_time_for_its_handler(
 # --- The end of a process -----------------------------------------------------------------------
 
 
-def test_handler_past_its_hard_end_ends_the_process_and_frees_its_neighbours(
+def test_handler_past_its_deadline_ends_the_process_and_frees_its_neighbours(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F23: what is done is settled, what has not started is released; the stuck one is rescued."""

@@ -15,7 +15,7 @@ from apps.jobs.services import type_snapshots
 from apps.jobs.services.leases import checkpoint, progress, renew
 from apps.jobs.services.settle import settle
 from tests.frozen import FrozenClock
-from tests.jobs import end, job_type, jobs, last_entry, rescue, row, take, told
+from tests.jobs import end, events_of, job_type, jobs, last_entry, rescue, row, take
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ def test_failure_waits_by_the_policy_of_its_type(frozen_clock: FrozenClock) -> N
     assert waits == [10, 20]
     assert (job.status, job.attempts, job.memo) == ("failed", 3, "ValueError: no such address")
     assert last_entry(number).reason == "attempt 3 of 3 was the last"
-    assert told(number) == ["failed", "failed", "failed"]
+    assert events_of(number) == ["failed", "failed", "failed"]
 
 
 def test_failed_job_lets_fresh_ones_pass(frozen_clock: FrozenClock) -> None:
@@ -79,7 +79,7 @@ def test_same_report_again_gets_the_first_answer() -> None:
     first = end(held, result=1)
 
     assert end(held, result=1) == first
-    assert told(number) == ["succeeded"]
+    assert events_of(number) == ["succeeded"]
 
 
 def test_another_report_with_the_same_token_is_a_conflict() -> None:
@@ -108,7 +108,7 @@ def test_report_after_rescue_is_refused_and_kept_as_stale(frozen_clock: FrozenCl
     assert (answer.ok, answer.code) == (False, "lease_lost")
     assert row(number).status == "running"
     assert row(number).lease_token == again.token
-    assert told(number) == ["lost", "stale"]
+    assert events_of(number) == ["lost", "stale"]
     assert end(again).ok
 
 
@@ -265,7 +265,7 @@ def test_renewing_tells_of_the_wish_to_cancel(frozen_clock: FrozenClock) -> None
     assert row(number).version == 2
 
 
-def test_checkpoint_is_kept_and_moves_the_hard_end(frozen_clock: FrozenClock) -> None:
+def test_checkpoint_is_kept_and_moves_the_deadline(frozen_clock: FrozenClock) -> None:
     """S1.13, I37."""
     job_type(max_processing_seconds=60)
     [number] = jobs(1)

@@ -1,4 +1,4 @@
-"""S4.19: who lets ready jobs wait too long is told, in the log and in admin."""
+"""S4.19: the log and the admin site warn of ready jobs that wait too long."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _refusal(*jobs: Submission, **options: Any) -> PlatformError:
 
 # --- one job ------------------------------------------------------------------------------------
 def test_a_job_takes_what_its_type_decides(mail: Any) -> None:
-    """S1.1, S1.3: nothing but the type is needed, and no journal entry tells of it."""
+    """S1.1, S1.3: nothing but the type is needed, and it writes no journal entry."""
     submitted = submit("mail")
     job = Job.objects.get()
     assert submitted == (job.pk, True, "ready")
@@ -325,7 +325,7 @@ def test_once_a_job_is_final_its_key_is_free(mail: Any) -> None:
 
 
 def test_twins_in_one_batch(mail: Any) -> None:
-    """S1.4: the first is made, the others are told of it; others of the batch do not mind."""
+    """S1.4: the first is made, the others get its number; the rest of the batch is made, too."""
     there = submit("mail", key="c", unique=True)
     keys = ["b", "a", "b", "", "c", "a", "b"]
     answers = submit_many([Submission(type="mail", key=k, unique=bool(k)) for k in keys])

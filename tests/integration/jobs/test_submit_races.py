@@ -62,13 +62,13 @@ def test_batches_of_the_same_twins_in_any_order(racers: Any) -> None:
     """I35: no deadlock comes through, and every batch knows every id."""
     keys = [f"order-{n:02}" for n in range(50)]
 
-    def batch(turn: int) -> dict[str, int]:
-        turned = keys[turn:] + keys[:turn]
-        if turn % 2:
-            turned.reverse()
+    def batch(offset: int) -> dict[str, int]:
+        rotated = keys[offset:] + keys[:offset]
+        if offset % 2:
+            rotated.reverse()
         with transaction.atomic():
-            answers = submit_many([Submission(type="mail", key=k, unique=True) for k in turned])
-        return {key: answer.id for key, answer in zip(turned, answers, strict=True)}
+            answers = submit_many([Submission(type="mail", key=k, unique=True) for k in rotated])
+        return {key: answer.id for key, answer in zip(rotated, answers, strict=True)}
 
     race = racers([lambda t=t: batch(t) for t in range(12)])
 
@@ -127,14 +127,14 @@ def test_two_operators_move_it_once(racers: Any, status: str) -> None:
 
     race = racers([operate] * 8)
 
-    told = Counter(race.results)
-    assert told["conflict"] == 7
+    results = Counter(race.results)
+    assert results["conflict"] == 7
     assert JournalEntry.objects.timeline("job", job.pk).count() == 1
     assert Job.objects.get().version == 6
 
 
 def test_retry_and_submit_of_one_key_leave_one_open_job(racers: Any) -> None:
-    """I35: whoever comes second learns of the other."""
+    """I35: the second caller gets the job of the first."""
     for number in range(10):
         key = f"order-{number}"
         job = factories.job(

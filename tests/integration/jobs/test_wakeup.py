@@ -29,7 +29,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def listener() -> Iterator[Any]:
-    """Somebody who listens on the channel of the drains, and has heard all that was told before."""
+    """A subscriber of the channel of drains that has read all earlier messages."""
     pubsub = cache.client.get_client().pubsub(ignore_subscribe_messages=True)
     pubsub.subscribe(wakeup.channel())
     # Together with a mark what came before it may be sent behind it; so one more follows.
@@ -91,11 +91,11 @@ def test_threads_share_one_publisher(listener: Any) -> None:
 
 @pytest.fixture
 def drain() -> Iterator[Listener]:
-    """Waits as the drain of the fast lane does, and has heard all that was told before."""
+    """The listener of a fast drain that has read all earlier messages."""
     waiting = Listener(lambda: False, lambda: False, ("fast",))
     # The first wait begins to listen.
     assert waiting.wait(30)
-    # As above: what a test before told last may come later.
+    # As above: the last message of an earlier test may come late.
     for mark in ("first", "last"):
         wakeup.announce("fast", mark)
         eventually(lambda mark=mark: waiting._read(0.1) == f"fast {mark}")
@@ -148,7 +148,7 @@ def test_drain_hears_which_job_is_new(drain: Listener) -> None:
 
 
 def test_drain_hears_on_when_garbage_is_collected(drain: Listener) -> None:
-    """With the client of a subscription would go its connection, and what is told meanwhile."""
+    """Without its client, the subscription would lose its connection and messages."""
     gc.collect()
 
     wakeup.announce("fast", "mail", 7)
@@ -168,7 +168,7 @@ def test_of_a_transaction_one_job_of_each_type_is_told(drain: Listener) -> None:
 
 
 def test_wake_up_comes_through_after_its_connection_was_cut(drain: Listener) -> None:
-    """Redis ends idle connections when told to."""
+    """Redis ends idle connections if it is configured so."""
     wakeup.announce("fast")
     assert drain.wait(30)
     server = cache.client.get_client()

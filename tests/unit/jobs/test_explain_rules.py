@@ -131,9 +131,9 @@ def test_every_code_has_its_case() -> None:
 @pytest.mark.parametrize("facts", [{"last_end": "lost"}, {"max_attempts": 1}])
 def test_a_suspect_waits_to_be_alone(facts: dict[str, Any]) -> None:
     """S1.10"""
-    told = reasons(replace(NEXT, **facts), NOW)
+    found = reasons(replace(NEXT, **facts), NOW)
 
-    assert [reason.code for reason in told] == ["alone", "next"]
+    assert [reason.code for reason in found] == ["alone", "next"]
 
 
 def test_all_reasons_are_told() -> None:

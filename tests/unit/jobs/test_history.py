@@ -1,4 +1,4 @@
-"""I26, I27: which tales of a job can be true."""
+"""I26, I27: which journal entries of a job contradict each other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from apps.jobs.rules.history import (
     OVERLAP,
     TWICE,
     UNSIGNED,
+    Entry,
     Flaw,
     Now,
-    Told,
     flaws,
     follows,
 )
@@ -28,25 +28,25 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def told(seconds: float, from_state: str, to_state: str, **more: Any) -> Told:
+def entry(seconds: float, from_state: str, to_state: str, **more: Any) -> Entry:
     fields: dict[str, Any] = {"event": "any", "actor": "admin:olga", **more}
-    return Told(
+    return Entry(
         made_at=at(seconds), at=at(seconds), from_state=from_state, to_state=to_state, **fields
     )
 
 
-def judged(*history: Told, status: str, hold: int = 0, held_at: datetime | None = None) -> Any:
+def flaws_of(*history: Entry, status: str, hold: int = 0, held_at: datetime | None = None) -> Any:
     return list(flaws(history, Now(status, hold, held_at), apart=APART))
 
 
 def test_life_with_a_retry_is_whole() -> None:
-    story = [
-        told(0, "running", "scheduled", hold=1, held_at=at(-10)),
-        told(60, "running", "failed", hold=2, held_at=at(50)),
-        told(120, "failed", "ready"),
-        told(180, "running", "succeeded", hold=3, held_at=at(170)),
+    entries = [
+        entry(0, "running", "scheduled", hold=1, held_at=at(-10)),
+        entry(60, "running", "failed", hold=2, held_at=at(50)),
+        entry(120, "failed", "ready"),
+        entry(180, "running", "succeeded", hold=3, held_at=at(170)),
     ]
-    assert judged(*story, status="succeeded", hold=3, held_at=at(170)) == []
+    assert flaws_of(*entries, status="succeeded", hold=3, held_at=at(170)) == []
 
 
 @pytest.mark.parametrize(
@@ -65,71 +65,71 @@ def test_only_promotion_and_hold_go_untold(before: str, after: str, can: bool) -
 
 
 def test_arrow_that_is_not_listed_is_illegal() -> None:
-    assert judged(told(0, "succeeded", "failed"), status="failed") == [
+    assert flaws_of(entry(0, "succeeded", "failed"), status="failed") == [
         Flaw(ILLEGAL, "succeeded", "failed")
     ]
 
 
 def test_final_state_is_left_by_a_person_only() -> None:
-    assert judged(told(0, "failed", "ready", actor=""), status="ready") == [
+    assert flaws_of(entry(0, "failed", "ready", actor=""), status="ready") == [
         Flaw(UNSIGNED, "failed", "ready")
     ]
 
 
 def test_worker_ends_an_attempt_without_a_person() -> None:
-    assert judged(told(0, "running", "failed", actor=""), status="failed") == []
+    assert flaws_of(entry(0, "running", "failed", actor=""), status="failed") == []
 
 
 def test_gap_between_two_entries_is_found() -> None:
-    story = [told(0, "running", "succeeded"), told(60, "running", "failed")]
-    assert judged(*story, status="failed") == [Flaw(GAP, "succeeded", "running")]
+    entries = [entry(0, "running", "succeeded"), entry(60, "running", "failed")]
+    assert flaws_of(*entries, status="failed") == [Flaw(GAP, "succeeded", "running")]
 
 
 def test_gap_between_the_last_entry_and_the_row_is_found() -> None:
-    assert judged(told(0, "running", "succeeded"), status="cancelled") == [
+    assert flaws_of(entry(0, "running", "succeeded"), status="cancelled") == [
         Flaw(GAP, "succeeded", "cancelled")
     ]
 
 
 def test_entries_too_close_to_be_ordered_may_have_happened_either_way() -> None:
     """Two processes' clocks differ: the retry is written with the earlier number."""
-    story = [told(0, "failed", "ready"), told(0.01, "running", "failed")]
-    assert judged(*story, status="ready") == []
-    apart = [told(0, "failed", "ready"), told(60, "running", "failed")]
-    assert judged(*apart, status="ready") == [Flaw(GAP, "failed", "ready")]
+    entries = [entry(0, "failed", "ready"), entry(0.01, "running", "failed")]
+    assert flaws_of(*entries, status="ready") == []
+    apart = [entry(0, "failed", "ready"), entry(60, "running", "failed")]
+    assert flaws_of(*apart, status="ready") == [Flaw(GAP, "failed", "ready")]
 
 
 def test_stale_reports_change_nothing() -> None:
-    story = [
-        told(0, "running", "cancelled"),
-        told(60, "cancelled", "cancelled", event="stale"),
+    entries = [
+        entry(0, "running", "cancelled"),
+        entry(60, "cancelled", "cancelled", event="stale"),
     ]
-    assert judged(*story, status="cancelled") == []
+    assert flaws_of(*entries, status="cancelled") == []
 
 
 def test_entries_of_unknown_kinds_without_a_change_are_let_pass() -> None:
-    story = [told(0, "running", "succeeded"), told(60, "succeeded", "succeeded", event="noted")]
-    assert judged(*story, status="succeeded") == []
+    entries = [entry(0, "running", "succeeded"), entry(60, "succeeded", "succeeded", event="noted")]
+    assert flaws_of(*entries, status="succeeded") == []
 
 
 def test_one_hold_ends_once() -> None:
-    story = [
-        told(0, "running", "ready", hold=1, held_at=at(-10)),
-        told(60, "running", "ready", hold=1, held_at=at(-10)),
+    entries = [
+        entry(0, "running", "ready", hold=1, held_at=at(-10)),
+        entry(60, "running", "ready", hold=1, held_at=at(-10)),
     ]
-    assert judged(*story, status="ready") == [Flaw(TWICE, "1", "1")]
+    assert flaws_of(*entries, status="ready") == [Flaw(TWICE, "1", "1")]
 
 
 @pytest.mark.parametrize(("early", "found"), [(4, []), (6, [Flaw(OVERLAP, "1", "2")])])
 def test_next_hold_begins_after_the_end_of_the_one_before(early: float, found: Any) -> None:
-    story = [
-        told(0, "running", "ready", hold=1, held_at=at(-10)),
-        told(60, "running", "ready", hold=2, held_at=at(-early)),
+    entries = [
+        entry(0, "running", "ready", hold=1, held_at=at(-10)),
+        entry(60, "running", "ready", hold=2, held_at=at(-early)),
     ]
-    assert judged(*story, status="ready") == found
+    assert flaws_of(*entries, status="ready") == found
 
 
 def test_hold_under_way_counts_too() -> None:
-    story = [told(0, "running", "ready", hold=1, held_at=at(-10))]
-    assert judged(*story, status="running", hold=2, held_at=at(1)) == []
-    assert judged(*story, status="running", hold=2, held_at=at(-8)) == [Flaw(OVERLAP, "1", "2")]
+    entries = [entry(0, "running", "ready", hold=1, held_at=at(-10))]
+    assert flaws_of(*entries, status="running", hold=2, held_at=at(1)) == []
+    assert flaws_of(*entries, status="running", hold=2, held_at=at(-8)) == [Flaw(OVERLAP, "1", "2")]

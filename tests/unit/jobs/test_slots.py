@@ -15,7 +15,7 @@ WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_s
 
 
 @pytest.mark.parametrize(
-    ("lane", "lanes", "slots", "most"),
+    ("lane", "lanes", "slots", "limit"),
     [
         ("slow", BOTH, 4, 3),
         ("fast", BOTH, 4, 3),
@@ -28,9 +28,9 @@ WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_s
     ],
 )
 def test_lane_never_takes_all_places_of_a_worker_of_both(
-    lane: str, lanes: tuple[str, ...], slots: int, most: int
+    lane: str, lanes: tuple[str, ...], slots: int, limit: int
 ) -> None:
-    assert max_drains(lane, lanes, slots) == most
+    assert max_drains(lane, lanes, slots) == limit
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.integration.jobs.admin.pages import (
     page_of,
     statuses,
 )
-from tests.jobs import end, job_type, jobs, row, take, told
+from tests.jobs import end, events_of, job_type, jobs, row, take
 from tests.pages import form_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -76,7 +76,7 @@ def test_what_is_not_legal_is_refused_when_posted_all_the_same(
     admin_client: Client, status: str, name: str
 ) -> None:
     number = in_state(status)
-    before, version = told(number), row(number).version
+    before, version = events_of(number), row(number).version
     arrow = "request_cancel" if (name, status) == ("cancel", t.RUNNING) else name
     if (name, status) == ("force_cancel", t.READY) or (name, status) == (
         "force_cancel",
@@ -87,9 +87,9 @@ def test_what_is_not_legal_is_refused_when_posted_all_the_same(
     answer = act(admin_client, name, number)
     assert answer.status_code == 302
     if t.is_legal(arrow, status):
-        assert len(told(number)) <= len(before) + 1
+        assert len(events_of(number)) <= len(before) + 1
         return
-    assert (told(number), row(number).version, row(number).status) == (before, version, status)
+    assert (events_of(number), row(number).version, row(number).status) == (before, version, status)
     page = page_of(admin_client, number)
     assert "only while" in text_of(page) or "Nothing was left to do" in text_of(page)
 

@@ -122,8 +122,8 @@ class Model:
             return "lease_lost"
         if job.status != "running":
             # A suspect that was given back has kept its loss.
-            told = "released" if job.last_end == "lost" else job.last_end
-            return "ok" if told == how else "conflict"
+            reported = "released" if job.last_end == "lost" else job.last_end
+            return "ok" if reported == how else "conflict"
         if how == "stage_done" and STAGES.index(stage) <= STAGES.index(job.stage):
             return "invalid"
         self.ended(job, how, stage)

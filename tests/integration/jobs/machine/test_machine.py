@@ -248,10 +248,10 @@ class JobsMachine(RuleBasedStateMachine):
 
     @invariant()
     def journal_tells_every_end_once(self) -> None:
-        told: dict[int, list[str]] = {number: [] for number in self.model.jobs}
+        events: dict[int, list[str]] = {number: [] for number in self.model.jobs}
         for entry in JournalEntry.objects.filter(source="job").order_by("id"):
-            told[entry.subject_id].append(entry.event)
-        assert told == {number: job.ends for number, job in self.model.jobs.items()}
+            events[entry.subject_id].append(entry.event)
+        assert events == {number: job.ends for number, job in self.model.jobs.items()}
 
 
 @pytest.mark.django_db(transaction=True)
