@@ -88,7 +88,7 @@ def test_wrong_terms_are_told_in_the_language_of_the_reader(admin_client: Client
 
     errors = response.context["adminform"].form.errors
     assert set(errors) == {"name", "executors", "job_types", "rate", "expires_at"}
-    assert [told for found in errors.values() for told in found if told.isascii()] == []
+    assert [text for found in errors.values() for text in found if text.isascii()] == []
     assert english_in(response) == []
 
 
@@ -300,8 +300,8 @@ def test_history_tells_every_change_with_who_and_why(
         reverse("admin:access_apiclient_history", args=[client.pk])
     ).content.decode()
 
-    for told in ("Client changed", "Client revoked", "→ 10/s", "by admin:bob", "laptop lost"):
-        assert told in page
+    for text in ("Client changed", "Client revoked", "→ 10/s", "by admin:bob", "laptop lost"):
+        assert text in page
     assert page.index("Client created") < page.index("Client rotated")
 
 

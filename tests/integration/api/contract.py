@@ -60,7 +60,7 @@ def _is_wire_time(value: object) -> bool:
 
 
 class ContractClient(JsonClient):
-    """A JsonClient that fails the test when an answer is not as the document tells."""
+    """A JsonClient that fails the test when an answer differs from the document."""
 
     def request(self, method: str, path: str, body: object = None, **options: Any) -> Any:
         answer = super().request(method, path, body, **options)
@@ -69,7 +69,7 @@ class ContractClient(JsonClient):
 
 
 class Contract:
-    """The document as JSON Schema: nothing nullable but by type, no field that is not told of."""
+    """The document as JSON Schema: nothing nullable but by type, no undocumented field."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._components = _as_json_schema(document["components"])
@@ -81,62 +81,64 @@ class Contract:
         ]
 
     def check(self, method: str, path: str, answer: Any) -> None:
-        """AssertionError when status, headers or body are not what is told of this operation."""
+        """AssertionError when status, headers or body differ from what this operation documents."""
         if answer.status_code >= 400:
             check_problem(answer, has_body=method != "HEAD")
         operation = self._operation("GET" if method == "HEAD" else method, path)
         if operation is None:
-            told = {404} if not self._methods(path) else {401, 403, 405}
-            assert answer.status_code in told, f"{method} {path} answers {answer.status_code}"
+            allowed = {404} if not self._methods(path) else {401, 403, 405}
+            assert answer.status_code in allowed, f"{method} {path} answers {answer.status_code}"
             return
-        told_of = operation["responses"].get(str(answer.status_code))
-        assert told_of is not None, (
-            f"{method} {path} answers {answer.status_code}, of which OpenAPI says nothing: "
+        documented = operation["responses"].get(str(answer.status_code))
+        assert documented is not None, (
+            f"{method} {path} answers {answer.status_code}, which OpenAPI does not document: "
             f"{answer.content[:300]!r}"
         )
-        self._check_answer(self._resolved(told_of), answer, has_body=method != "HEAD")
+        self._check_answer(self._resolved(documented), answer, has_body=method != "HEAD")
 
-    def _check_answer(self, told: Mapping[str, Any], answer: Any, *, has_body: bool) -> None:
-        for name, header in told.get("headers", {}).items():
+    def _check_answer(self, response: Mapping[str, Any], answer: Any, *, has_body: bool) -> None:
+        for name, header in response.get("headers", {}).items():
             if header.get("required"):
                 assert name in answer.headers, f"{answer.status_code} lacks the header {name}"
             if name in answer.headers and header["schema"]["type"] == "integer":
                 assert re.fullmatch(r"[1-9]\d*", answer.headers[name])
-        if "content" not in told:
+        if "content" not in response:
             assert answer.content == b""
             return
         kind = answer.headers["Content-Type"].partition(";")[0]
-        assert kind in told["content"], f"{kind} is not among {list(told['content'])}"
+        assert kind in response["content"], f"{kind} is not among {list(response['content'])}"
         if has_body:
-            validator = self._validator(json.dumps(told["content"][kind]["schema"]))
+            validator = self._validator(json.dumps(response["content"][kind]["schema"]))
             errors = [f"{e.json_path}: {e.message}" for e in validator.iter_errors(answer.json())]
             assert not errors, errors
 
-    def _validator(self, told: str) -> Draft202012Validator:
-        """Of what the document tells of a body; made once for each such text."""
-        if told not in self._validators:
-            schema = {**_as_json_schema(json.loads(told)), "components": self._components}
-            self._validators[told] = Draft202012Validator(schema, format_checker=_formats)
-        return self._validators[told]
+    def _validator(self, schema_json: str) -> Draft202012Validator:
+        """The validator of a schema, made once for each text."""
+        if schema_json not in self._validators:
+            schema = {**_as_json_schema(json.loads(schema_json)), "components": self._components}
+            self._validators[schema_json] = Draft202012Validator(schema, format_checker=_formats)
+        return self._validators[schema_json]
 
     def _operation(self, method: str, path: str) -> Mapping[str, Any] | None:
         return self._methods(path).get(method)
 
     def _methods(self, path: str) -> dict[str, Mapping[str, Any]]:
         """The operations of the most literal path that fits."""
-        fits = [(p, method, told) for p, method, told in self._operations if p.fullmatch(path)]
-        return {method: told for pattern, method, told in fits if pattern == fits[0][0]}
+        fits = [
+            (p, method, operation) for p, method, operation in self._operations if p.fullmatch(path)
+        ]
+        return {method: operation for pattern, method, operation in fits if pattern == fits[0][0]}
 
-    def _resolved(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
-        if "$ref" not in told:
-            return told
-        name = told["$ref"].rpartition("/")[2]
+    def _resolved(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "$ref" not in response:
+            return response
+        name = response["$ref"].rpartition("/")[2]
         resolved: Mapping[str, Any] = self._components["responses"][name]
         return resolved
 
 
 def check_problem(answer: Any, *, has_body: bool = True) -> None:
-    """AssertionError unless the answer is a whole problem of reliability's form."""
+    """AssertionError unless the answer is a complete problem document."""
     assert answer.headers["Content-Type"] == "application/problem+json", answer.content[:300]
     assert "no-store" in answer.headers["Cache-Control"]
     if answer.status_code == 401:
@@ -161,9 +163,9 @@ def check_problem(answer: Any, *, has_body: bool = True) -> None:
         assert set(error) == {"field", "code", "message"}
         assert error["code"] in CODES, error
         assert error["message"]
-    told = [problem["title"], problem["detail"], *(e["message"] for e in problem["errors"])]
+    sentences = [problem["title"], problem["detail"], *(e["message"] for e in problem["errors"])]
     sent = sorted({e["field"] for e in problem["errors"]} - {""}, key=len, reverse=True)
-    for sentence in told:
+    for sentence in sentences:
         own = functools.reduce(lambda text, name: text.replace(name, ""), sent, sentence)
         assert not INSIDE.search(QUOTED.sub("", own)), sentence
 

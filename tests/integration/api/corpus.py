@@ -200,38 +200,38 @@ _NO_DECIMAL = [
 _NO_NAMES = [True, 5, "uid_a", {}, [5], [None], [[]], [""], ["a b"], ["á"], ["a", "a"], ["a\n"]]
 
 
-def wrong_values(told: Mapping[str, Any]) -> Iterator[Any]:
-    """What a field must refuse that OpenAPI tells of so."""
-    told = _resolved(told)
-    if not told.get("nullable"):
+def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """What a field with this schema must refuse."""
+    schema = _resolved(schema)
+    if not schema.get("nullable"):
         yield None
-    if told.get("type") == "object":
+    if schema.get("type") == "object":
         yield from [[], [[]], "{}", 5, True, "\ud800"]
     else:
-        yield from [odd for odd in _ODD if told.get("type") != "number" or odd != 5.5]
-    if "enum" in told:
-        first = told["enum"][0]
+        yield from [odd for odd in _ODD if schema.get("type") != "number" or odd != 5.5]
+    if "enum" in schema:
+        first = schema["enum"][0]
         yield from [*_NO_TEXT, "", "nonsense", first.upper(), f"{first} ", f" {first}"]
-    elif told["type"] == "integer":
-        yield from [*_NO_NUMBER, told["minimum"] - 1, told["maximum"] + 1]
-    elif told["type"] == "number":
-        yield from [*_NO_TEXT_NUMBER, told["minimum"] - 1, told["maximum"] + 1]
-    elif told["type"] == "boolean":
+    elif schema["type"] == "integer":
+        yield from [*_NO_NUMBER, schema["minimum"] - 1, schema["maximum"] + 1]
+    elif schema["type"] == "number":
+        yield from [*_NO_TEXT_NUMBER, schema["minimum"] - 1, schema["maximum"] + 1]
+    elif schema["type"] == "boolean":
         yield from [0, 1, "true", "false", "", "on", [], {}]
-    elif told["type"] == "array":
-        yield from [*_NO_NAMES, [f"uid_{n}" for n in range(told["maxItems"] + 1)]]
-    elif told.get("format") == "date-time":
+    elif schema["type"] == "array":
+        yield from [*_NO_NAMES, [f"uid_{n}" for n in range(schema["maxItems"] + 1)]]
+    elif schema.get("format") == "date-time":
         yield from _NO_INSTANT
-    elif told.get("pattern", "").startswith("^[0-9]"):
+    elif schema.get("pattern", "").startswith("^[0-9]"):
         yield from _NO_DECIMAL
-    elif told["type"] == "string":
-        yield from [*_NO_TEXT, "x" * (told["maxLength"] + 1)]
-        if "pattern" in told:
-            yield from [" ", "\t\n", "\u3000", *([""] if told.get("minLength") else [])]
+    elif schema["type"] == "string":
+        yield from [*_NO_TEXT, "x" * (schema["maxLength"] + 1)]
+        if "pattern" in schema:
+            yield from [" ", "\t\n", "\u3000", *([""] if schema.get("minLength") else [])]
 
 
 def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
-    """The fields of its body as OpenAPI tells them, and the names of those without default."""
+    """The fields of its body as OpenAPI documents them, and the names of those without default."""
     path = BASE + endpoint.route
     for kind in ("str", "path", "int"):
         path = path.replace(f"<{kind}:", "{")
@@ -241,10 +241,10 @@ def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
     return schema["properties"], schema.get("required", [])
 
 
-def _resolved(told: Mapping[str, Any]) -> dict[str, Any]:
+def _resolved(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema itself, where a reference stands for it."""
-    for part in [told, *told.get("allOf", [])]:
+    for part in [schema, *schema.get("allOf", [])]:
         if "$ref" in part:
             name = part["$ref"].rpartition("/")[2]
-            return {**document()["components"]["schemas"][name], **told}
-    return dict(told)
+            return {**document()["components"]["schemas"][name], **schema}
+    return dict(schema)

@@ -72,7 +72,7 @@ def test_head_is_get_without_body(endpoint: Endpoint, world: World, api: Contrac
 def test_address_without_its_slash_is_not_found(
     endpoint: Endpoint, world: World, api: ContractClient
 ) -> None:
-    """S0.29: no redirect, which would turn a POST into a GET; the detail tells of the slash."""
+    """S0.29: no redirect, which would turn a POST into a GET; the detail mentions the slash."""
     before = checksum()
 
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
@@ -126,11 +126,11 @@ def test_unknown_address_is_not_found(
 
     answer = api.request(method, path, {"schema": {"type": "object"}} if is_template else {})
 
-    told = (answer.status_code, answer.json()["code"])
+    found = (answer.status_code, answer.json()["code"])
     if method == "PUT" and is_template:
         # It would make the template, were this a name.
-        assert told == (400, "invalid")
+        assert found == (400, "invalid")
     else:
-        assert told == (404, "not_found")
+        assert found == (404, "not_found")
     assert "X-Evil" not in answer.headers
     assert checksum() == before

@@ -48,9 +48,9 @@ def test_bytes_that_are_no_good_object_are_refused(
                 content_type=bad.content_type,
                 headers=bad.headers,
             )
-            told = (answer.status_code, answer.json().get("code"))
-            if told != (bad.status, bad.code) or not rows:
-                otherwise.append((bad.name, told, answer.content[:200]))
+            found = (answer.status_code, answer.json().get("code"))
+            if found != (bad.status, bad.code) or not rows:
+                otherwise.append((bad.name, found, answer.content[:200]))
 
     assert not otherwise
 
@@ -67,8 +67,8 @@ def test_value_that_its_field_does_not_take_is_refused(
     accepted = []
 
     with Untouched() as rows:
-        for name, told in fields.items():
-            for value in corpus.wrong_values(told):
+        for name, schema in fields.items():
+            for value in corpus.wrong_values(schema):
                 answer = endpoint.request(api, world, body={**good, name: value})
                 problem = answer.json()
                 named = {error["field"].partition("[")[0] for error in problem.get("errors", [])}

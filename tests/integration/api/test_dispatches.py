@@ -63,14 +63,14 @@ def test_detail_is_dispatch_and_what_became_of_it(api: ContractClient, frozen_cl
 
     ended = api.get(path)
 
-    told = {**opened, "executor": "uid_alice", "round": 0}
-    assert while_open == told | {
+    shown = {**opened, "executor": "uid_alice", "round": 0}
+    assert while_open == shown | {
         "state": "open",
         "result": None,
         "message": "",
         "finished_at": None,
     }
-    assert ended.json() == told | {
+    assert ended.json() == shown | {
         "state": "failed",
         "result": {"n": 1},
         "message": "No key",

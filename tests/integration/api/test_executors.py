@@ -111,9 +111,9 @@ def test_put_sets_what_it_leaves_out_to_the_defaults(api: ContractClient) -> Non
     """S0.32: a whole new state."""
     api.post(EXECUTORS, {"name": "uid_alice", "title": "Alice", "enabled": False})
 
-    told = api.put(ALICE, {"title": "Al"}).json()
+    body = api.put(ALICE, {"title": "Al"}).json()
 
-    assert (told["title"], told["enabled"], told["version"]) == ("Al", True, 2)
+    assert (body["title"], body["enabled"], body["version"]) == ("Al", True, 2)
 
 
 @pytest.mark.parametrize("field", ["name", "kind", "last_seen_at", "plan_version", "id"])

@@ -21,8 +21,8 @@ ALICE = {"uid": "uid_alice"}
 def opened(api: ContractClient) -> dict[str, Any]:
     """The open DISPATCH of alice: lease 60 s, from 09:00:00."""
     factories.once_task(factories.user(), lease_seconds=60)
-    told: dict[str, Any] = api.post(PULL, ALICE).json()
-    return told
+    dispatch: dict[str, Any] = api.post(PULL, ALICE).json()
+    return dispatch
 
 
 def by(opened: dict[str, Any], seconds: int) -> dict[str, Any]:

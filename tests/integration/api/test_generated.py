@@ -1,4 +1,4 @@
-"""Bodies that nobody thought of: no failure of the server, and only answers that are told of."""
+"""Bodies that nobody thought of: no failure of the server, and only documented answers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def bodies(endpoint: Endpoint, good: dict[str, Any]) -> st.SearchStrategy[Any]:
     fields, _ = corpus.fields_of(endpoint)
     values = {
         name: st.one_of(
-            st.just(good.get(name)), st.sampled_from(list(corpus.wrong_values(told))), ANY_JSON
+            st.just(good.get(name)), st.sampled_from(list(corpus.wrong_values(schema))), ANY_JSON
         )
-        for name, told in fields.items()
+        for name, schema in fields.items()
     }
     return st.one_of(ANY_JSON, st.fixed_dictionaries({}, optional=values))
 

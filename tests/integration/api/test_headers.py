@@ -99,7 +99,7 @@ class TestKeys:
     def test_failures_are_counted_by_the_real_address(
         self, world: World, api_with: Callable[..., ContractClient]
     ) -> None:
-        """I60: claims of a proxy change nothing; 429 tells how long to wait."""
+        """I60: claims of a proxy change nothing; 429 says how long to wait."""
         client = api_with("nobody-222222." + "x" * 43)
         statuses = []
         for number in range(22):

@@ -73,9 +73,9 @@ def test_every_setting_comes_back(api: ContractClient) -> None:
     """S2.2"""
     api.post(TYPES, {"name": "mail", **SETTINGS})
 
-    told = api.get(f"{TYPES}mail/").json()
+    body = api.get(f"{TYPES}mail/").json()
 
-    assert {name: told[name] for name in SETTINGS} == SETTINGS
+    assert {name: body[name] for name in SETTINGS} == SETTINGS
 
 
 def test_put_is_the_whole_and_patch_what_it_names(api: ContractClient) -> None:

@@ -32,14 +32,14 @@ def listed(api: ContractClient, **query: Any) -> list[str]:
 
 # --- looking ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("status", "told", "shown"),
+    ("status", "stored", "shown"),
     [("running", 40, 40), ("failed", 40, 40), ("succeeded", 40, 100), ("succeeded", None, None)],
 )
 def test_job_that_has_succeeded_is_through(
-    api: ContractClient, status: str, told: int | None, shown: int | None
+    api: ContractClient, status: str, stored: int | None, shown: int | None
 ) -> None:
     number = api.post(JOBS, {"type": "mail"}).json()["id"]
-    Job.objects.update(status=status, progress=told)
+    Job.objects.update(status=status, progress=stored)
 
     assert api.get(f"{JOBS}{number}/").json()["progress"] == shown
 

@@ -154,8 +154,8 @@ def test_object_outside_the_binding_answers_as_an_unknown_one(
 
 
 def without_request_id(answer: Any) -> tuple[int, bytes]:
-    told = json.loads(answer.content)
-    request_id = told.get("request_id", "").encode()
+    body = json.loads(answer.content)
+    request_id = body.get("request_id", "").encode()
     return answer.status_code, answer.content.replace(request_id, b"") if request_id else (
         answer.content
     )

@@ -104,10 +104,10 @@ def test_thousand_members_at_once(api: ContractClient, sales: Executor) -> None:
     """S0.5: the most that one request changes, new executors all of them."""
     added = [f"uid_{n:04}" for n in range(1000)]
 
-    told = api.post(MEMBERS, {"add": added}).json()["members"]
+    members = api.post(MEMBERS, {"add": added}).json()["members"]
 
-    assert told == [*added, "uid_alice", "uid_bob"]
-    assert api.get(MEMBERS).json()["members"] == told
+    assert members == [*added, "uid_alice", "uid_bob"]
+    assert api.get(MEMBERS).json()["members"] == members
 
 
 def test_users_have_no_members(api: ContractClient, sales: Executor) -> None:

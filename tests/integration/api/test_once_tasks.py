@@ -58,8 +58,8 @@ WHOLE = {
 def planned(api: ContractClient, **changes: Any) -> dict[str, Any]:
     answer = api.post(TASKS, {**MINIMUM, **changes})
     assert answer.status_code == 201, answer.content
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def at(task: dict[str, Any]) -> str:
@@ -80,20 +80,20 @@ class TestCreate:
         answer = api.post(TASKS, MINIMUM)
 
         assert answer.status_code == 201
-        told = answer.json()
-        assert told == {**MINIMUM, **DEFAULTS, "id": OnceTask.objects.get().pk}
-        assert type(told["id"]) is int
-        assert api.get(at(told)).json() == told
+        body = answer.json()
+        assert body == {**MINIMUM, **DEFAULTS, "id": OnceTask.objects.get().pk}
+        assert type(body["id"]) is int
+        assert api.get(at(body)).json() == body
 
     def test_every_field_is_taken_and_told(self, api: ContractClient) -> None:
-        """S0.2, S0.3, S0.7: instants are told in UTC, the template with its version."""
-        told = api.post(TASKS, WHOLE).json()
+        """S0.2, S0.3, S0.7: instants are in UTC, the template with its version."""
+        body = api.post(TASKS, WHOLE).json()
 
-        assert {name: told[name] for name in WHOLE} == {
+        assert {name: body[name] for name in WHOLE} == {
             **WHOLE,
             "start_at": "2026-03-02T10:30:00Z",
         }
-        assert (told["template_version"], told["handed"], told["remaining"]) == (1, 0, 6)
+        assert (body["template_version"], body["handed"], body["remaining"]) == (1, 0, 6)
 
     @pytest.mark.parametrize(
         ("changes", "remaining"),
@@ -110,10 +110,10 @@ class TestCreate:
         self, api: ContractClient, changes: dict[str, Any], remaining: int | None
     ) -> None:
         """S0.9: ranges are inclusive; null in mode multi means every member once."""
-        told = planned(api, **changes)
+        body = planned(api, **changes)
 
-        assert {name: told[name] for name in changes} == changes
-        assert told["remaining"] == remaining
+        assert {name: body[name] for name in changes} == changes
+        assert body["remaining"] == remaining
 
     @pytest.mark.parametrize(
         ("changes", "fields"),
@@ -172,10 +172,10 @@ class TestCreate:
             "": {"ключ": 1},
         }
 
-        told = planned(api, params=params)
+        body = planned(api, params=params)
 
-        assert told["params"] == params
-        assert api.get(at(told)).json()["params"] == params
+        assert body["params"] == params
+        assert api.get(at(body)).json()["params"] == params
         pulled = api.post(PULL, {"uid": "uid_alice"}).json()["params"]
         assert pulled == params
         assert [type(n) for n in pulled["numbers"]] == [int] * 4 + [float] * 3
@@ -202,9 +202,9 @@ class TestStock:
         task = planned(api, executor="gid_sales", mode="multi", dispatch_times=None)
         api.post(PULL, {"uid": "uid_alice"})
 
-        told = api.get(TASKS).json()["results"][0]
+        body = api.get(TASKS).json()["results"][0]
 
-        assert (told["id"], told["handed"], told["remaining"]) == (task["id"], 1, None)
+        assert (body["id"], body["handed"], body["remaining"]) == (task["id"], 1, None)
 
     def test_fewer_times_than_handed_means_exhausted(self, api: ContractClient) -> None:
         """S0.9: remaining never goes below 0, and nobody gets another one."""
@@ -212,9 +212,9 @@ class TestStock:
         for uid in ("uid_alice", "uid_bob"):
             api.post(PULL, {"uid": uid})
 
-        told = api.patch(at(task), {"dispatch_times": 1}).json()
+        body = api.patch(at(task), {"dispatch_times": 1}).json()
 
-        assert (told["handed"], told["remaining"]) == (2, 0)
+        assert (body["handed"], body["remaining"]) == (2, 0)
 
 
 @pytest.mark.usefixtures("people")
@@ -224,9 +224,9 @@ class TestEdit:
         task = planned(api, params={"a": 1}, priority=5)
         frozen_clock.advance(minutes=1)
 
-        told = api.patch(at(task), {"priority": 7}).json()
+        body = api.patch(at(task), {"priority": 7}).json()
 
-        assert told == {
+        assert body == {
             **task,
             "priority": 7,
             "version": 2,
@@ -248,9 +248,9 @@ class TestEdit:
         """S0.32: the whole plan anew; only the start is kept, for now has passed."""
         task = planned(api, **WHOLE)
 
-        told = api.put(at(task), MINIMUM).json()
+        body = api.put(at(task), MINIMUM).json()
 
-        assert told == {
+        assert body == {
             **task,
             **MINIMUM,
             **DEFAULTS,

@@ -31,9 +31,9 @@ def test_items_are_told_in_hand_out_order(api: ContractClient, frozen_clock: Any
         priority=5,
     )
 
-    told = api.get(ALICE).json()
+    body = api.get(ALICE).json()
 
-    assert told["items"][:2] == [
+    assert body["items"][:2] == [
         {
             "source": "once",
             "task": first.pk,
@@ -55,7 +55,7 @@ def test_items_are_told_in_hand_out_order(api: ContractClient, frozen_clock: Any
             "number": None,
         },
     ]
-    assert (len(told["items"]), told["more"]) == (1 + 7, False)
+    assert (len(body["items"]), body["more"]) == (1 + 7, False)
 
 
 def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_clock: Any) -> None:
@@ -64,9 +64,9 @@ def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_
         start = frozen_clock.instant + timedelta(hours=hours)
         factories.once_task(alice, str(hours), start_at=start)
 
-    told = api.get(ALICE, **{"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T12:00:00Z"}).json()
+    body = api.get(ALICE, **{"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T12:00:00Z"}).json()
 
-    assert [item["title"] for item in told["items"]] == ["1", "2"]
+    assert [item["title"] for item in body["items"]] == ["1", "2"]
 
 
 def test_of_a_group_it_tells_the_occurrences(api: ContractClient, frozen_clock: Any) -> None:
@@ -75,9 +75,9 @@ def test_of_a_group_it_tells_the_occurrences(api: ContractClient, frozen_clock: 
     factories.once_task(group, "Three of you", mode="multi", dispatch_times=3)
     callback.take_next(factories.member("uid_alice"))
 
-    told = api.get("/api/v1/executors/gid_sales/preview/").json()
+    body = api.get("/api/v1/executors/gid_sales/preview/").json()
 
-    assert [(item["title"], item["remaining"]) for item in told["items"]] == [("Three of you", 2)]
+    assert [(item["title"], item["remaining"]) for item in body["items"]] == [("Three of you", 2)]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_400_days_are_looked_at(api: ContractClient, frozen_clock: Any) -> None:
     """S0.31: at most 1,000 items, and it says that there are more."""
     factories.rotation(factories.user(), rule={"every_minutes": 1})
 
-    told = api.get(ALICE, **{"to": "2027-04-06T09:00:00Z"}).json()
+    body = api.get(ALICE, **{"to": "2027-04-06T09:00:00Z"}).json()
 
-    assert (len(told["items"]), told["more"]) == (1000, True)
-    assert told["items"][-1]["at"] == "2026-03-03T01:39:00Z"
+    assert (len(body["items"]), body["more"]) == (1000, True)
+    assert body["items"][-1]["at"] == "2026-03-03T01:39:00Z"

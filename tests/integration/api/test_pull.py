@@ -31,8 +31,8 @@ def test_due_task_is_answered_as_dispatch(api: ContractClient, frozen_clock: Any
     answer = api.post(PULL, ALICE)
 
     assert answer.status_code == 200
-    told = answer.json()
-    assert told == {
+    body = answer.json()
+    assert body == {
         "number": str(Dispatch.objects.get().pk),
         "redo": 0,
         "source": "once",
@@ -44,7 +44,7 @@ def test_due_task_is_answered_as_dispatch(api: ContractClient, frozen_clock: Any
         "dispatched_at": "2026-03-02T09:00:00Z",
         "deadline_at": "2026-03-02T09:10:00Z",
     }
-    assert isinstance(told["number"], str)
+    assert isinstance(body["number"], str)
     assert "Retry-After" not in answer.headers
 
 
@@ -161,7 +161,7 @@ def test_unknown_uid_is_not_found(api: ContractClient, uid: str) -> None:
 
 @pytest.mark.parametrize("name", ["gid_sales", "gid_unknown"])
 def test_group_cannot_pull(api: ContractClient, name: str) -> None:
-    """S0.5: only a user has a task in hand; the answer does not tell whether the group exists."""
+    """S0.5: only a user has a task in hand; the answer does not reveal whether the group exists."""
     factories.group()
 
     answer = api.post(PULL, {"uid": name})

@@ -23,8 +23,8 @@ ALICE = {"uid": "uid_alice"}
 def number(api: ContractClient) -> str:
     """The open dispatch of alice, from a task of her group that bob may have as well."""
     factories.once_task(factories.group(members=["uid_alice", "uid_bob"]), lease_seconds=60)
-    told: str = api.post(PULL, ALICE).json()["number"]
-    return told
+    number: str = api.post(PULL, ALICE).json()["number"]
+    return number
 
 
 def test_release_returns_the_stock_to_others(api: ContractClient, number: str) -> None:

@@ -151,8 +151,8 @@ def test_all_mistakes_of_a_body_are_told_at_once(api: Any) -> None:
     answer = api.post(TASKS, {**body, "misfire_limit": 0, "title": "x" * 201})
 
     assert answer.status_code == 400
-    told = {error["field"] for error in answer.json()["errors"]}
-    assert told == {"title", "rule.cron", "time_zone", "misfire_limit"}
+    fields = {error["field"] for error in answer.json()["errors"]}
+    assert fields == {"title", "rule.cron", "time_zone", "misfire_limit"}
     assert not RotateTask.objects.exists()
 
 
@@ -162,7 +162,7 @@ def test_executor_and_template_that_are_not_there_are_told_with_the_rest(api: An
     task = factories.rotation(factories.member("uid_alice"))
     edit = api.patch(f"{TASKS}{task.pk}/", {"executor": "uid_nobody", "dispatch_times": 3})
 
-    told = {error["field"] for error in answer.json()["errors"]}
-    assert (answer.status_code, told) == (400, {"executor", "template", "dispatch_times"})
-    told = {error["field"] for error in edit.json()["errors"]}
-    assert (edit.status_code, told) == (400, {"executor", "dispatch_times"})
+    fields = {error["field"] for error in answer.json()["errors"]}
+    assert (answer.status_code, fields) == (400, {"executor", "template", "dispatch_times"})
+    fields = {error["field"] for error in edit.json()["errors"]}
+    assert (edit.status_code, fields) == (400, {"executor", "dispatch_times"})

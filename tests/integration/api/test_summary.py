@@ -53,7 +53,7 @@ def times(ms: int) -> dict[str, int]:
 
 
 def test_groups_with_their_counts_and_times(history: None, api: ContractClient) -> None:
-    told = api.get(SUMMARY, source="job", by="type").json()
+    body = api.get(SUMMARY, source="job", by="type").json()
     mail = figures(
         group="mail",
         total=2,
@@ -64,7 +64,7 @@ def test_groups_with_their_counts_and_times(history: None, api: ContractClient) 
         run=times(40),
     )
     sms = figures(group="sms", total=1, succeeded=1, success_rate=1.0, wait=times(0))
-    assert told == {
+    assert body == {
         "rows": [mail, sms],
         "total": figures(
             group="",
@@ -83,21 +83,21 @@ def test_groups_with_their_counts_and_times(history: None, api: ContractClient) 
 def test_local_days(history: None, api: ContractClient) -> None:
     """S1.19: half past eleven in the evening of UTC is the next morning in Shanghai."""
     period = {"from": "2026-03-27T16:00:00Z", "to": "2026-03-30T16:00:00Z"}
-    told = api.get(SUMMARY, source="job", by="day", time_zone="Asia/Shanghai", **period).json()
-    assert [(row["group"], row["start"], row["total"]) for row in told["rows"]] == [
+    body = api.get(SUMMARY, source="job", by="day", time_zone="Asia/Shanghai", **period).json()
+    assert [(row["group"], row["start"], row["total"]) for row in body["rows"]] == [
         ("2026-03-28", "2026-03-27T16:00:00Z", 0),
         ("2026-03-29", "2026-03-28T16:00:00Z", 0),
         ("2026-03-30", "2026-03-29T16:00:00Z", 3),
     ]
-    assert told["as_of"] == "2026-03-30T12:34:00Z"
-    told = api.get(SUMMARY, source="job", by="day", **period).json()
-    assert [row["total"] for row in told["rows"]] == [0, 0, 2, 1]
+    assert body["as_of"] == "2026-03-30T12:34:00Z"
+    body = api.get(SUMMARY, source="job", by="day", **period).json()
+    assert [row["total"] for row in body["rows"]] == [0, 0, 2, 1]
 
 
 def test_times_may_have_any_offset(history: None, api: ContractClient) -> None:
     period = {"from": "2026-03-30T07:00:00+08:00", "to": "2026-03-30T08:00:00+08:00"}
-    told = api.get(SUMMARY, source="job", by="hour", **period).json()
-    assert [(row["group"], row["total"]) for row in told["rows"]] == [
+    body = api.get(SUMMARY, source="job", by="hour", **period).json()
+    assert [(row["group"], row["total"]) for row in body["rows"]] == [
         ("2026-03-29T23:00+00:00", 2),
     ]
 
@@ -108,9 +108,9 @@ def test_key_bound_to_executors_sees_theirs(
     """I60: by group as well; not what others' tasks did."""
     factories.group("gid_sales", ["uid_alice"])
     client = api_with(make_key(executors=["gid_sales"]))
-    told = client.get(SUMMARY, source="dispatch", by="executor").json()
-    assert [(row["group"], row["total"]) for row in told["rows"]] == [("uid_alice", 1)]
-    assert told["total"]["total"] == 1
+    body = client.get(SUMMARY, source="dispatch", by="executor").json()
+    assert [(row["group"], row["total"]) for row in body["rows"]] == [("uid_alice", 1)]
+    assert body["total"]["total"] == 1
     assert client.get(SUMMARY, source="dispatch", by="day").json()["total"]["total"] == 1
     refused = client.get(SUMMARY, source="dispatch", by="task")
     assert refused.status_code == 400
@@ -122,8 +122,8 @@ def test_key_bound_to_types_sees_theirs(
 ) -> None:
     """I60."""
     client = api_with(make_key(job_types=["sms"]))
-    told = client.get(SUMMARY, source="job", by="type").json()
-    assert [(row["group"], row["total"]) for row in told["rows"]] == [("sms", 1)]
+    body = client.get(SUMMARY, source="job", by="type").json()
+    assert [(row["group"], row["total"]) for row in body["rows"]] == [("sms", 1)]
     assert client.get(SUMMARY, source="job", by="hour").json()["total"]["total"] == 1
     assert client.get(SUMMARY, source="job", by="host").status_code == 400
 

@@ -28,9 +28,9 @@ def test_new_task_has_no_id_yet(api: ContractClient, frozen_clock: Any) -> None:
     answer = api.post(f"{ONCE}what-if/", {"title": "B", "executor": "uid_alice", "priority": 1})
 
     assert answer.status_code == 200
-    told = answer.json()
-    assert told["more_members"] is False
-    (change,) = told["executors"]
+    body = answer.json()
+    assert body["more_members"] is False
+    (change,) = body["executors"]
     assert (change["name"], change["more"]) == ("uid_alice", False)
     assert titles(change["before"]) == [(task.pk, "A")]
     assert titles(change["after"]) == [(None, "B"), (task.pk, "A")]
@@ -54,7 +54,7 @@ def test_edit_takes_the_changed_fields_alone(api: ContractClient, frozen_clock: 
     )
     before = checksum()
 
-    told = api.post(
+    body = api.post(
         f"{ROTATE}{task.pk}/what-if/",
         {
             "rule": {"every_days": 1, "at": "11:30"},
@@ -63,7 +63,7 @@ def test_edit_takes_the_changed_fields_alone(api: ContractClient, frozen_clock: 
         },
     ).json()
 
-    (change,) = told["executors"]
+    (change,) = body["executors"]
     assert [(i["occurrence_at"], i["priority"]) for i in change["before"]] == [
         ("2026-03-03T10:00:00Z", 7)
     ]
@@ -76,9 +76,9 @@ def test_edit_takes_the_changed_fields_alone(api: ContractClient, frozen_clock: 
 def test_members_of_a_group_are_told_of(api: ContractClient, frozen_clock: Any) -> None:
     factories.group("gid_sales", ["uid_bob", "uid_alice"])
 
-    told = api.post(f"{ONCE}what-if/", {"title": "B", "executor": "gid_sales"}).json()
+    body = api.post(f"{ONCE}what-if/", {"title": "B", "executor": "gid_sales"}).json()
 
-    assert [change["name"] for change in told["executors"]] == ["gid_sales", "uid_alice", "uid_bob"]
+    assert [change["name"] for change in body["executors"]] == ["gid_sales", "uid_alice", "uid_bob"]
 
 
 @pytest.mark.parametrize(

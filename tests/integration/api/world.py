@@ -112,9 +112,9 @@ class Untouched:
             self._may_differ = checksum() != self._before
         return not self._may_differ
 
-    def _note(self, execute: Any, sql: str, *told: Any) -> Any:
+    def _note(self, execute: Any, sql: str, *args: Any) -> Any:
         self._may_differ = self._may_differ or CHANGES.search(sql) is not None
-        return execute(sql, *told)
+        return execute(sql, *args)
 
 
 def _digest(model: type[models.Model]) -> str:
