@@ -105,7 +105,7 @@ class NewJobForm(ServiceForm):
             priority=given.get("priority"),
             max_attempts=given.get("max_attempts"),
         )
-        # The context is judged by its own form.
+        # The context has a form of its own.
         return [each for each in field_errors(job) if not each.field.startswith("context")]
 
     def show(self, errors: Sequence[FieldError]) -> None:

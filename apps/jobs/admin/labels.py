@@ -128,6 +128,6 @@ def waiting_too_long(policies: Iterable[TypeSnapshot] | None = None) -> list[Wai
     return [WaitingTooLong(each.type, age(each.since, now)) for each in starving(now, policies)]
 
 
-def capped(count: int, most: int) -> str:
+def capped(count: int, limit: int) -> str:
     """`37`, or `1,000+` when counting stopped there."""
-    return f"{count:,}" if count < most else f"{most:,}+"
+    return f"{count:,}" if count < limit else f"{limit:,}+"

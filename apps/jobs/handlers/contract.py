@@ -36,7 +36,7 @@ class Context(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """Whether to stop: somebody asked for it, or the job is another worker's by now."""
+        """Whether to stop: an operator cancelled the job, or the lease is lost."""
 
     @property
     def stopping(self) -> bool:
@@ -50,7 +50,7 @@ class Context(Protocol):
 
 
 class Retry(Exception):
-    """Try again, after so many seconds or by the type's policy; the attempt counts."""
+    """Try again, after this time or by the type's policy; the attempt counts."""
 
     def __init__(self, after: float | timedelta | None = None, reason: str = "") -> None:
         super().__init__(reason or "the handler asked for another try")
@@ -65,7 +65,7 @@ class Fail(Exception):
 
 
 class Cancelled(Exception):
-    """The wish to cancel was seen (`ctx.cancelled`) and obeyed."""
+    """The handler saw `ctx.cancelled` and stopped."""
 
     def __init__(self, reason: str = "cancelled as asked for") -> None:
         super().__init__(reason)

@@ -85,11 +85,11 @@ def http_request(context: Any, ctx: Context) -> Any:
     headers |= {name: value for name, value in own.items() if name.lower() not in given}
     seconds = min(float(context.get("timeout", SECONDS)), MAX_SECONDS)
     status, answer_headers, answer = send(target, method, headers, body, seconds)
-    told = answer.decode("utf-8", "replace").replace("\x00", "\ufffd")
-    shown = {"status": status, "body": told}
+    shown_body = answer.decode("utf-8", "replace").replace("\x00", "\ufffd")
+    shown = {"status": status, "body": shown_body}
     if 200 <= status < 300:
         return shown
-    text = f"{target.host} answered {status}: {told[:500]}"
+    text = f"{target.host} answered {status}: {shown_body[:500]}"
     if status >= 500 or status in _PASSING:
         wait = answer_headers.get("retry-after", "")
         # As a float, since any number of digits makes one.

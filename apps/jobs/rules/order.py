@@ -24,7 +24,7 @@ _LIMIT = 2**63 - 1
 
 
 def demotion_ms(attempts: int) -> int:
-    """How much later a job counts after so many attempts: 0; 30 s from 1, 60 s from 5, 300 s
+    """How much later a job counts after these attempts: 0; 30 s from 1, 60 s from 5, 300 s
     from 16."""
     for least, lost in DEMOTIONS:
         if attempts >= least:

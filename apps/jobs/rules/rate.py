@@ -1,10 +1,10 @@
-"""The rate of a type: a bucket of tokens that fills up evenly and holds at most a minute's."""
+"""The rate of a type: a token bucket that fills up evenly and holds six seconds' worth."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-# So much of a minute's tokens may be spent at once.
+# The bucket holds the tokens of this many seconds.
 BURST_SECONDS = 6.0
 
 
@@ -12,11 +12,11 @@ def tokens_at(
     per_minute: int, tokens: float | None, filled_at: datetime | None, now: datetime
 ) -> float:
     """How many attempts may begin now; a bucket never touched is full."""
-    most = capacity(per_minute)
+    limit = capacity(per_minute)
     if tokens is None or filled_at is None:
-        return most
+        return limit
     elapsed = max(0.0, (now - filled_at).total_seconds())
-    return min(most, tokens + elapsed * per_minute / 60)
+    return min(limit, tokens + elapsed * per_minute / 60)
 
 
 def capacity(per_minute: int) -> float:

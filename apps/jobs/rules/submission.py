@@ -1,4 +1,4 @@
-"""What a job to be must look like, and what is derived from it."""
+"""Validation of submissions, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -165,9 +165,9 @@ def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldErro
         )
 
 
-def is_key(text: str, most: int) -> bool:
-    """Whether the text can name something: not empty, and a key of at most so many characters."""
-    return 0 < len(text) <= most and _IS_KEY(text) is not None
+def is_key(text: str, limit: int) -> bool:
+    """Whether the text can name something: not empty, and a key of at most `limit` characters."""
+    return 0 < len(text) <= limit and _IS_KEY(text) is not None
 
 
 def number_faults(name: str, value: Any, least: float, most: float) -> Iterator[FieldError]:
