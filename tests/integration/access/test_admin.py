@@ -56,7 +56,7 @@ def test_form_makes_a_client_whose_key_works(
     assert call(bearer(key_on(response))).status_code == 200
 
 
-def test_wrong_terms_are_told_beside_their_fields_and_make_nothing(admin_client: Client) -> None:
+def test_wrong_terms_are_shown_beside_their_fields_and_make_nothing(admin_client: Client) -> None:
     response = admin_client.post(
         ADD,
         form_of(
@@ -72,7 +72,7 @@ def test_wrong_terms_are_told_beside_their_fields_and_make_nothing(admin_client:
     assert not JournalEntry.objects.exists()
 
 
-def test_wrong_terms_are_told_in_the_language_of_the_reader(admin_client: Client) -> None:
+def test_wrong_terms_are_in_the_language_of_the_reader(admin_client: Client) -> None:
     response = admin_client.post(
         ADD,
         form_of(
@@ -92,7 +92,7 @@ def test_wrong_terms_are_told_in_the_language_of_the_reader(admin_client: Client
     assert english_in(response) == []
 
 
-def test_key_that_somebody_else_closed_is_told_of_in_the_language_of_the_reader(
+def test_key_that_somebody_else_closed_is_reported_in_the_language_of_the_reader(
     admin_client: Client,
 ) -> None:
     client, _key = make()
@@ -136,7 +136,7 @@ def test_bad_input_is_refused_by_the_form(
     assert not ApiClient.objects.exists()
 
 
-def test_all_mistakes_are_told_at_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
+def test_all_mistakes_are_reported_at_once(admin_client: Client, frozen_clock: FrozenClock) -> None:
     """Of what cannot be read, and of terms that make no sense."""
     changes = {"name": "", "rate": "often", "executors": "ann", "expires_at_0": "2026-01-01"}
     response = admin_client.post(ADD, form_of(**changes, expires_at_1="00:00"))
@@ -162,7 +162,7 @@ def test_form_saved_unchanged_writes_nothing(
     assert JournalEntry.objects.count() == 1
 
 
-def test_form_changes_what_was_edited_and_tells_the_journal(
+def test_form_changes_what_was_edited_and_logs_it(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     """I55: one entry with who, before and after."""
@@ -286,7 +286,7 @@ def test_search_finds_parts_of_name_and_id_and_bears_any_term(
     assert response.context["cl"].result_count == found
 
 
-def test_history_tells_every_change_with_who_and_why(
+def test_history_shows_every_change_with_who_and_why(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     client, _ = make()

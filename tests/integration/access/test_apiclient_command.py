@@ -132,12 +132,12 @@ def test_revoke_closes_the_key(call: Call, frozen_clock: FrozenClock) -> None:
 
 
 @pytest.mark.parametrize("command", ["rotate", "revoke"])
-def test_unknown_id_is_told_in_one_sentence(command: str) -> None:
+def test_unknown_id_is_reported_in_one_sentence(command: str) -> None:
     with pytest.raises(CommandError, match="There is no API client 'nobody'; list them"):
         run(command, "nobody")
 
 
-def test_rotate_of_a_revoked_client_is_told_in_one_sentence() -> None:
+def test_rotate_of_a_revoked_client_is_reported_in_one_sentence() -> None:
     client, _ = services.create_client(name="Shop", scopes=["read"], actor="ada")
     services.revoke(client, actor="ada")
 

@@ -46,7 +46,7 @@ def test_method_is_open_to_its_scope_and_no_other(
     assert response.status_code == (200 if scope == needed else 403)
 
 
-def test_key_without_the_scope_is_told_which_one_it_lacks(call: Call) -> None:
+def test_key_without_the_scope_is_refused_naming_the_one_it_lacks(call: Call) -> None:
     key = key_with("read", "pull")
 
     response = call(bearer(key), view=Tasks, method="post")
@@ -59,7 +59,7 @@ def test_key_without_the_scope_is_told_which_one_it_lacks(call: Call) -> None:
     )
 
 
-def test_call_without_a_key_is_told_to_bring_one(call: Call) -> None:
+def test_call_without_a_key_is_asked_to_bring_one(call: Call) -> None:
     response = call(view=Tasks)
 
     assert response.status_code == 401

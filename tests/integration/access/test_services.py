@@ -97,7 +97,7 @@ def test_wrong_terms_make_neither_client_nor_entry() -> None:
     assert not JournalEntry.objects.exists()
 
 
-def test_new_client_is_told_to_the_journal_once(frozen_clock: FrozenClock) -> None:
+def test_new_client_is_logged_in_the_journal_once(frozen_clock: FrozenClock) -> None:
     """I55: who, when and what, in one entry."""
     client, _ = make()
 
@@ -134,7 +134,7 @@ def test_secret_is_neither_stored_nor_logged_nor_shown(
     assert client.previous_hash not in journal
 
 
-def test_edit_writes_and_tells_only_what_changed(frozen_clock: FrozenClock) -> None:
+def test_edit_writes_and_logs_only_what_changed(frozen_clock: FrozenClock) -> None:
     """I55, I57: a column that was not edited keeps what another process wrote meanwhile."""
     client, key = make(rate="10/s")
     ApiClient.objects.filter(pk=client.pk).update(last_used_at=START)
@@ -228,7 +228,7 @@ def test_rotation_keeps_the_old_key_for_24_hours(frozen_clock: FrozenClock) -> N
     assert opens(client, new, frozen_clock)
 
 
-def test_rotation_is_told_to_the_journal_without_hashes(frozen_clock: FrozenClock) -> None:
+def test_rotation_is_logged_in_the_journal_without_hashes(frozen_clock: FrozenClock) -> None:
     client, _ = make()
 
     services.rotate(client, actor="ada")
@@ -312,7 +312,7 @@ def test_revoked_key_opens_no_more_and_neither_does_the_previous(frozen_clock: F
     )
 
 
-def test_second_revocation_changes_and_tells_nothing(frozen_clock: FrozenClock) -> None:
+def test_second_revocation_changes_and_logs_nothing(frozen_clock: FrozenClock) -> None:
     client, _ = make()
     services.revoke(client, actor="ada")
     frozen_clock.advance(hours=1)

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.django_db
 EXPLAIN = "/api/v1/explain/"
 
 
-def test_reasons_are_told_with_sentence_and_instant(api: ContractClient, frozen_clock: Any) -> None:
+def test_reasons_are_listed_with_sentence_and_instant(
+    api: ContractClient, frozen_clock: Any
+) -> None:
     """S0.31: in English, whatever the caller's language."""
     alice = factories.user()
     task = factories.once_task(alice, lease_seconds=60)

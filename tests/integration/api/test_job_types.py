@@ -101,7 +101,7 @@ def test_stale_version_is_a_conflict(api: ContractClient) -> None:
     assert JobType.objects.get().weight == 2
 
 
-def test_all_mistakes_are_told_at_once(api: ContractClient) -> None:
+def test_all_mistakes_are_reported_at_once(api: ContractClient) -> None:
     body = {"name": "mail", "weight": 0, "params_schema": {"type": "array"}, "lane": "side"}
 
     answer = api.post(TYPES, body)

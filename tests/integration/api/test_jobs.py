@@ -220,7 +220,7 @@ def test_rare_matches_are_found_page_by_page(
     assert pages == [[newest], [], [oldest]]
 
 
-def test_journal_tells_oldest_first(api: ContractClient) -> None:
+def test_journal_lists_oldest_first(api: ContractClient) -> None:
     """S1.9, S2.6: in pages."""
     job = factories.job(delay=timedelta(hours=1))
     api.post(f"{JOBS}{job.pk}/run-now/", {"reason": "Now"})

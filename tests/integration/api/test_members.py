@@ -24,14 +24,14 @@ def sales(api: ContractClient) -> Executor:
     return factories.group(members=["uid_bob", "uid_alice"])
 
 
-def test_all_members_are_told_sorted(api: ContractClient, sales: Executor) -> None:
+def test_all_members_are_listed_sorted(api: ContractClient, sales: Executor) -> None:
     """S0.5."""
     answer = api.get(MEMBERS)
 
     assert (answer.status_code, answer.json()) == (200, {"members": ["uid_alice", "uid_bob"]})
 
 
-def test_post_adds_and_removes_and_tells_all(api: ContractClient, sales: Executor) -> None:
+def test_post_adds_and_removes_and_returns_all(api: ContractClient, sales: Executor) -> None:
     """S0.5: an unknown user becomes an executor, a known one a member."""
     answer = api.post(MEMBERS, {"add": ["uid_new", "uid_carol"], "remove": ["uid_bob"]})
 
@@ -54,7 +54,7 @@ def test_repeat_changes_nothing(api: ContractClient, sales: Executor) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"add": []}, {"remove": []}])
-def test_nothing_to_do_tells_all(
+def test_nothing_to_do_returns_all(
     api: ContractClient, sales: Executor, body: dict[str, Any]
 ) -> None:
     """S0.5: `add` and `remove` are optional."""

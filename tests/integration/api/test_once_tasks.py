@@ -85,7 +85,7 @@ class TestCreate:
         assert type(body["id"]) is int
         assert api.get(at(body)).json() == body
 
-    def test_every_field_is_taken_and_told(self, api: ContractClient) -> None:
+    def test_every_field_is_taken_and_returned(self, api: ContractClient) -> None:
         """S0.2, S0.3, S0.7: instants are in UTC, the template with its version."""
         body = api.post(TASKS, WHOLE).json()
 

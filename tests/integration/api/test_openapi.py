@@ -42,7 +42,7 @@ def test_every_endpoint_is_documented_and_nothing_else() -> None:
     assert documented == {(e.method, re.sub(r"<\w+:\w+>", "{}", e.route)) for e in ENDPOINTS}
 
 
-def test_every_operation_tells_how_it_fails_and_what_it_needs() -> None:
+def test_every_operation_documents_how_it_fails_and_what_it_needs() -> None:
     """S2.13: the usual problems, those of bodies and addresses, and a key."""
     for (method, path), operation in operations().items():
         expected = {"400", "401", "403", "429", "503"}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 ALICE = "/api/v1/executors/uid_alice/preview/"
 
 
-def test_items_are_told_in_hand_out_order(api: ContractClient, frozen_clock: Any) -> None:
+def test_items_are_in_hand_out_order(api: ContractClient, frozen_clock: Any) -> None:
     """S0.31: the open one first, then what is due, then onward for seven days."""
     group = factories.group("gid_sales", ["uid_alice"])
     alice = factories.member("uid_alice")
@@ -69,7 +69,7 @@ def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_
     assert [item["title"] for item in body["items"]] == ["1", "2"]
 
 
-def test_of_a_group_it_tells_the_occurrences(api: ContractClient, frozen_clock: Any) -> None:
+def test_of_a_group_it_lists_the_occurrences(api: ContractClient, frozen_clock: Any) -> None:
     """S0.31: whoever of its members gets them."""
     group = factories.group("gid_sales", ["uid_alice"])
     factories.once_task(group, "Three of you", mode="multi", dispatch_times=3)

@@ -74,7 +74,7 @@ def test_new_rotation_has_the_defaults_of_the_contract(api: Any) -> None:
         ),
     ],
 )
-def test_rule_is_told_in_plain_words(
+def test_rule_is_described_in_plain_words(
     api: Any, rule: dict[str, Any], summary: str, first: str
 ) -> None:
     """S0.11: at a local time of a zone, with the next ten instants beside it."""
@@ -145,7 +145,7 @@ def test_deleted_rotation_is_gone(api: Any) -> None:
     assert api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).status_code == 204
 
 
-def test_all_mistakes_of_a_body_are_told_at_once(api: Any) -> None:
+def test_all_mistakes_of_a_body_are_reported_at_once(api: Any) -> None:
     """S0.11: the rule, its zone and the plain fields in one answer."""
     body = {"executor": "uid_alice", "rule": {"cron": "61 * * * *"}, "time_zone": "Mars/Olympus"}
     answer = api.post(TASKS, {**body, "misfire_limit": 0, "title": "x" * 201})
@@ -156,7 +156,7 @@ def test_all_mistakes_of_a_body_are_told_at_once(api: Any) -> None:
     assert not RotateTask.objects.exists()
 
 
-def test_executor_and_template_that_are_not_there_are_told_with_the_rest(api: Any) -> None:
+def test_executor_and_template_that_are_not_there_are_reported_with_the_rest(api: Any) -> None:
     body = {**PLAN, "executor": "uid_nobody", "template": "none", "mode": "single"}
     answer = api.post(TASKS, {**body, "dispatch_times": 3})
     task = factories.rotation(factories.member("uid_alice"))

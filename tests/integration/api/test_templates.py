@@ -206,7 +206,7 @@ def test_retired_template_is_read_and_not_used(api: ContractClient) -> None:
     assert (put(api, SHOP).json()["version"], put(api, SHOP).json()["status"]) == (2, "active")
 
 
-def test_bad_name_and_broken_schema_are_told_at_once(api: ContractClient) -> None:
+def test_bad_name_and_broken_schema_are_reported_at_once(api: ContractClient) -> None:
     answer = api.post(TEMPLATES, {"name": "bad name", "schema": {"type": "objet"}})
     fields = {error["field"].partition(".")[0] for error in answer.json()["errors"]}
     assert (answer.status_code, fields) == (400, {"name", "schema"})

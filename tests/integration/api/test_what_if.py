@@ -73,7 +73,7 @@ def test_edit_takes_the_changed_fields_alone(api: ContractClient, frozen_clock: 
     assert checksum() == before
 
 
-def test_members_of_a_group_are_told_of(api: ContractClient, frozen_clock: Any) -> None:
+def test_members_of_a_group_are_included(api: ContractClient, frozen_clock: Any) -> None:
     factories.group("gid_sales", ["uid_bob", "uid_alice"])
 
     body = api.post(f"{ONCE}what-if/", {"title": "B", "executor": "gid_sales"}).json()

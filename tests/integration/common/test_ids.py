@@ -42,7 +42,7 @@ def test_two_processes_hold_two_numbers() -> None:
     assert NodeLease.objects.count() == 2
 
 
-def test_id_tells_its_instant(frozen_clock: Any) -> None:
+def test_id_holds_its_instant(frozen_clock: Any) -> None:
     number = IdMaker().next_ids(1)[0]
     now = frozen_clock.instant
     assert lowest_id_at(now) <= number < lowest_id_at(now + timedelta(milliseconds=1))
@@ -112,7 +112,7 @@ def test_forked_child_takes_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch)
     assert node_of(maker.next_ids(1)[0]) != node
 
 
-def test_id_tells_when_it_was_made() -> None:
+def test_id_holds_when_it_was_made() -> None:
     at = datetime(2026, 3, 2, 9, 0, 0, 123_000, tzinfo=UTC)
     assert ids.made_at(lowest_id_at(at)) == at
     assert ids.made_at(lowest_id_at(at) + 2**22 - 1) == at

@@ -80,5 +80,5 @@ def test_sweep_under_way_is_not_overdue_until_its_holder_must_be_dead(frozen_clo
     assert last_runs({"expire": 5}, frozen_clock.instant)[0].overdue == timedelta(seconds=55)
 
 
-def test_sweep_that_never_began_is_told_as_such(frozen_clock: Any) -> None:
+def test_sweep_that_never_began_is_reported_as_such(frozen_clock: Any) -> None:
     assert last_runs({"expire": 5}, frozen_clock.instant) == [SweepRun("expire", None, None, None)]

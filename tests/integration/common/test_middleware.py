@@ -166,7 +166,7 @@ def test_program_asks_a_host_that_is_served(client: Client) -> None:
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
 
 
-def test_answer_to_a_program_tells_its_length(client: Client) -> None:
+def test_answer_to_a_program_states_its_length(client: Client) -> None:
     """So that its connection can be kept; what has no body has no length."""
     page = client.get("/api/v1/page/")
     missing = client.get("/api/v1/nope/")

@@ -168,7 +168,7 @@ def test_validation_error_with_fields_names_them(client: Client) -> None:
     ]
 
 
-def test_unauthenticated_caller_is_told_the_scheme(client: Client) -> None:
+def test_unauthenticated_caller_learns_the_scheme(client: Client) -> None:
     assert raised(client, drf.NotAuthenticated())["WWW-Authenticate"] == "Bearer"
 
 
@@ -277,7 +277,7 @@ def test_unknown_page_is_a_problem_only_for_those_who_prefer_json(client: Client
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_wrong_method_tells_the_right_ones_and_keeps_the_allow_header(
+def test_wrong_method_lists_the_right_ones_and_keeps_the_allow_header(
     client: Client, method: str
 ) -> None:
     """Of a plain Django view, too."""
@@ -288,7 +288,7 @@ def test_wrong_method_tells_the_right_ones_and_keeps_the_allow_header(
     assert posting_only["Allow"] == "POST"
 
 
-def test_wrong_method_of_an_api_view_tells_the_right_ones(client: Client) -> None:
+def test_wrong_method_of_an_api_view_lists_the_right_ones(client: Client) -> None:
     response = client.post("/api/raise/", "{}", content_type="application/json")
 
     told = problem_of(response)["detail"]
@@ -321,7 +321,7 @@ def raising_middleware(get_response: Any) -> Any:
     ("error", "status"),
     [(OperationalError("gone"), 503), (PermissionDenied(), 403), (RuntimeError("inside"), 500)],
 )
-def test_failure_before_any_view_is_told_in_the_same_way(
+def test_failure_before_any_view_is_reported_in_the_same_way(
     settings: Any, error: Exception, status: int
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.raising_middleware"]
@@ -368,7 +368,7 @@ def test_form_of_too_many_fields_is_400(client: Client, settings: Any) -> None:
     ],
     ids=str,
 )
-def test_page_tells_people_what_happened_and_no_internals(
+def test_page_shows_people_what_happened_and_no_internals(
     client: Client, error: Exception, status: int, text: str
 ) -> None:
     response = raised(client, error, "/page/")
@@ -383,7 +383,7 @@ def test_page_tells_people_what_happened_and_no_internals(
     assert ("Retry-After" in response) is (status == 503)
 
 
-def test_form_without_its_token_is_told_to_load_the_page_anew() -> None:
+def test_form_without_its_token_is_asked_to_load_the_page_again() -> None:
     client = Client(enforce_csrf_checks=True)
 
     posted = problem_of(client.post("/api/posting/"))

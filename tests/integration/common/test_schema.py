@@ -88,7 +88,9 @@ def operation(document: dict[str, Any], method: str, address: str) -> dict[str, 
     return found
 
 
-def test_operation_tells_its_usual_problems_and_those_of_its_view(document: dict[str, Any]) -> None:
+def test_operation_documents_its_usual_problems_and_those_of_its_view(
+    document: dict[str, Any],
+) -> None:
     answers = {
         (method, address): sorted(operation(document, method, address)["responses"])
         for address, methods in document["paths"].items()
@@ -130,7 +132,7 @@ def test_query_parameters_are_those_that_are_checked(document: dict[str, Any]) -
     assert "parameters" not in operation(document, "post", "/api/v1/things/")
 
 
-def test_body_tells_the_bounds_that_are_checked(document: dict[str, Any]) -> None:
+def test_body_documents_the_bounds_that_are_checked(document: dict[str, Any]) -> None:
     body = operation(document, "post", "/api/v1/things/")["requestBody"]
 
     assert set(body["content"]) == {"application/json"}

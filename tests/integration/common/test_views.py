@@ -187,7 +187,9 @@ def test_head_is_checked_like_get(client: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
-def test_method_that_the_view_lacks_is_told_with_those_it_has(client: Client, method: str) -> None:
+def test_method_that_the_view_lacks_is_refused_with_those_it_has(
+    client: Client, method: str
+) -> None:
     response = client.generic(method, "/api/batch/")
 
     assert problem_of(response)["code"] == "method_not_allowed"

@@ -46,7 +46,7 @@ def test_entries_are_listed_newest_first_without_a_count(
     assert len(events(admin_client, before=str(rows[-1].pk))) == 2
 
 
-def test_reason_of_the_platform_is_told_in_the_language_of_the_page(admin_client: Client) -> None:
+def test_reason_of_the_platform_is_in_the_language_of_the_page(admin_client: Client) -> None:
     lost = journal.Entry(
         at=clock.now(), source="job", event="lost", reason="its worker was lost", subject_id=1
     )
@@ -129,7 +129,7 @@ def test_reports_lead_to_the_entries_behind_a_figure(
         ({"type_or_task": "a b"}, "a b is not a name"),
     ],
 )
-def test_filter_that_makes_no_sense_is_told_and_finds_nothing(
+def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
     admin_client: Client, attempts: None, query: dict[str, str], told: str
 ) -> None:
     page = admin_client.get(LIST, query)

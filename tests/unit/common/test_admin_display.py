@@ -126,7 +126,7 @@ def test_key_is_ascii_without_blanks(text: str) -> None:
     assert read_key(text) is None
 
 
-def test_timeline_tells_each_moment_escaped_and_in_order() -> None:
+def test_timeline_shows_each_moment_escaped_and_in_order() -> None:
     at = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
     html = render_timeline(
         [

@@ -348,7 +348,7 @@ def test_error_deep_inside_stands_beside_the_nearest_field(path: str) -> None:
     assert list(form.errors) == ["value/items"]
 
 
-def test_draft_keeps_what_was_typed_for_fields_of_the_same_name_and_judges_nothing() -> None:
+def test_draft_keeps_what_was_typed_for_fields_of_the_same_name_and_validates_nothing() -> None:
     other = {
         "type": "object",
         "properties": {"shop": {"type": "string"}, "price": {"type": "number", "default": 2}},

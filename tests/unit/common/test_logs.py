@@ -22,7 +22,7 @@ def fields_of(message: str, *args: object, **extra: Any) -> dict[str, Any]:
     return fields
 
 
-def test_line_tells_time_in_utc_level_logger_and_message() -> None:
+def test_line_shows_time_in_utc_level_logger_and_message() -> None:
     fields = fields_of("%d rows", 3, created=1_763_631_000.5)
 
     assert fields == {
@@ -43,7 +43,7 @@ def test_hostile_text_stays_on_one_plain_line() -> None:
     assert json.loads(line)["message"] == hostile
 
 
-def test_exception_is_told_with_its_traceback() -> None:
+def test_exception_is_logged_with_its_traceback() -> None:
     try:
         raise ValueError("broken\nhalf")
     except ValueError:
@@ -53,7 +53,7 @@ def test_exception_is_told_with_its_traceback() -> None:
     assert fields["exception"].endswith("ValueError: broken\nhalf")
 
 
-def test_stack_is_told_when_asked_for() -> None:
+def test_stack_is_logged_when_asked_for() -> None:
     assert fields_of("here", stack_info="Stack (most recent call last):")["stack"].startswith(
         "Stack"
     )
@@ -114,7 +114,7 @@ def text_of(message: str, *args: object, **extra: Any) -> str:
     return TextFormatter().format(record)
 
 
-def test_text_tells_time_level_logger_message_and_what_is_at_hand() -> None:
+def test_text_shows_time_level_logger_message_and_what_is_at_hand() -> None:
     with bound(request_id="r1", job="7"):
         line = text_of("%d rows", 3)
     assert line == "2025-11-20T09:30:00.500Z ERROR apps.x: 3 rows [request_id=r1 job=7]"

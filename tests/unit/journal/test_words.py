@@ -31,7 +31,7 @@ def test_value_is_translated_where_its_name_says_what_it_is(
         assert words.value_of(name, value) == said
 
 
-def test_reason_with_an_instant_is_told_in_the_zone_of_the_page() -> None:
+def test_reason_with_an_instant_is_shown_in_the_zone_of_the_page() -> None:
     reason = "over since 2026-03-03 09:00:00+00:00"
     with timezone.override("Asia/Shanghai"):
         with translation.override("en"):
