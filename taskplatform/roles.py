@@ -34,7 +34,7 @@ _VIEWER = [
     "jobs.view_uniquelock",
     "jobs.view_worker",
     "reports.view_rollup",
-    "reports.view_stretch",
+    "reports.view_rollupbucket",
     "reports.view_errorgroup",
 ]
 _OPERATOR = [

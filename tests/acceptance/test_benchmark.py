@@ -71,7 +71,7 @@ def test_every_page_is_shown_beside_a_short_history(
         "history of 26,000 entries and 5,000 live jobs",
         "totals of all of it",
         "overview refresh, hour",
-        "overview refresh, courses",
+        "overview refresh, trends",
         "overview refresh",
         "report of dispatch by hour, 90d",
         "report of job by hour, 90d",

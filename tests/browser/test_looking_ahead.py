@@ -41,7 +41,7 @@ def test_two_clicks_from_the_list_to_the_answer(browser_page: Page, morning: Mor
 
     browser_page.get_by_role("button", name=WHY).click()
     expect(browser_page.get_by_role("status")).to_contain_text(f"{user} can")
-    expect(browser_page.get_by_role("table")).to_contain_text("Could change")
+    expect(browser_page.get_by_role("table")).to_contain_text("May change")
 
 
 def test_page_of_a_task_asks_for_an_executor(browser_page: Page, morning: Morning) -> None:

@@ -207,7 +207,7 @@ def test_template_is_edited_into_its_next_version(page_as: Callable[[str | None]
 
     page.get_by_label("Schema").fill('{"type": "object", "properties": {"shop": {"type": "text"}}}')
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("is not valid")).to_be_visible()
+    expect(page.get_by_text("fits none of the allowed schemas")).to_be_visible()
     page.get_by_label("Schema").fill('{"type": "object"}')
     page.get_by_role("button", name="Save and continue editing").click()
 
