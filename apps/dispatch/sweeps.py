@@ -17,7 +17,7 @@ MAX_PURGE = timedelta(minutes=2)
 
 @shared_task(name="dispatch.expire")
 def expire() -> int:
-    """Close the dispatches whose executors fell silent; returns how many."""
+    """End the dispatches past their deadline; returns how many."""
     with sweep_lease("dispatch.expire", at_most=MAX_TIME) as mine:
         return expire_due(until=clock.now() + MAX_TIME / 2) if mine else 0
 
