@@ -116,10 +116,8 @@ TEMPLATES: list[dict[str, Any]] = [
 SILENT_TRANSACTION_SECONDS = 300
 DATABASES = {"default": environment.database("DATABASE_URL", VAR_DIR / "taskplatform.sqlite3")}
 _database = DATABASES["default"]
-# A minute keeps the connections of a busy process and outlives no server's timeout. A ping before
-# each request would cost a third of an empty answer; after a restart of the database one request of
-# each connection is answered with 503 and Retry-After.
-_database["CONN_MAX_AGE"] = 60
+_database["CONN_MAX_AGE"] = None
+_database["CONN_HEALTH_CHECKS"] = True
 _engine: str = _database["ENGINE"]
 if _engine.endswith("sqlite3"):
     _database["OPTIONS"] = {
