@@ -182,8 +182,13 @@ def test_submitted_job_is_done_by_itself(running: Platform) -> None:
 
 
 def test_drain_worker_waits_for_work(running: Platform) -> None:
+    def command() -> str:
+        worker = running.part("drains-")
+        return running.processes().get(worker, "")
+
+    # The log is also that of starts before.
+    eventually(lambda: "fast,slow" in command(), seconds=WAIT_SECONDS)
     eventually(lambda: " ready." in running.log("drains"), seconds=WAIT_SECONDS)
-    assert "fast,slow" in running.processes()[running.part("drains-")]
 
 
 # --- The end --------------------------------------------------------------------------------------
