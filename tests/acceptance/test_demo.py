@@ -74,7 +74,7 @@ def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     rotating = [line for line in lines if " at " in line and line.endswith(("yes", "NO"))]
     assert (len(rows), len(rotating)) == (10, 6)
     assert all(row.endswith("yes") for row in [*rows, *rotating])
-    assert "    already_taken: uid_ann has had it as dispatch " in played.stdout
+    assert "    already_taken: uid_ann already had it as dispatch " in played.stdout
     assert "    gid_stock_count would get " in played.stdout
     assert max(map(len, played.stdout.splitlines())) <= 100
 
