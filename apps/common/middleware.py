@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.middleware.locale import LocaleMiddleware
+from django.utils import translation
 from django.utils.http import parse_header_parameters
 
 from apps.common import logs
@@ -137,6 +139,24 @@ class HeadersMiddleware:
         headers.setdefault("Content-Security-Policy", policy)
         headers.setdefault("Permissions-Policy", _PERMISSIONS)
         return response
+
+
+class LanguageMiddleware(LocaleMiddleware):
+    """Pages speak the language of their reader. Programs get English, whatever they accept: the
+    messages of Django and DRF are part of the answers of the API."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if request.path_info.startswith(_PROGRAMS):
+            translation.activate("en")
+        else:
+            super().process_request(request)
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        if request.path_info.startswith(_PROGRAMS):
+            return response
+        return super().process_response(request, response)
 
 
 class ProblemMiddleware:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NoReturn
 
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.utils import translation
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -104,8 +103,6 @@ class ApiView(APIView):
         return {}
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
-        # Messages of Django and DRF are part of answers, and programs read English.
-        translation.activate("en")
         return JsonRequest(
             request,
             parsers=self.get_parsers(),
