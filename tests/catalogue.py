@@ -194,7 +194,7 @@ def unmarked_sentences(source: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
             passed.add(id(node.value))
-        elif isinstance(node, ast.Call) and _is_told_of(node):
+        elif isinstance(node, ast.Call) and _is_for_programs(node):
             passed.update(id(inner) for argument in node.args for inner in ast.walk(argument))
         elif isinstance(node, ast.JoinedStr):
             passed.update(id(inner) for inner in ast.walk(node) if inner is not node)
@@ -202,7 +202,7 @@ def unmarked_sentences(source: str) -> list[str]:
     return [text for text in texts if _SENTENCE.match(text)]
 
 
-def _is_told_of(call: ast.Call) -> bool:
+def _is_for_programs(call: ast.Call) -> bool:
     called = call.func
     if isinstance(called, ast.Attribute):
         return isinstance(called.value, ast.Name) and called.value.id == "logger"

@@ -1,4 +1,4 @@
-"""Two hours of work, added up: what the overview tells of."""
+"""Two hours of work, added up: what the overview reports."""
 
 from __future__ import annotations
 

@@ -34,20 +34,20 @@ class Scene(Generic[T]):
         ids.next_ids(ROOM)
         if self._kept is None:
             before = [{row.pk for row in model._base_manager.all()} for model in _models()]
-            told = self._play(clock)
+            played = self._play(clock)
             rows = [
                 [row for row in model._base_manager.all() if row.pk not in known]
                 for model, known in zip(_models(), before, strict=True)
             ]
-            self._kept = told, clock.instant, rows
-            return told
-        told, ends_at, rows = self._kept
+            self._kept = played, clock.instant, rows
+            return played
+        played, ends_at, rows = self._kept
         clock.move_to(ends_at)
         for model, own in zip(_models(), rows, strict=True):
             model._base_manager.bulk_create(own)
         # The ids of the test go on behind those of the scene.
         ids.next_ids(sum(map(len, rows)))
-        return told
+        return played
 
 
 def _models() -> list[type[models.Model]]:

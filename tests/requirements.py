@@ -118,7 +118,7 @@ def numbers_in(docstring: str) -> Iterator[Number]:
 
 
 def mentions_in(path: Path, name: str, mistakes: list[str]) -> Iterator[Mention]:
-    """What the docstrings of one test file name; `name` is how the file is told to people.
+    """What the docstrings of one test file name; `name` is the file in messages.
 
     Only docstrings above at least one test count: prose over an empty class proves nothing.
     Unreadable ranges go to `mistakes`.

@@ -113,8 +113,8 @@ def waits_for_a_lock(session: int) -> bool:
     `information_schema.innodb_trx` would not do: it is renewed only after a tenth of a second in
     which nobody has looked at it, and tests beside this one may look as well.
     """
-    [(_, _, told)] = asked("SHOW ENGINE INNODB STATUS")
+    [(_, _, status)] = asked("SHOW ENGINE INNODB STATUS")
     return any(
         "LOCK WAIT" in each and f"thread id {session}," in each
-        for each in told.split("---TRANSACTION ")
+        for each in status.split("---TRANSACTION ")
     )

@@ -1,4 +1,4 @@
-"""A server that answers like the platform, or misbehaves as a test tells it to."""
+"""A server that answers like the platform, or misbehaves as a test asks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Behaviour = Callable[["Handler"], None]
 
 @dataclass
 class Seen:
-    """A request as the stub received it; `peer` tells connections apart."""
+    """A request as the stub received it; `peer` identifies the connection."""
 
     path: str
     body: dict[str, Any]
@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Stub(ThreadingHTTPServer):
-    """Behaves as told, one behaviour a request; the last one is repeated."""
+    """One behaviour for each request; the last one is repeated."""
 
     daemon_threads = True
 

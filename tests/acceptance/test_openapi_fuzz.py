@@ -33,7 +33,7 @@ CONFIGURATION = """
 headers = {{ Authorization = "Bearer {key}" }}
 continue-on-failure = true
 
-# What a document cannot tell: which names are taken, known and fit together.
+# What a document cannot say: which names are taken, known and fit together.
 [checks]
 positive_data_acceptance.enabled = false
 
@@ -165,7 +165,7 @@ def configured(folder: Path, port: int, key: str) -> Path:
 def test_generated_requests_find_nothing(
     port: int, key: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """S2.13, S0.29: no 5xx, no status, header or shape that is not told of, no bad value taken, and
+    """S2.13, S0.29: no 5xx, only documented statuses, headers and shapes, no bad value taken,
     no answer without the key."""
     seed = request.config.getoption("randomly_seed", None) or 1
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file"]

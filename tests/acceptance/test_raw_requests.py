@@ -128,7 +128,7 @@ def test_bodies_are_bounded_however_they_come(wire: Wire) -> None:
         assert wire.send(request)[0] == 200
 
 
-def test_who_calls_is_told_by_a_proxy_that_is_trusted(wire: Wire) -> None:
+def test_address_of_the_caller_is_taken_from_a_trusted_proxy(wire: Wire) -> None:
     """Behind a proxy, what one caller does wrong is not held against all others."""
     stranger = Wire(wire.port, f"nobody-222222.{'x' * 43}")
 

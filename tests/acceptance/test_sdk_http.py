@@ -82,12 +82,12 @@ def test_pull_extend_and_callback_speak_the_contract(client: sdk.Client) -> None
     extended = client.extend(BEN, first.number, 7200)
     assert extended.deadline_at > first.deadline_at
 
-    told = client.callback(BEN, first.number, "succeeded", {"photos": 4}, next=True)
+    reply = client.callback(BEN, first.number, "succeeded", {"photos": 4}, next=True)
     repeated = client.callback(BEN, first.number, "succeeded", {"photos": 4}, next=True)
-    assert (told.state, told.finished_at) == (repeated.state, repeated.finished_at)
-    assert isinstance(told.next, sdk.Dispatch)
+    assert (reply.state, reply.finished_at) == (repeated.state, repeated.finished_at)
+    assert isinstance(reply.next, sdk.Dispatch)
     assert isinstance(repeated.next, sdk.Dispatch)
-    assert told.next.number == repeated.next.number != first.number
+    assert reply.next.number == repeated.next.number != first.number
 
     with pytest.raises(sdk.ApiError) as conflict:
         client.callback(BEN, first.number, "failed")
@@ -95,7 +95,7 @@ def test_pull_extend_and_callback_speak_the_contract(client: sdk.Client) -> None
 
 
 def test_refusals_name_what_is_wrong(web: Web, key: str, client: sdk.Client) -> None:
-    """S0.28, S0.29: a released dispatch is closed; keys, names and addresses are told apart."""
+    """S0.28, S0.29: a released dispatch is closed; keys, names and addresses are distinguished."""
 
     def refusal(call: Callable[[], object]) -> tuple[int, str]:
         with pytest.raises(sdk.ApiError) as caught:

@@ -292,8 +292,8 @@ def test_mariadb_that_is_killed_and_comes_back_costs_only_time(
     eventually(lambda: len(traces(trace)) > before)
 
     assert swept.settled() == {"succeeded": len(numbers)}
-    told = "SELECT subject_id FROM journal_journalentry WHERE event = 'succeeded'"
-    assert sorted(row[0] for row in swept.rows(told)) == sorted(numbers)
+    succeeded = "SELECT subject_id FROM journal_journalentry WHERE event = 'succeeded'"
+    assert sorted(row[0] for row in swept.rows(succeeded)) == sorted(numbers)
     assert [each.process.poll() for each in parents] == [None, None]
     audit = manage("audit")
     assert (audit.returncode, audit.stdout[:4]) == (0, "ok: "), audit.stdout

@@ -51,8 +51,8 @@ ARGUMENTS = [
 ]
 # For a condition or a page, on a machine that is busy with much else, too.
 PATIENCE_MS = 60_000
-TELL_VIOLATIONS = """
-addEventListener("securitypolicyviolation", event => tellViolation(
+REPORT_VIOLATIONS = """
+addEventListener("securitypolicyviolation", event => reportViolation(
   `${event.effectiveDirective} refuses ${event.blockedURI || "inline code"} on ${event.documentURI}`
 ))
 """
@@ -73,13 +73,13 @@ class Watch:
     def attend(self, context: BrowserContext) -> None:
         """Watch every page of the context and all its requests."""
         context.on("request", self._on_request)
-        context.expose_binding("tellViolation", lambda _source, text: self._note("CSP", text))
-        context.add_init_script(TELL_VIOLATIONS)
+        context.expose_binding("reportViolation", lambda _source, text: self._note("CSP", text))
+        context.add_init_script(REPORT_VIOLATIONS)
         context.on("console", self._on_console)
         context.on("weberror", lambda error: self._note("script", str(error.error)))
 
     def settle(self, context: BrowserContext) -> None:
-        """Wait for what the pages have yet to tell of what they did."""
+        """Wait for what the pages have yet to report."""
         for page in context.pages:
             page.evaluate("() => new Promise(done => setTimeout(done))")
 

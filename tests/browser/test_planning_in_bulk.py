@@ -64,7 +64,7 @@ def test_tasks_of_a_period_are_shifted_together(
 def test_tasks_come_from_a_file_after_a_trial_and_go_out_as_one(
     page_as: Callable[[str | None], Page], frozen_clock: FrozenClock, tmp_path: Path
 ) -> None:
-    """S0.32: what is wrong is told by row, and what went out comes in unchanged."""
+    """S0.32: mistakes are shown row by row, and what went out comes in unchanged."""
     group("gid_shops", members=["uid_ava"])
     page = page_as("operator")
     page.goto(reverse("admin:dispatch_oncetask_changelist"))

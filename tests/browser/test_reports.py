@@ -30,7 +30,7 @@ def history(transactional_db: None, frozen_clock: FrozenClock) -> None:
 
 
 def charted(page: Page, chart: str, part: str) -> Any:
-    """What a chart has been told to draw."""
+    """The data of a chart."""
     expect(page.locator(f"#{chart} svg")).to_be_visible()
     place = f"document.getElementById('{chart}')"
     return page.evaluate(f"echarts.getInstanceByDom({place}).getOption().{part}")

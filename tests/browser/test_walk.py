@@ -23,7 +23,7 @@ from apps.reports.services.coverage import Stored
 from taskplatform.sdk import Client, Nothing
 from tests.clients import JsonClient
 from tests.frozen import FrozenClock
-from tests.integration.reports import told
+from tests.integration.reports import output
 from tests.jobs import drained, job_type
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,7 +120,7 @@ def test_operator_plans_watches_mends_pauses_and_exports(
 
     page.goto("/admin/")
     page.locator("#nav-sidebar").get_by_role("link", name="Reports").click()
-    for source, by in told.REPORTS:
+    for source, by in output.REPORTS:
         check_report(page, JsonClient(key), source, by, tmp_path)
 
 
@@ -196,7 +196,7 @@ def work_off_jobs(frozen: FrozenClock) -> None:
     rollup.roll_up(until=clock.now() + timedelta(minutes=1))
 
 
-# --- what is told, and what the rows say ----------------------------------------------------------
+# --- what pages show, and what the rows say ------------------------------------------------------
 def tile(page: Page, name: str) -> Locator:
     return page.locator(f"#overview-tile-{name} strong")
 
@@ -225,13 +225,13 @@ def check_overview(page: Page) -> None:
         ends = [each for each in entries if each.to_state in final and each.from_state != "failed"]
         expect(tile(page, f"{source}-ended")).to_have_text(str(len(ends)))
         good = sum(each.to_state == "succeeded" for each in ends)
-        share = told.share_of(tile(page, f"{source}-success").inner_text())
+        share = output.share_of(tile(page, f"{source}-success").inner_text())
         assert share == pytest.approx(good / len(ends), abs=0.001)
         for of in ("wait", "run"):
-            shown = told.milliseconds_of(tile(page, f"{source}-{of}").inner_text())
+            shown = output.milliseconds_of(tile(page, f"{source}-{of}").inner_text())
             attempts = [each for each in entries if getattr(each, f"{of}_ms") is not None]
             values = sorted(getattr(each, f"{of}_ms") for each in attempts)
-            assert shown == pytest.approx(told.percentile(values, 95), rel=0.07)
+            assert shown == pytest.approx(output.percentile(values, 95), rel=0.07)
     jobs = entries_of("job")
     for name in JobType.objects.values_list("name", flat=True):
         row = page.locator(f'[id="overview-type-{name}"]')
@@ -239,7 +239,7 @@ def check_overview(page: Page) -> None:
         ends = [each for each in own if each.to_state in ENDED["job"]]
         good = sum(each.to_state == "succeeded" for each in ends)
         assert int(row.locator("td").nth(1).inner_text()) == len(ends)
-        share = told.share_of(row.locator("td").nth(2).inner_text())
+        share = output.share_of(row.locator("td").nth(2).inner_text())
         assert share == pytest.approx(good / len(ends), abs=0.001)
 
 
@@ -264,27 +264,27 @@ def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path
     expect(page.locator(".report-table")).to_have_count(1 if by in ("hour", "day") else 2)
     tables = page.locator(".report-table").evaluate_all(TABLES)
     for shown, group in zip(tables, (by, "hour"), strict=False):
-        figures = told.of_table(shown[0], shown[1:])
-        told.check(figures, entries, told.by(group, on_page=True), rounded=True)
+        figures = output.of_table(shown[0], shown[1:])
+        output.check(figures, entries, output.by(group, on_page=True), rounded=True)
     tiles = dict(page.locator(".report-tile").evaluate_all(TILES))
-    everything = told.of_table(tables[0][0], tables[0][1:])["All"]
+    everything = output.of_table(tables[0][0], tables[0][1:])["All"]
     assert tiles["Ended"] == str(everything.counts["total"])
-    assert told.share_of(tiles["Success rate"]) == everything.rate
+    assert output.share_of(tiles["Success rate"]) == everything.rate
     for name, figure in tiles.items():
         key = name.lower().replace(" ", "_")
         if key in everything.counts:
             assert figure == str(everything.counts[key])
         elif key in everything.times:
-            assert told.milliseconds_of(figure) == everything.times[key]
+            assert output.milliseconds_of(figure) == everything.times[key]
 
     with page.expect_download() as download:
         page.get_by_role("link", name="Export", exact=True).click()
     file = folder / f"{source}-{by}.csv"
     download.value.save_as(file)
-    told.check(told.of_csv(file.read_text("utf-8-sig")), entries, told.by(by))
+    output.check(output.of_csv(file.read_text("utf-8-sig")), entries, output.by(by))
 
     period = {"from": clock.now() - timedelta(days=1), "to": clock.now()}
     given = {name: instant.isoformat() for name, instant in period.items()}
     answer = api.get("/api/v1/reports/summary/", source=source, by=by, **given).json()
     assert entries[-1].at < datetime.fromisoformat(answer["as_of"])
-    told.check(told.of_api(answer), entries, told.by(by))
+    output.check(output.of_api(answer), entries, output.by(by))

@@ -63,10 +63,10 @@ def test_offence_of_a_page_is_noticed(
         page.evaluate(script)
         watch.settle(context)
 
-    assert [told for told in watch.verdict() if re.match(complaint, told)]
+    assert [line for line in watch.verdict() if re.match(complaint, line)]
 
 
-def test_offence_allowed_but_never_seen_is_told(live_site: str) -> None:
+def test_offence_allowed_but_never_seen_is_shown(live_site: str) -> None:
     watch = Watch(live_site)
     watch.allow("console: oh")
 

@@ -202,8 +202,8 @@ def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
     assert list(boxes) == ["Dispatch", "Jobs", "Journal", "Access"]
     models = [model for shown in boxes.values() for model in shown]
     assert {m["model"]._meta.model_name for m in models if m["add_url"]} == adds
-    told, *menu = page.context["sidebar_navigation"]
-    assert [item["link"] for item in told["items"]] == [reverse("report"), reverse("failures")]
+    first, *menu = page.context["sidebar_navigation"]
+    assert [item["link"] for item in first["items"]] == [reverse("report"), reverse("failures")]
     if role == "configurer":
         system = menu.pop()
         assert [str(system["title"]), system["items"][0]["link"]] == ["System", reverse("audit")]
@@ -295,7 +295,7 @@ def test_change_of_an_account_is_logged_once(admin_client: Client) -> None:
     assert "First name" in entry.get_change_message()
 
 
-def test_permissions_are_told_in_the_language_of_the_page(admin_client: Client) -> None:
+def test_permissions_are_shown_in_the_language_of_the_page(admin_client: Client) -> None:
     url = reverse("admin:auth_group_change", args=[Group.objects.get(name="viewer").pk])
     page = admin_client.get(url, headers={"accept-language": "zh-hans"}).content.decode()
     offered = re.findall(r"<option[^>]*>([^<]+)</option>", page)
@@ -304,7 +304,7 @@ def test_permissions_are_told_in_the_language_of_the_page(admin_client: Client) 
     assert [text for text in offered if "Can " in text] == []
 
 
-def test_deletion_tells_of_what_has_a_name_and_of_no_ties(admin_client: Client) -> None:
+def test_deletion_lists_what_has_a_name_and_no_link_rows(admin_client: Client) -> None:
     role = Group.objects.get(name="viewer")
     role.user_set.add(User.objects.create_user("vera"))
 

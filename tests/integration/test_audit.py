@@ -106,7 +106,7 @@ def dispatch_of(state: str) -> Dispatch:
     return found
 
 
-def tell(key: str, event: str, from_state: str, to_state: str, **fields: Any) -> None:
+def journal(key: str, event: str, from_state: str, to_state: str, **fields: Any) -> None:
     """One more entry about a job, an hour after all others."""
     later = clock.now() + timedelta(hours=1)
     JournalEntry.objects.create(
@@ -137,14 +137,14 @@ def test_empty_system_is_clean() -> None:
 
 
 # --- dispatch -----------------------------------------------------------------------------------
-def test_stock_that_counts_too_many_is_told(work: None) -> None:
+def test_stock_that_counts_too_many_is_reported(work: None) -> None:
     """I1."""
     task = OnceTask.objects.get()
     Stock.objects.filter(source="once").update(handed=4)
     assert breaches() == [f"I1 stock once:{task.pk}/0: handed 4, but 3 dispatches hold stock"]
 
 
-def test_dispatch_without_a_stock_is_told(work: None) -> None:
+def test_dispatch_without_a_stock_is_reported(work: None) -> None:
     """I1: also when there is no row that could count."""
     Stock.objects.filter(source="rotate").delete()
     [line] = breaches()
@@ -152,7 +152,7 @@ def test_dispatch_without_a_stock_is_told(work: None) -> None:
     assert line.endswith(": handed 0, but 1 dispatches hold stock")
 
 
-def test_stocks_wrong_by_as_much_up_and_down_are_told(work: None) -> None:
+def test_stocks_wrong_by_as_much_up_and_down_are_reported(work: None) -> None:
     """I1: sums that agree do not hide it."""
     once, rotate = Stock.objects.get(source="once"), Stock.objects.get(source="rotate")
     Stock.objects.filter(pk=once.pk).update(handed=F("handed") + 1)
@@ -163,7 +163,7 @@ def test_stocks_wrong_by_as_much_up_and_down_are_told(work: None) -> None:
     ]
 
 
-def test_more_handed_out_than_planned_is_told(work: None) -> None:
+def test_more_handed_out_than_planned_is_reported(work: None) -> None:
     """I1: only while nobody has changed the plan; an edit may lower it below what is out."""
     task = OnceTask.objects.get()
     OnceTask.objects.update(dispatch_times=1)
@@ -184,17 +184,17 @@ def test_more_handed_out_than_planned_is_told(work: None) -> None:
         ("open", {"occurrence": F("occurrence") + 1}, "I19 {}: is occurrence "),
     ],
 )
-def test_columns_of_a_dispatch_that_disagree_are_told(
+def test_columns_of_a_dispatch_that_disagree_are_reported(
     work: None, state: str, columns: dict[str, Any], line: str
 ) -> None:
     """I1, I5, I17, I19."""
     broken = dispatch_of(state)
     Dispatch.objects.filter(pk=broken.pk).update(**columns)
     wanted = line.format(f"dispatch {broken.pk}", executor=broken.executor_id)
-    assert [told for told in breaches() if told.startswith(wanted)]
+    assert [breach for breach in breaches() if breach.startswith(wanted)]
 
 
-def test_end_before_the_hand_out_is_told(work: None) -> None:
+def test_end_before_the_hand_out_is_reported(work: None) -> None:
     """I17: beyond what two clocks may differ."""
     broken = dispatch_of("succeeded")
     ended = Dispatch.objects.filter(pk=broken.pk)
@@ -205,20 +205,20 @@ def test_end_before_the_hand_out_is_told(work: None) -> None:
     assert line.startswith(f"I17 dispatch {broken.pk}: ended at ")
 
 
-def test_two_open_dispatches_of_one_executor_are_told(work: None) -> None:
+def test_two_open_dispatches_of_one_executor_are_reported(work: None) -> None:
     """I5: the unique key does not see a row that has lost its open_for."""
     one, other = Dispatch.objects.filter(state="open")
     Dispatch.objects.filter(pk=other.pk).update(executor=one.executor, round=1, open_for=None)
     assert f"I5 executor {one.executor_id}: has 2 open dispatches" in breaches()
 
 
-def test_hand_out_or_end_missing_in_the_journal_is_told(work: None) -> None:
+def test_hand_out_or_end_missing_in_the_journal_is_reported(work: None) -> None:
     """I17, I53."""
-    told = JournalEntry.objects.filter(source="dispatch")
+    entries = JournalEntry.objects.filter(source="dispatch")
     opened, failed, ended = dispatch_of("open"), dispatch_of("failed"), dispatch_of("released")
-    told.filter(subject_id=opened.pk, event="handed_out").delete()
-    told.filter(subject_id=failed.pk, event="failed").delete()
-    told.filter(subject_id=ended.pk, event="released").update(to_state="succeeded")
+    entries.filter(subject_id=opened.pk, event="handed_out").delete()
+    entries.filter(subject_id=failed.pk, event="failed").delete()
+    entries.filter(subject_id=ended.pk, event="released").update(to_state="succeeded")
     assert sorted(breaches()) == [
         f"I17 dispatch {opened.pk}: has 0 hand-outs in the journal",
         f"I53 dispatch {failed.pk}: is failed, but has 0 ends in the journal",
@@ -258,23 +258,23 @@ NOW = clock.now
         ("done", {"version": 1}, "I39 {}: has version 1 after 1 holds"),
     ],
 )
-def test_columns_of_a_job_that_disagree_are_told(
+def test_columns_of_a_job_that_disagree_are_reported(
     work: None, key: str, columns: dict[str, Any], line: str
 ) -> None:
     """I26–I29, I35, I39."""
     values = {name: value() if callable(value) else value for name, value in columns.items()}
     number = change(key, **values)
     wanted = line.format(f"job {number}")
-    assert [told for told in breaches() if told.startswith(wanted)]
+    assert [breach for breach in breaches() if breach.startswith(wanted)]
 
 
 def test_lease_just_over_is_left_to_the_rescue(work: None) -> None:
-    """I29: the rescue needs its second; what is told has been left alone for a minute."""
+    """I29: the rescue needs its second; a breach has been left alone for a minute."""
     change("running", lease_until=clock.now() - timedelta(seconds=5))
     assert audit()[0] == 0
 
 
-def test_end_missing_in_the_journal_is_told(work: None) -> None:
+def test_end_missing_in_the_journal_is_reported(work: None) -> None:
     """I28, I39, I53: of a hold, of the job, and as a hole in its versions."""
     number = job("done").pk
     JournalEntry.objects.filter(source="job", subject_id=number).delete()
@@ -284,21 +284,21 @@ def test_end_missing_in_the_journal_is_told(work: None) -> None:
     ]
 
 
-def test_change_without_an_entry_is_told(work: None) -> None:
+def test_change_without_an_entry_is_reported(work: None) -> None:
     """I39."""
     number = change("waiting", version=9)
     assert breaches() == [f"I39 job {number}: has version 9, but its holds and entries make 1 to 2"]
 
 
-def test_arrow_that_there_is_not_is_told(work: None) -> None:
+def test_illegal_arrow_is_reported(work: None) -> None:
     """I26."""
-    tell("done", "odd", "succeeded", "failed")
+    journal("done", "odd", "succeeded", "failed")
     assert f"I26 job {job('done').pk}: went from succeeded to failed, which is not allowed" in (
         breaches()
     )
 
 
-def test_final_job_moved_by_nobody_is_told(work: None) -> None:
+def test_final_job_moved_by_nobody_is_reported(work: None) -> None:
     """I26: terminal states change only by a person."""
     JournalEntry.objects.filter(event="retried").update(actor="")
     assert breaches() == [
@@ -306,7 +306,7 @@ def test_final_job_moved_by_nobody_is_told(work: None) -> None:
     ]
 
 
-def test_status_that_the_journal_does_not_lead_to_is_told(work: None) -> None:
+def test_status_that_the_journal_does_not_lead_to_is_reported(work: None) -> None:
     """I26: the newest entry says where the job is."""
     number = change("done", status="cancelled")
     assert (
@@ -315,10 +315,10 @@ def test_status_that_the_journal_does_not_lead_to_is_told(work: None) -> None:
     )
 
 
-def test_hold_that_ended_twice_is_told(work: None) -> None:
+def test_hold_that_ended_twice_is_reported(work: None) -> None:
     """I27."""
     entry = JournalEntry.objects.get(source="job", subject_id=job("done").pk)
-    tell("done", "retried", "succeeded", "ready", actor="admin:olga")
+    journal("done", "retried", "succeeded", "ready", actor="admin:olga")
     JournalEntry.objects.create(
         id=entry.pk + (1 << 60), at=entry.at, source="job", subject_id=entry.subject_id,
         event="succeeded", from_state="running", to_state="succeeded", data=entry.data,
@@ -326,16 +326,16 @@ def test_hold_that_ended_twice_is_told(work: None) -> None:
     assert f"I27 job {job('done').pk}: hold 1 has ended twice" in breaches()
 
 
-def test_overlapping_leases_are_told(work: None) -> None:
+def test_overlapping_leases_are_reported(work: None) -> None:
     """I27: a hold that began while the one before it was under way."""
     number = job("done").pk
     early = clock.now() - HOUR
-    tell("done", "failed", "running", "failed", data={"hold": 2, "held_at": early.isoformat()})
+    journal("done", "failed", "running", "failed", data={"hold": 2, "held_at": early.isoformat()})
     assert f"I27 job {number}: hold 2 began before hold 1 had ended" in breaches()
 
 
-# --- how it tells -------------------------------------------------------------------------------
-def test_breach_that_is_gone_at_the_second_look_is_not_told(
+# --- the report -----------------------------------------------------------------------------------
+def test_breach_that_is_gone_at_the_second_check_is_not_reported(
     work: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change("waiting", unique_key=None)
@@ -347,7 +347,7 @@ def test_breach_that_is_gone_at_the_second_look_is_not_told(
     assert audit()[0] == 0
 
 
-def test_only_the_first_breaches_of_an_invariant_are_told(work: None) -> None:
+def test_only_the_first_breaches_of_an_invariant_are_reported(work: None) -> None:
     for number in range(23):
         submit("mail", key=f"more-{number}")
     Job.objects.filter(key__startswith="more-").update(finished_at=clock.now())
@@ -374,9 +374,9 @@ def test_recent_out_of_range_is_refused(number: str) -> None:
 def test_json_has_every_check_and_the_breaches(work: None) -> None:
     number = change("done", finished_at=None)
     code, text = audit("--json")
-    told = json.loads(text)
-    assert (code, told["ok"], told["recent"]) == (1, False, auditing.RECENT)
-    [broken] = [check for check in told["checks"] if check["breaches"]]
+    answer = json.loads(text)
+    assert (code, answer["ok"], answer["recent"]) == (1, False, auditing.RECENT)
+    [broken] = [check for check in answer["checks"] if check["breaches"]]
     assert (broken["name"], broken["rows"], broken["found"]) == ("jobs", 8, 1)
     assert broken["breaches"] == [
         {

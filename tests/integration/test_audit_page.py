@@ -37,7 +37,7 @@ def test_page_says_what_is_checked_and_runs_nothing(
     assert "Run the audit" in text
 
 
-def test_clean_system_is_told_as_such(role_client: Any, url: str) -> None:
+def test_clean_system_is_shown_as_such(role_client: Any, url: str) -> None:
     text = text_of(role_client("configurer").post(url))
     assert "All checks passed in" in text
     assert "broken" not in text
@@ -50,7 +50,7 @@ def test_breaches_are_listed(admin_client: Any, url: str) -> None:
     assert f"I26 job {job.pk}: is ready, but its end is at " in text
 
 
-def test_breaches_are_told_in_chinese(admin_client: Any, url: str) -> None:
+def test_breaches_are_shown_in_chinese(admin_client: Any, url: str) -> None:
     job = factories.job()
     Job.objects.filter(pk=job.pk).update(version=9)
     page = admin_client.post(url, headers={"accept-language": "zh-hans"})

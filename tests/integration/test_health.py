@@ -90,7 +90,7 @@ def test_process_that_was_ready_goes_on_noticing_that_its_database_is_gone(
     assert client.get("/health/ready").status_code == 503
 
 
-def test_process_whose_cache_forgets_is_ready_and_tells_of_it(
+def test_process_whose_cache_forgets_is_ready_and_reports_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(cache._connections[cache._alias]), "get", lambda *_a, **_k: None)  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ def test_process_whose_cache_forgets_is_ready_and_tells_of_it(
     assert (answer.status_code, answer.json()) == (200, {**DEGRADED, "degraded": ["cache"]})
 
 
-def test_process_is_ready_while_beat_and_workers_are_away_and_tells_of_it(
+def test_process_is_ready_while_beat_and_workers_are_away_and_reports_it(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     SweepLease.objects.update(started_at=clock.now() - timedelta(seconds=31))
@@ -111,12 +111,12 @@ def test_process_is_ready_while_beat_and_workers_are_away_and_tells_of_it(
     for answer in answers:
         assert answer.status_code == 200
         assert answer.json() == {**DEGRADED, "degraded": ["beat", "workers"]}
-    told = [line for line in caplog.messages if line.startswith("degraded: ")]
-    assert len(told) == 1, "each probe would fill the log"
-    assert "no sweep has begun since" in told[0]
+    lines = [line for line in caplog.messages if line.startswith("degraded: ")]
+    assert len(lines) == 1, "each probe would fill the log"
+    assert "no sweep has begun since" in lines[0]
 
 
-def test_beat_that_never_ran_is_told_and_lease_of_an_audit_is_no_beat(client: Client) -> None:
+def test_beat_that_never_ran_is_reported_and_lease_of_an_audit_is_no_beat(client: Client) -> None:
     SweepLease.objects.all().delete()
     with sweep_lease("audit", at_most=timedelta(seconds=30)):
         pass
@@ -124,7 +124,7 @@ def test_beat_that_never_ran_is_told_and_lease_of_an_audit_is_no_beat(client: Cl
     assert client.get("/health/ready").json() == {**DEGRADED, "degraded": ["beat"]}
 
 
-def test_parts_that_come_back_are_told_no_longer(client: Client) -> None:
+def test_parts_that_come_back_are_reported_no_longer(client: Client) -> None:
     Worker.objects.update(last_heartbeat_at=clock.now() - timedelta(seconds=60))
     assert client.get("/health/ready").json()["status"] == "degraded"
 

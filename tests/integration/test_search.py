@@ -190,7 +190,7 @@ def test_wildcards_in_a_text_mean_themselves(admin_client: Client) -> None:
     assert ask(admin_client, "disk_100").context["groups"] == []
 
 
-def test_journal_tells_of_a_subject_that_is_gone(admin_client: Client) -> None:
+def test_number_of_a_gone_subject_leads_to_its_entry(admin_client: Client) -> None:
     dispatch = handed_out()
     entry = JournalEntry.objects.get(source="dispatch", subject_id=dispatch.pk)
     assert leads_to(admin_client, str(dispatch.pk), dispatch)

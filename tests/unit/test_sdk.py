@@ -241,7 +241,7 @@ class TestRepeats:
         assert clock.now <= clock.step + 0.8 + clock.step
         assert len(stub.seen) > 1
 
-    def test_nobody_listening_is_told_with_the_address(self) -> None:
+    def test_nobody_listening_is_an_error_with_the_address(self) -> None:
         with (
             unused_port() as port,
             sdk.Client(f"http://127.0.0.1:{port}", KEY, give_up_after=0.1) as client,
@@ -252,7 +252,7 @@ class TestRepeats:
     def test_callback_whose_answer_was_lost_gets_the_first_answer(
         self, stub: Stub, client: sdk.Client
     ) -> None:
-        """I13: the server has counted it; the repeat changes nothing and is told the same."""
+        """I13: the server has counted it; the repeat changes nothing and gets the same answer."""
         kept: dict[str, Any] = {}
 
         def counts_and_hangs_up(handler: Handler) -> None:

@@ -1,4 +1,4 @@
-"""The file of the client: what it runs on, and how it is told where and with which key."""
+"""The file of the client: what it runs on, and how it learns the address and the key."""
 
 from __future__ import annotations
 

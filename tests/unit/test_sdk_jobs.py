@@ -138,7 +138,7 @@ def test_job_is_looked_up_with_times_in_utc(stub: Stub, client: sdk.Client) -> N
     assert (stub.seen[0].path, stub.seen[0].body) == ("/api/v1/jobs/7012/", {})
 
 
-def test_unknown_job_is_told(stub: Stub, client: sdk.Client) -> None:
+def test_unknown_job_raises(stub: Stub, client: sdk.Client) -> None:
     stub.behaves(problem(404, "not_found"))
     with pytest.raises(sdk.ApiError) as caught:
         client.job("../7012")

@@ -58,7 +58,7 @@ def client(stub: Stub) -> Iterator[sdk.Client]:
 
 @pytest.fixture
 def stops(stop: threading.Event) -> Callable[[Behaviour], Behaviour]:
-    """Wraps the last behaviour: the executor is told to stop while the server answers."""
+    """Wraps the last behaviour: the executor is asked to stop while the server answers."""
 
     def wrap(behaviour: Behaviour) -> Behaviour:
         def behave(handler: Handler) -> None:
@@ -152,9 +152,9 @@ def test_result_that_is_no_json_is_reported_as_failure(
 ) -> None:
     stub.behaves(offers, stops(DONE))
     client.run("uid_alice", lambda dispatch: result, stop=stop)
-    (told,) = outcomes(stub)
-    assert told["outcome"] == "failed"
-    assert "JSON" in told["message"]
+    (report,) = outcomes(stub)
+    assert report["outcome"] == "failed"
+    assert "JSON" in report["message"]
 
 
 def test_result_that_the_server_refuses_is_reported_as_failure(
@@ -204,9 +204,9 @@ def test_result_outlives_an_outage_longer_than_the_patience(
     away = problem(503, "unavailable", Retry_After="2")
     stub.behaves(offers, away, hangs_up, stops(DONE))
     client.run("uid_alice", lambda dispatch: {"n": 1}, stop=stop)
-    told = outcomes(stub)
-    assert len(told) == 3
-    assert all(one == told[0] for one in told)
+    reports = outcomes(stub)
+    assert len(reports) == 3
+    assert all(one == reports[0] for one in reports)
 
 
 def test_outage_while_pulling_is_waited_out(
@@ -245,7 +245,7 @@ def test_stop_with_a_task_not_begun_releases_it(
     assert [seen.path for seen in stub.seen] == ["/api/v1/dispatch/", "/api/v1/dispatch/release/"]
 
 
-def test_stop_while_the_server_is_away_raises_what_could_not_be_told(
+def test_stop_while_the_server_is_away_raises_what_could_not_be_reported(
     stub: Stub, client: sdk.Client, stop: threading.Event
 ) -> None:
     stub.behaves(offers, problem(503, "unavailable"))

@@ -239,12 +239,12 @@ def test_sentences_that_a_page_can_say_are_marked() -> None:
         for path in own_files()
         if path.suffix == ".py" and (sentences := unmarked_sentences(path.read_text()))
     }
-    said = {path: told for path, told in unmarked.items() if path.parts[0] == "apps"}
+    said = {path: texts for path, texts in unmarked.items() if path.parts[0] == "apps"}
     for_programs = {rule: [path for path in said if path.match(rule)] for rule in FOR_PROGRAMS}
 
     assert [rule for rule, paths in for_programs.items() if not paths] == []
     known = {path for paths in for_programs.values() for path in paths}
-    assert {path: told for path, told in said.items() if path not in known} == {}
+    assert {path: texts for path, texts in said.items() if path not in known} == {}
 
 
 # --- the reading of sources -----------------------------------------------------------------------

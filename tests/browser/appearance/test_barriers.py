@@ -28,8 +28,8 @@ class Look:
             page.set_viewport_size(size)
             page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
             page.evaluate("dark => document.documentElement.classList.toggle('dark', dark)", dark)
-            told = "dark" if dark else "light"
-            self.found += [f"{name}, {told}: {barrier}" for barrier in barriers(page)]
+            theme = "dark" if dark else "light"
+            self.found += [f"{name}, {theme}: {barrier}" for barrier in barriers(page)]
         page.set_viewport_size(WIDE)
 
 

@@ -46,7 +46,7 @@ def test_unknown_method_is_405_with_the_known_ones(
 
 
 @EVERY_ROUTE
-def test_method_is_not_told_to_strangers(endpoint: Endpoint, world: World, api_with: Any) -> None:
+def test_strangers_do_not_learn_methods(endpoint: Endpoint, world: World, api_with: Any) -> None:
     """S0.29: without a key every method answers 401."""
     for method in METHODS:
         answer = api_with(None).request(method, endpoint.address(world))

@@ -28,7 +28,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Work:
-    """Writes a row, then fails as often as told."""
+    """Writes a row, then fails as often as asked."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)

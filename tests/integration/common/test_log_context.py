@@ -27,28 +27,28 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 @pytest.fixture
 def lines() -> Iterator[list[dict[str, Any]]]:
-    """What `logger` has told, as programs read it."""
-    told: list[dict[str, Any]] = []
+    """What `logger` has logged, as programs read it."""
+    logged: list[dict[str, Any]] = []
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append(json.loads(JsonFormatter().format(record)))
+            logged.append(json.loads(JsonFormatter().format(record)))
 
     handler = Keep()
     logger.addHandler(handler)
-    yield told
+    yield logged
     logger.removeHandler(handler)
 
 
-def telling(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+def log_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
     """Have the function log a line before it does its work."""
     original = getattr(module, name)
 
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def logging(*args: Any, **kwargs: Any) -> Any:
         logger.warning("inside")
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(module, name, told)
+    monkeypatch.setattr(module, name, logging)
 
 
 def test_lines_of_a_callback_carry_request_executor_dispatch_and_trace(
@@ -56,7 +56,7 @@ def test_lines_of_a_callback_carry_request_executor_dispatch_and_trace(
 ) -> None:
     factories.once_task(factories.user("uid_alice"))
     number = api.post("/api/v1/dispatch/", {"uid": "uid_alice"}).json()["number"]
-    telling(monkeypatch, pull, "call_back")
+    log_calls(monkeypatch, pull, "call_back")
 
     api.post(
         "/api/v1/callback/",
@@ -84,8 +84,8 @@ def test_lines_of_an_operator_carry_the_dispatch_or_job(
     dispatch = Dispatch.objects.get()
     job_type()
     [job] = jobs(1)
-    telling(monkeypatch, ending, "cancel")
-    telling(monkeypatch, control, "cancel")
+    log_calls(monkeypatch, ending, "cancel")
+    log_calls(monkeypatch, control, "cancel")
 
     api.post(f"/api/v1/dispatches/{dispatch.pk}/cancel/", {"reason": "over"})
     api.post(f"/api/v1/jobs/{job}/cancel/", {"reason": "over"})
@@ -100,7 +100,7 @@ def test_trace_that_is_none_is_left_out(
 ) -> None:
     job_type()
     [job] = jobs(1)
-    telling(monkeypatch, control, "cancel")
+    log_calls(monkeypatch, control, "cancel")
     api.post(f"/api/v1/jobs/{job}/cancel/", {"reason": "x"}, headers={"traceparent": given})
     assert "trace_id" not in lines[0]
 

@@ -211,14 +211,14 @@ def test_page_without_its_slash_is_redirected_as_ever(client: Client) -> None:
 def call(application: Any, **environ: Any) -> tuple[str, bytes]:
     """Status and body of a request that comes by WSGI, as from a server."""
     base = RequestFactory()._base_environ(REQUEST_METHOD="GET", PATH_INFO="/read/")
-    told: list[str] = []
+    statuses: list[str] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
-        told.append(status)
+        statuses.append(status)
 
     given: dict[str, Any] = {**base, "wsgi.input": io.BytesIO(), **environ}
     answer: Iterable[bytes] = application(given, start_response)
-    return told[0], b"".join(answer)
+    return statuses[0], b"".join(answer)
 
 
 @pytest.fixture

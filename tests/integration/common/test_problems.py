@@ -133,7 +133,7 @@ def raised(client: Client, error: Exception, address: str = "/api/raise/", **hea
 def test_exception_in_a_view_is_a_problem_without_internals(
     client: Client, error: Exception, status: int, code: str, address: str
 ) -> None:
-    """Failures look alike whatever they come from, and tell nothing of the inside."""
+    """Failures look alike whatever they come from, and reveal nothing internal."""
     response = raised(client, error, address)
 
     problem = problem_of(response)
@@ -291,8 +291,8 @@ def test_wrong_method_lists_the_right_ones_and_keeps_the_allow_header(
 def test_wrong_method_of_an_api_view_lists_the_right_ones(client: Client) -> None:
     response = client.post("/api/raise/", "{}", content_type="application/json")
 
-    told = problem_of(response)["detail"]
-    assert told == f"POST is not known at this address; use {response['Allow']}."
+    detail = problem_of(response)["detail"]
+    assert detail == f"POST is not known at this address; use {response['Allow']}."
 
 
 def test_problem_can_be_read_as_it_comes(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document tells what views check and how they fail, without being told twice."""
+"""The OpenAPI document says what views check and how they fail, declared once."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ def test_problem_answer_is_problem_json_with_the_headers_of_its_status(
     answer = operation(document, "get", "/api/v1/things/")["responses"]["429"]
 
     assert answer == {"$ref": "#/components/responses/Problem429"}
-    told = components["responses"]["Problem429"]
-    assert told["content"]["application/problem+json"]["schema"] == {
+    documented = components["responses"]["Problem429"]
+    assert documented["content"]["application/problem+json"]["schema"] == {
         "$ref": "#/components/schemas/Problem"
     }
-    assert "Retry-After" in told["headers"]
+    assert "Retry-After" in documented["headers"]
     assert "WWW-Authenticate" in components["responses"]["Problem401"]["headers"]
     assert set(components["schemas"]["Problem"]["required"]) >= {"code", "errors", "request_id"}
 
@@ -138,17 +138,17 @@ def test_body_documents_the_bounds_that_are_checked(document: dict[str, Any]) ->
     assert set(body["content"]) == {"application/json"}
     name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     schema = document["components"]["schemas"][name]
-    told = schema["properties"]
+    documented = schema["properties"]
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["name", "title"]
-    assert told["name"]["pattern"].startswith("^[A-Za-z0-9_")
-    assert told["name"]["maxLength"] == 9
-    assert told["title"]["pattern"] == r"\S"
-    assert "pattern" not in told["memo"]
-    assert (told["count"]["minimum"], told["count"]["maximum"]) == (1, 100)
-    assert told["number"]["pattern"] == "^[0-9]{1,19}$"
-    assert told["params"]["type"] == "object"
-    assert told["members"]["maxItems"] == 7
+    assert documented["name"]["pattern"].startswith("^[A-Za-z0-9_")
+    assert documented["name"]["maxLength"] == 9
+    assert documented["title"]["pattern"] == r"\S"
+    assert "pattern" not in documented["memo"]
+    assert (documented["count"]["minimum"], documented["count"]["maximum"]) == (1, 100)
+    assert documented["number"]["pattern"] == "^[0-9]{1,19}$"
+    assert documented["params"]["type"] == "object"
+    assert documented["members"]["maxItems"] == 7
     assert "requestBody" not in operation(document, "post", "/api/v1/things/{name}/")
 
 

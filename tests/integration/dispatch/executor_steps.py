@@ -65,7 +65,7 @@ class ExecutorSteps(Pair):
     def pull_and_call_back(self, user: str, state: str, result: Any) -> None:
         handed = self.pulled(user)
         if handed is not None:
-            self.told(user, handed, state, result)
+            self.report_end(user, handed, state, result)
 
     @rule(
         user=some_user,
@@ -80,7 +80,7 @@ class ExecutorSteps(Pair):
         handed = self.pulled(user)
         if handed is not None:
             self.fuse = Fuse(second)
-            self.told(user, handed, state, None)
+            self.report_end(user, handed, state, None)
 
     @rule(user=some_user, state=st.sampled_from(BY_HAND), edge=st.integers(0, 3))
     def pull_and_lose_it(self, user: str, state: str, edge: int) -> None:
@@ -101,9 +101,9 @@ class ExecutorSteps(Pair):
                 if handed is None:
                     break
                 if at_once:
-                    handed = self.told_and_pulled(user, handed, state)
+                    handed = self.report_end_and_pull(user, handed, state)
                 else:
-                    self.told(user, handed, state, None)
+                    self.report_end(user, handed, state, None)
                     handed = self.pulled(user)
 
     @rule(by=leaps, states=st.lists(some_state, min_size=1, max_size=2), at_once=st.booleans())
@@ -152,15 +152,15 @@ class ExecutorSteps(Pair):
     @rule(user=some_user, number=a_number, state=some_state, result=some_result)
     def call_back(self, user: str, number: int, state: str, result: Any) -> None:
         """Late, repeated, of another, unknown, or of one that housekeeping has removed."""
-        self.told(user, self.nth(number) if self.model.handed else None, state, result)
+        self.report_end(user, self.nth(number) if self.model.handed else None, state, result)
 
     @precondition(lambda self: self.model.handed)
     @rule(number=a_number, state=some_state, result=some_result)
     def call_back_own(self, number: int, state: str, result: Any) -> None:
         handed = self.nth(number)
-        self.told(handed.user, handed, state, result)
+        self.report_end(handed.user, handed, state, result)
 
-    def told(self, user: str, handed: Handed | None, state: str, result: Any) -> None:
+    def report_end(self, user: str, handed: Handed | None, state: str, result: Any) -> None:
         def real() -> str:
             number = 12345 if handed is None else handed.number
             return callback.call_back(
@@ -182,9 +182,9 @@ class ExecutorSteps(Pair):
         """Late, repeated or of another, and broken off."""
         handed = self.nth(number)
         self.fuse = Fuse(statements)
-        self.told_and_pulled(user, handed, state)
+        self.report_end_and_pull(user, handed, state)
 
-    def told_and_pulled(self, user: str, handed: Handed, state: str) -> Handed | None:
+    def report_end_and_pull(self, user: str, handed: Handed, state: str) -> Handed | None:
         def real() -> tuple[str, Dispatch | Nothing | None]:
             try:
                 ended, following = callback.call_back_and_pull(

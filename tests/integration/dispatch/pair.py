@@ -76,7 +76,7 @@ class Pair(RuleBasedStateMachine):
     ) -> tuple[Any, Any]:
         """What both answer; a step that breaks off has changed nothing and is then repeated.
 
-        `settle` tells the model of the part that a step of two transactions may leave behind.
+        `settle` applies to the model the part that a step of two transactions may leave behind.
         """
         if self.fuse is not None:
             fuse, self.fuse = self.fuse, None
@@ -159,13 +159,13 @@ class Pair(RuleBasedStateMachine):
         self.agree()
 
     @invariant()
-    def journal_tells_it(self) -> None:
+    def journal_reports_it(self) -> None:
         """I2, I17: one entry for each hand-out, and one for each end."""
-        told: dict[int, list[str]] = {}
+        events: dict[int, list[str]] = {}
         entries = JournalEntry.objects.filter(source="dispatch").exclude(event="late_result")
         for number, event in entries.order_by("id").values_list("subject_id", "event"):
-            told.setdefault(number, []).append(event)
-        assert told == {
+            events.setdefault(number, []).append(event)
+        assert events == {
             each.number: ["handed_out", *([] if each.is_open else [each.state])]
             for each in self.model.handed
         }

@@ -1,4 +1,4 @@
-"""Deleting in the admin: what keeps a row is told with what to do first, before it is tried."""
+"""Deleting in the admin: what keeps a row is shown before it is tried, with what to do first."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def dispatch(executor: Executor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refer", "told", "link"),
+    ("refer", "reason", "link"),
     [
         (
             once,
@@ -68,8 +68,8 @@ def dispatch(executor: Executor) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_what_refers_to_an_executor_is_told_with_a_way_to_it(
-    admin_client: Client, refer: Callable[[Executor], object], told: str, link: str, method: str
+def test_what_refers_to_an_executor_is_shown_with_a_way_to_it(
+    admin_client: Client, refer: Callable[[Executor], object], reason: str, link: str, method: str
 ) -> None:
     alice = factories.user("uid_alice")
     refer(alice)
@@ -80,7 +80,7 @@ def test_what_refers_to_an_executor_is_told_with_a_way_to_it(
     assert page.status_code == 200
     text = text_of(page)
     assert "uid_alice cannot be deleted yet:" in text
-    assert told in text
+    assert reason in text
     assert "Or disable it: it then gets no new tasks." in text
     assert f'href="{link}"' in page.content.decode()
     assert "permission" not in text
@@ -113,7 +113,7 @@ def test_executor_that_an_operator_is_limited_to_stays(
         executors.remove_executor(executor=shop, actor="admin:olga")
 
 
-def test_it_is_told_in_chinese(admin_client: Client) -> None:
+def test_reason_is_shown_in_chinese(admin_client: Client) -> None:
     alice = factories.user("uid_alice")
     once(alice)
     page = text_of(admin_client.get(delete_url(alice), headers={"Accept-Language": "zh-hans"}))
@@ -130,15 +130,15 @@ def test_what_nothing_refers_to_is_asked_for_once_more(admin_client: Client) -> 
     assert not Executor.objects.exists()
 
 
-def test_what_came_between_the_look_and_the_deletion_is_told(
+def test_what_came_between_page_and_deletion_is_shown(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = factories.group("gid_a", members=["uid_a"])
     monkeypatch.setattr("apps.dispatch.admin.executors.blocker_sentences", lambda row: [])
     answer = admin_client.post(delete_url(group), {"post": "yes"})
     assert answer.status_code == 302
-    told = text_of(admin_client.get(answer["Location"]))
-    assert "cannot be deleted, because users are its members" in told
+    text = text_of(admin_client.get(answer["Location"]))
+    assert "cannot be deleted, because users are its members" in text
     assert Executor.objects.filter(pk=group.pk).exists()
 
 

@@ -56,7 +56,7 @@ def test_list_action_leads_over_a_page_that_asks_for_the_reason(admin_client: Cl
 def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(
     admin_client: Client, frozen_clock: Any, settings: Any
 ) -> None:
-    """I58: per-row compare and set, done and skipped told, the others untouched."""
+    """I58: per-row compare and set, done and skipped shown, the others untouched."""
     settings.TIME_ZONE = "Asia/Shanghai"
     made = hand_out(4)
     callback.call_back(executor=made[0].executor, number=made[0].pk, outcome="succeeded")

@@ -150,7 +150,7 @@ def test_search_by_number_and_filter_by_task_find_the_row(admin_client: Client) 
         assert row == dispatch
 
 
-def test_wrong_value_in_a_filter_is_told_and_finds_nothing(admin_client: Client) -> None:
+def test_wrong_value_in_a_filter_is_shown_and_finds_nothing(admin_client: Client) -> None:
     hand_out(1)
     page = admin_client.get(LIST, {"executor": "uid á"})
     assert "is not a name" in text_of(page)
@@ -158,7 +158,7 @@ def test_wrong_value_in_a_filter_is_told_and_finds_nothing(admin_client: Client)
 
 
 # --- the page of one --------------------------------------------------------------------------
-def test_page_tells_the_story_of_the_dispatch(
+def test_page_shows_the_story_of_the_dispatch(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     (dispatch,) = hand_out(1, params={"shop": "S1", "password": "hunter2"})

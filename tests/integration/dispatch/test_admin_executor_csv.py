@@ -23,7 +23,7 @@ LIST = "/admin/dispatch/executor/"
 GOOD = "name,title,enabled,groups\r\ngid_n,North,yes,\r\nuid_a,Ann,1,gid_n\r\nuid_b,,no,gid_n\r\n"
 
 
-def test_trial_run_changes_nothing_and_the_import_what_it_foretold(admin_client: Client) -> None:
+def test_trial_run_changes_nothing_and_the_import_what_it_announced(admin_client: Client) -> None:
     factories.user("uid_b")
     entries = JournalEntry.objects.count()
     trial = admin_client.post(f"{LIST}import/", {"text": GOOD})
@@ -57,7 +57,7 @@ def test_file_as_long_as_may_be_is_confirmed_as_browsers_send_it(admin_client: C
     assert Executor.objects.get().name == "uid_a"
 
 
-def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> None:
+def test_every_wrong_row_is_shown_and_none_is_imported(admin_client: Client) -> None:
     rows = ["uid_ok,,", "bob,,", "uid_x,maybe,", "uid_y,,gid_none", "gid_g,,", "uid_z,,uid_ok"]
     text = "\n".join(["name,enabled,groups", *rows])
     for data in ({"text": text}, {"text": text, "confirmed": "yes"}):
@@ -71,13 +71,13 @@ def test_every_wrong_row_is_told_and_none_is_imported(admin_client: Client) -> N
         assert not JournalEntry.objects.exists()
 
 
-def test_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
+def test_row_shows_all_its_mistakes_at_once(admin_client: Client) -> None:
     factories.user("uid_ann")
     row = f"bob,maybe,{'x' * 201},gid_none"
     text = f"name,enabled,title,groups\n{row}\nuid_x,perhaps,,gid_none uid_ann\n"
     page = admin_client.post(f"{LIST}import/", {"text": text})
-    told = [[each.split(": ")[0] for each in row.errors] for row in page.context["refused"]]
-    assert told == [["enabled", "name", "title"], ["enabled", "groups", "groups"]]
+    fields = [[each.split(": ")[0] for each in row.errors] for row in page.context["refused"]]
+    assert fields == [["enabled", "name", "title"], ["enabled", "groups", "groups"]]
 
 
 @pytest.mark.parametrize(

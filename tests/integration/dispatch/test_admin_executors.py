@@ -90,8 +90,9 @@ def test_group_is_made_with_its_members_by_the_services(admin_client: Client) ->
     group = Executor.objects.get(name="gid_new")
     assert (group.title, group.enabled, group.created_by) == ("New", True, "admin:admin")
     assert members_of(group) == ["uid_fresh", "uid_old"]
-    told = JournalEntry.objects.filter(subject_id=group.pk, type_or_task="executor")
-    assert [entry.event for entry in told.order_by("id")] == ["executor_created", "members_changed"]
+    journal = JournalEntry.objects.filter(subject_id=group.pk, type_or_task="executor")
+    events = [entry.event for entry in journal.order_by("id")]
+    assert events == ["executor_created", "members_changed"]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_rows_are_not_deleted_past_the_service(admin_client: Client) -> None:
     assert Executor.objects.filter(pk=user.pk).exists()
 
 
-def test_disabling_many_tells_who_was_disabled_already(admin_client: Client) -> None:
+def test_disabling_many_shows_who_was_disabled_already(admin_client: Client) -> None:
     first, second = factories.user("uid_a"), factories.user("uid_b", enabled=False)
     url = f"{LIST}act/disable/"
     report = admin_client.post(url, {"ids": f"{first.pk},{second.pk}", "reason": "Holidays"})

@@ -35,7 +35,7 @@ def test_every_code_has_its_word() -> None:
     assert set(WORDS) == set(CODES)
 
 
-def test_answer_tells_reasons_and_instants(
+def test_answer_shows_reasons_and_instants(
     alice: Executor, admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     """S0.31: every reason that holds, and when it could change."""
@@ -50,7 +50,7 @@ def test_answer_tells_reasons_and_instants(
     assert text.count("09:10") == 2
 
 
-def test_eligible_is_told(alice: Executor, admin_client: Client) -> None:
+def test_eligible_is_shown(alice: Executor, admin_client: Client) -> None:
     task = factories.once_task(alice)
     text = asked(admin_client, executor="uid_alice", task=f"once:{task.pk}")
     assert "uid_alice can have it now." in text
@@ -70,7 +70,7 @@ def test_other_occurrences_of_a_rotation_are_a_click_away(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"executor": "uid_nobody"}, "There is no executor &#x27;uid_nobody&#x27;."),
         ({"executor": "gid_a"}, "There is no executor"),
@@ -83,15 +83,15 @@ def test_other_occurrences_of_a_rotation_are_a_click_away(
         ({"occurrence_at": "2026-03-02T09:30:00+00:00"}, "A once task has one occurrence"),
     ],
 )
-def test_what_there_is_not_is_told(
-    alice: Executor, admin_client: Client, changes: dict[str, str], told: str
+def test_what_there_is_not_is_shown(
+    alice: Executor, admin_client: Client, changes: dict[str, str], message: str
 ) -> None:
     factories.group("gid_a")
     task = factories.once_task(alice)
     query = {"executor": "uid_alice", "task": f"once:{task.pk}", **changes}
     answer = admin_client.get(reverse("admin:dispatch_executor_explain"), query)
     assert answer.status_code == 200
-    assert told in answer.content.decode()
+    assert message in answer.content.decode()
     assert "have it now" not in answer.content.decode()
 
 

@@ -64,7 +64,7 @@ def act(client: Client, url: str, name: str, *rows: Any, **typed: Any) -> Any:
 
 # --- forms ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ({"priority": "101"}, "101 超出范围：priority 为 -100 到 100。"),
         ({"mode": "single", "dispatch_times": "2"}, "单人（single）模式下 dispatch_times 只能是 1"),
@@ -77,18 +77,18 @@ def act(client: Client, url: str, name: str, *rows: Any, **typed: Any) -> Any:
         ({"params-raw": '{"a": NaN}'}, "NaN"),
     ],
 )
-def test_wrong_values_of_a_once_task(client: Client, typed: dict[str, str], told: str) -> None:
+def test_wrong_values_of_a_once_task(client: Client, typed: dict[str, str], message: str) -> None:
     right = {"title": "查货", "executor": "uid_alice"}
 
     page = send(client, f"{ONCE}add/", "title", **{**right, **typed})
 
-    assert told in text_of(page)
+    assert message in text_of(page)
     assert english_in(page) == []
     assert not OnceTask.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ({}, "需要一条规则：every_minutes"),
         ({"cron": "61 * * * *"}, "所指的日子永远不会到来：分钟有误。"),
@@ -103,12 +103,12 @@ def test_wrong_values_of_a_once_task(client: Client, typed: dict[str, str], told
         ({"every_minutes": "5", "misfire_limit": "1001"}, "1001 超出范围：misfire_limit 为"),
     ],
 )
-def test_wrong_rules_of_a_rotation(client: Client, typed: dict[str, str], told: str) -> None:
+def test_wrong_rules_of_a_rotation(client: Client, typed: dict[str, str], message: str) -> None:
     right = {"title": "盘点", "executor": "uid_alice", "time_zone": "UTC"}
 
     page = send(client, f"{ROTATE}add/", "title", **{**right, **typed})
 
-    assert told in text_of(page)
+    assert message in text_of(page)
     assert english_in(page) == []
 
 
@@ -125,22 +125,22 @@ def test_rotation_beyond_the_limit(client: Client, settings: Any, alice: Executo
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ({"name": "bob"}, "'bob' 不是执行者名称；"),
         ({"name": "uid_alice"}, "uid_alice 已存在；请改为编辑它。"),
         ({"name": "uid_b", "title": "x" * 201}, "不超过 200 字符"),
     ],
 )
-def test_wrong_values_of_an_executor(client: Client, typed: dict[str, str], told: str) -> None:
+def test_wrong_values_of_an_executor(client: Client, typed: dict[str, str], message: str) -> None:
     page = send(client, f"{EXECUTOR}add/", "name", **typed)
 
-    assert told in text_of(page)
+    assert message in text_of(page)
     assert english_in(page) == []
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ({"name": "shelf", "schema": '{"type": "array"}'}, "JSON Schema"),
         ({"name": "shelf", "schema": '{"type": "object", "properties": []}'}, "[] 的类型不是"),
@@ -151,12 +151,12 @@ def test_wrong_values_of_an_executor(client: Client, typed: dict[str, str], told
         ({"name": "photo-check"}, "photo-check 已存在；"),
     ],
 )
-def test_wrong_values_of_a_template(client: Client, typed: dict[str, str], told: str) -> None:
+def test_wrong_values_of_a_template(client: Client, typed: dict[str, str], message: str) -> None:
     factories.template()
 
     page = send(client, f"{TEMPLATE}add/", "name", **typed)
 
-    assert told in text_of(page)
+    assert message in text_of(page)
     assert english_in(page) == []
     assert Template.objects.count() == 1
 
@@ -175,16 +175,16 @@ def test_executor_that_has_tasks_and_template_that_is_used(client: Client, alice
 
 # --- actions --------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("by", "told"),
+    ("by", "message"),
     [
         ("soon", "'soon' 不是有效的平移量；"),
         ("+367d", "'+367d' 超出范围；平移量为 1 秒到 366 天。"),
     ],
 )
-def test_what_is_no_shift(client: Client, alice: Executor, by: str, told: str) -> None:
+def test_what_is_no_shift(client: Client, alice: Executor, by: str, message: str) -> None:
     page = act(client, ONCE, "shift", factories.once_task(alice, "查货"), by=by)
 
-    assert told in text_of(page)
+    assert message in text_of(page)
     assert english_in(page) == []
 
 
@@ -250,16 +250,16 @@ def test_explanation_of_what_never_is(client: Client, alice: Executor, occurrenc
 # --- imports --------------------------------------------------------------------------------------
 def test_rows_of_tasks(client: Client) -> None:
     factories.template("shelf")
-    good = dict.fromkeys([name for wrong, _told in WRONG for name in wrong], "")
+    good = dict.fromkeys([name for wrong, _message in WRONG for name in wrong], "")
     good |= {"title": "查货", "executor": "uid_alice"}
 
     page = client.post(
-        f"{ONCE}import/", {"text": as_csv(good, *({**good, **wrong} for wrong, _told in WRONG))}
+        f"{ONCE}import/", {"text": as_csv(good, *({**good, **wrong} for wrong, _message in WRONG))}
     )
 
-    told = [why for _line, _name, why in refusals(page)]
-    assert len(told) == len(WRONG)
-    assert [why for why in told if not re.search("[\u4e00-\u9fff]", why)] == []
+    reasons = [why for _line, _name, why in refusals(page)]
+    assert len(reasons) == len(WRONG)
+    assert [why for why in reasons if not re.search("[\u4e00-\u9fff]", why)] == []
     assert english_in(page) == []
 
 

@@ -38,7 +38,7 @@ def test_list_of_fifty_rows_takes_as_many_queries_as_one_of_two(
 def test_list_shows_seven_days_back_and_ahead(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
-    """S0.31: seven days unless told otherwise, a period when told, and the whole of a first and
+    """S0.31: seven days by default, a period when one is chosen, and the whole of a first and
     last day."""
     group = factories.group()
     midnight = frozen_clock.instant.replace(hour=0)
@@ -245,7 +245,7 @@ def test_message_about_params_quotes_none_to_an_operator_who_may_not_see_them(
         ("?to_day=2026-03-05", "until 2026-03-05", None, None, True),
     ],
 )
-def test_bar_tells_the_period_and_leads_to_those_around_it(
+def test_bar_shows_the_period_and_leads_to_those_around_it(
     admin_client: Client,
     frozen_clock: FrozenClock,
     query: str,
@@ -265,7 +265,7 @@ def test_bar_tells_the_period_and_leads_to_those_around_it(
     assert period.usual == ("?executor=gid_a" if usual else "")
 
 
-def test_days_that_are_none_are_told_and_no_bar_is_drawn(admin_client: Client) -> None:
+def test_days_that_are_none_are_refused_and_no_bar_is_drawn(admin_client: Client) -> None:
     page = admin_client.get(LIST, {"from_day": "soon"})
     assert "soon is not a day" in text_of(page)
     assert page.context["period"] is None

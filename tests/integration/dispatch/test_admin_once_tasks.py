@@ -96,7 +96,7 @@ def test_params_may_be_written_as_raw_json_beside_the_fields(admin_client: Clien
     assert OnceTask.objects.get().params == {"shop": "S3"}
 
 
-def test_all_that_is_wrong_is_told_at_once(admin_client: Client) -> None:
+def test_all_that_is_wrong_is_shown_at_once(admin_client: Client) -> None:
     factories.group()
     typed = {
         "priority": "101",
@@ -110,7 +110,7 @@ def test_all_that_is_wrong_is_told_at_once(admin_client: Client) -> None:
         *("priority", "dispatch_times", "lease_seconds", "max_rounds"),
         *("__all__", "value/shop", "value/photos"),
     }
-    assert [len(told) for told in errors.values()] == [1] * 7
+    assert [len(each) for each in errors.values()] == [1] * 7
 
 
 GOOD = {"params-value/shop": "S1"}
@@ -157,7 +157,7 @@ GOOD = {"params-value/shop": "S1"}
         ),
     ],
 )
-def test_every_wrong_value_is_told_beside_its_field_and_nothing_is_saved(
+def test_every_wrong_value_is_shown_beside_its_field_and_nothing_is_saved(
     admin_client: Client, typed: dict[str, str], field: str, message: str
 ) -> None:
     group = factories.group()
@@ -243,7 +243,7 @@ def test_form_sent_untouched_writes_nothing(
 def test_task_of_an_hour_that_comes_twice_can_be_edited(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
-    """What was not touched is not read: the text would not tell which of the two it is."""
+    """What was not touched is not read: the text does not say which of the two it is."""
     frozen_clock.move_to(datetime(2026, 10, 25, tzinfo=UTC))
     second_pass = datetime(2026, 10, 25, 1, 30, 15, 123_456, tzinfo=UTC)
     task = factories.once_task(factories.user(), start_at=second_pass)
@@ -251,8 +251,8 @@ def test_task_of_an_hour_that_comes_twice_can_be_edited(
         assert save(admin_client, task, title="Other").status_code == 302
         task.refresh_from_db()
         assert (task.title, task.start_at) == ("Other", second_pass)
-        told = errors_of(save(admin_client, task, start_at_1="02:45:00"))
-    assert "ambiguous" in str(told["start_at"])
+        errors = errors_of(save(admin_client, task, start_at_1="02:45:00"))
+    assert "ambiguous" in str(errors["start_at"])
 
 
 def test_moving_a_task_to_another_executor_is_seen_at_the_next_pull_of_both(

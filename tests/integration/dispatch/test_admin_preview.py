@@ -88,7 +88,7 @@ class TestAhead:
         assert days_shown(from_day="", to_day="") == [2]
 
     @pytest.mark.parametrize(
-        ("days", "told"),
+        ("days", "message"),
         [
             (("2026-03-04", "2026-03-03"), "The last day lies before the first"),
             (("", "2026-03-01"), "The period is over"),
@@ -98,13 +98,13 @@ class TestAhead:
         ],
     )
     def test_days_that_make_no_period_are_refused(
-        self, alice: Executor, admin_client: Client, days: tuple[str, str], told: str
+        self, alice: Executor, admin_client: Client, days: tuple[str, str], message: str
     ) -> None:
         factories.once_task(alice, "Now")
 
         text = page_of(admin_client, alice, from_day=days[0], to_day=days[1])
 
-        assert told in text
+        assert message in text
         assert "Now" in text.partition("The queue ahead")[2].partition("Why not?")[0]
 
     def test_many_items_are_counted(self, alice: Executor, admin_client: Client) -> None:
@@ -113,7 +113,7 @@ class TestAhead:
         assert "44 more in this period." in page_of(admin_client, alice)
         assert "The list is cut here." in page_of(admin_client, alice, ahead="30")
 
-    def test_group_tells_what_becomes_due_for_its_members(
+    def test_group_shows_what_becomes_due_for_its_members(
         self, alice: Executor, admin_client: Client
     ) -> None:
         group = Executor.objects.get(name="gid_a")
@@ -161,7 +161,7 @@ class TestCache:
     def test_rebuild_makes_it_anew_in_every_process(
         self, alice: Executor, admin_client: Client
     ) -> None:
-        """A task that nobody was told of is found, wherever the next pull is served."""
+        """A task that no signal announced is found, wherever the next pull is served."""
         task = factories.once_task(alice, status="paused")
         assert isinstance(callback.take_next(alice), pull.Nothing)
         kept, plan = queue.entries[alice.pk], queue.plans[alice.pk]
@@ -173,7 +173,7 @@ class TestCache:
         assert isinstance(taken, Dispatch)
         assert taken.task == task.pk
 
-    def test_rebuild_tells_what_it_did_and_leaves_the_plan_as_it_is(
+    def test_rebuild_shows_what_it_did_and_leaves_the_plan_as_it_is(
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
         factories.once_task(alice)
@@ -211,7 +211,7 @@ class TestScope:
         OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
         return alice
 
-    def test_titles_of_others_are_not_told(
+    def test_titles_of_others_are_not_shown(
         self, olga: Executor, role_client: Callable[[str], Client], frozen_clock: FrozenClock
     ) -> None:
         """Their places in the queue are, so that the order makes sense."""

@@ -65,7 +65,7 @@ def test_rule_is_planned_by_its_parts(admin_client: Any) -> None:
         ({"every_minutes": "5", "time_zone": "Mars/Olympus"}, "time_zone"),
     ],
 )
-def test_bad_rule_is_told_beside_its_field(
+def test_bad_rule_is_shown_beside_its_field(
     admin_client: Any, parts: dict[str, str], field: str
 ) -> None:
     page = admin_client.post(reverse(ADD), form(**parts))
@@ -75,7 +75,7 @@ def test_bad_rule_is_told_beside_its_field(
     assert not RotateTask.objects.exists()
 
 
-def test_all_mistakes_are_told_at_once(admin_client: Any) -> None:
+def test_all_mistakes_are_shown_at_once(admin_client: Any) -> None:
     """Of what cannot be read, and of rules that are broken."""
     sent = form(
         title="x" * 201,
@@ -114,7 +114,7 @@ def test_form_says_that_dispatch_times_are_those_of_one_occurrence(admin_client:
         assert "hand-outs in all" not in text
 
 
-def test_page_tells_the_rule_in_words_and_what_is_due(admin_client: Any) -> None:
+def test_page_shows_the_rule_in_words_and_what_is_due(admin_client: Any) -> None:
     task = factories.rotation(factories.member("uid_alice"), rule={"cron": "0 10 * * *"})
 
     page = admin_client.get(reverse(CHANGE, args=[task.pk])).content.decode()
@@ -125,7 +125,7 @@ def test_page_tells_the_rule_in_words_and_what_is_due(admin_client: Any) -> None
     assert "uid_alice has 1 of at most 100 active rotations." in page
 
 
-def test_list_tells_rule_and_next_instant(admin_client: Any) -> None:
+def test_list_shows_rule_and_next_instant(admin_client: Any) -> None:
     task = factories.rotation(factories.member("uid_alice"))
     tasks.update_task(task=task, changes={"title": "Other"}, actor=factories.OPERATOR)
 
@@ -165,7 +165,7 @@ def test_operator_pauses_resumes_and_deletes_with_reason(role_client: Any) -> No
 def test_list_shows_the_rotations_that_run_in_the_period(
     admin_client: Any, frozen_clock: Any
 ) -> None:
-    """S0.31: seven days back and ahead unless told otherwise."""
+    """S0.31: seven days back and ahead by default."""
     alice, now = factories.member("uid_alice"), frozen_clock.instant
     for title, start, end in (
         ("over", -30, -8),
@@ -187,7 +187,7 @@ def titles(client: Any, **query: str) -> list[str]:
     return [task.title for task in client.get(reverse(LIST), query).context["cl"].result_list]
 
 
-def test_list_tells_stock_and_room_in_as_few_queries_for_fifty_rows_as_for_two(
+def test_list_shows_stock_and_room_in_as_few_queries_for_fifty_rows_as_for_two(
     admin_client: Any, frozen_clock: Any, django_assert_max_num_queries: Any
 ) -> None:
     """S0.23, S0.31: of the current occurrence, and of what the executor may have."""

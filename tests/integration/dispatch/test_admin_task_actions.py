@@ -56,8 +56,8 @@ def test_chosen_tasks_are_shifted_from_the_list(
 def test_form_that_is_sent_twice_shifts_once(admin_client: Client) -> None:
     task = factories.once_task(factories.user())
     form = {**form_of(ask(admin_client, "shift", task), "ids"), "by": "1h", "reason": "x"}
-    for told in ("1 row done.", "Nothing was left to do."):
-        assert told in text_of(admin_client.post(f"{ONCE}act/shift/", form, follow=True))
+    for message in ("1 row done.", "Nothing was left to do."):
+        assert message in text_of(admin_client.post(f"{ONCE}act/shift/", form, follow=True))
     assert OnceTask.objects.get().start_at == task.start_at + timedelta(hours=1)
     assert "1 row done." in text_of(send(admin_client, "shift", task, by="1h"))
 
@@ -72,7 +72,7 @@ def test_form_that_is_sent_twice_shifts_once(admin_client: Client) -> None:
         ("+367d", "is out of range; shift by one second to 366 days"),
     ],
 )
-def test_what_is_no_shift_is_told_beside_the_field_and_what_was_typed_is_kept(
+def test_what_is_no_shift_is_shown_beside_the_field_and_what_was_typed_is_kept(
     admin_client: Client, by: str, wanted: str
 ) -> None:
     task = factories.once_task(factories.user())
@@ -121,8 +121,8 @@ def test_whole_list_is_taken_as_far_as_its_filters_go(
 
     assert "This concerns 60 once tasks" in text_of(asked)
     data = {**form_of(asked, "ids"), "reason": "x"}
-    told = admin_client.post(f"{ONCE}act/pause/", data, follow=True)
-    assert "Pause: 60 rows done." in text_of(told)
+    page = admin_client.post(f"{ONCE}act/pause/", data, follow=True)
+    assert "Pause: 60 rows done." in text_of(page)
     left = OnceTask.objects.filter(status="active").values_list("title", flat=True)
     assert sorted(left) == ["Long ago", "Other"]
 
@@ -135,8 +135,8 @@ def test_whole_list_of_more_than_a_thousand_is_refused(
     monkeypatch.setattr(actions, "MAX_ROWS", 3)
     tasks = [factories.once_task(factories.user(f"uid_{n}")) for n in range(4)]
     chosen = {"action": "pause", "select_across": "1", "_selected_action": [tasks[0].pk]}
-    told = admin_client.post(ONCE, chosen, follow=True)
-    assert "At most 3 rows at once; narrow the list by its filters first." in text_of(told)
+    page = admin_client.post(ONCE, chosen, follow=True)
+    assert "At most 3 rows at once; narrow the list by its filters first." in text_of(page)
 
 
 # --- copy -----------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_tasks_are_copied_to_several_executors(role_client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         ("", "This field is required."),
         ("uid_nobody", "There is no executor 'uid_nobody'."),
@@ -169,12 +169,12 @@ def test_tasks_are_copied_to_several_executors(role_client: Any) -> None:
         (" ".join(f"uid_{n}" for n in range(101)), "At most 100 names at once."),
     ],
 )
-def test_unknown_executor_is_told_beside_the_field(
-    admin_client: Client, names: str, told: str
+def test_unknown_executor_is_shown_beside_the_field(
+    admin_client: Client, names: str, message: str
 ) -> None:
     task = factories.once_task(factories.user())
     factories.user("uid_bob")
-    assert told in text_of(send(admin_client, "copy", task, executors=names))
+    assert message in text_of(send(admin_client, "copy", task, executors=names))
     assert OnceTask.objects.count() == 1
 
 

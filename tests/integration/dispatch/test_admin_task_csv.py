@@ -141,8 +141,8 @@ def test_form_that_is_sent_twice_imports_once(admin_client: Client) -> None:
     text = as_csv({"title": "T", "executor": "uid_alice"})
     form = form_of(try_it(admin_client, text), "confirmed")
     assert admin_client.post(f"{ONCE}import/", form).status_code == 302
-    told = JournalEntry.objects.get(event="tasks_imported")
-    assert (told.actor, told.data) == ("admin:admin", {"rows": 1})
+    imported = JournalEntry.objects.get(event="tasks_imported")
+    assert (imported.actor, imported.data) == ("admin:admin", {"rows": 1})
 
     again = admin_client.post(f"{ONCE}import/", form)
 
@@ -287,7 +287,7 @@ def test_changed_cells_are_the_only_ones_written(
     assert versions == {"uid_alice": 3, "uid_bob": 1}
 
 
-def test_trial_tells_what_would_become_of_each_row(admin_client: Client) -> None:
+def test_trial_shows_what_would_become_of_each_row(admin_client: Client) -> None:
     """At most a hundred rows, those that stay as they are left out."""
     alice = factories.user()
     same, task = factories.once_task(alice, "Same"), factories.once_task(alice, "Shelf")
@@ -297,9 +297,9 @@ def test_trial_tells_what_would_become_of_each_row(admin_client: Client) -> None
         *({"id": "", "title": f"New {n}", "executor": "uid_alice"} for n in range(101)),
     ]
     page = try_it(admin_client, as_csv(*rows))
-    told = "will be changed", "title Shelf → \\u202eTill; params; priority 0 → 5"
+    expected = "will be changed", "title Shelf → \\u202eTill; params; priority 0 → 5"
     preview = [(row.line, row.name, outcome, row.note) for row, outcome in page.context["preview"]]
-    assert preview[:2] == [(3, "\\u202eTill", *told), (4, "New 0", "will be new", "")]
+    assert preview[:2] == [(3, "\\u202eTill", *expected), (4, "New 0", "will be new", "")]
     assert (len(page.context["preview"]), page.context["more"]) == (100, 2)
 
 

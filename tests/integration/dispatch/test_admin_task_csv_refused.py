@@ -53,7 +53,7 @@ WRONG: list[tuple[dict[str, str], str]] = [
 ]
 
 
-def test_every_wrong_row_is_told_with_its_reason_and_none_is_imported(
+def test_every_wrong_row_is_shown_with_its_reason_and_none_is_imported(
     admin_client: Client,
 ) -> None:
     factories.user()
@@ -62,20 +62,20 @@ def test_every_wrong_row_is_told_with_its_reason_and_none_is_imported(
         ("id", "start_at", "end_at", "mode", "status", "dispatch_times", "priority", "template"), ""
     )
     good |= {"title": "Good", "executor": "uid_alice", "params": ""}
-    text = as_csv(good, *({**good, **wrong} for wrong, _told in WRONG), good)
+    text = as_csv(good, *({**good, **wrong} for wrong, _message in WRONG), good)
     before = everything()
     for sent in ({"text": text}, {"text": text, "confirmed": "yes"}):
         page = admin_client.post(f"{ONCE}import/", sent)
         assert f"{len(WRONG)} rows cannot be imported, so nothing was changed." in text_of(page)
-        told = refusals(page)
-        assert [line for line, _name, _why in told] == list(range(3, 3 + len(WRONG)))
-        for (wrong, message), (_line, _name, why) in zip(WRONG, told, strict=True):
+        refused = refusals(page)
+        assert [line for line, _name, _why in refused] == list(range(3, 3 + len(WRONG)))
+        for (wrong, message), (_line, _name, why) in zip(WRONG, refused, strict=True):
             assert message in why, wrong
         assert everything() == before
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "message"),
     [
         ({}, "A rule is needed: every_minutes, every_days with at, or cron."),
         ({"every_minutes": "5", "cron": "* * * * *"}, "name exactly one"),
@@ -87,15 +87,15 @@ def test_every_wrong_row_is_told_with_its_reason_and_none_is_imported(
         ({"every_minutes": "5", "misfire": "never"}, "'never' is no misfire"),
     ],
 )
-def test_wrong_rule_is_told(admin_client: Client, parts: dict[str, str], told: str) -> None:
+def test_wrong_rule_is_shown(admin_client: Client, parts: dict[str, str], message: str) -> None:
     factories.user()
     page = try_it(admin_client, as_csv({"title": "T", "executor": "uid_alice", **parts}), ROTATE)
     ((line, name, why),) = refusals(page)
     assert (line, name) == (2, "T")
-    assert told in why
+    assert message in why
 
 
-def test_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
+def test_row_shows_all_its_mistakes_at_once(admin_client: Client) -> None:
     """Of cells that cannot be read, of rules that they break, and of params that do not fit."""
     factories.user()
     factories.template("shelf")
@@ -127,12 +127,12 @@ def test_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
 
     for address, sent, more in ((ONCE, row, set()), (ROTATE, rotation, of_the_rule)):
         ((_line, _name, why),) = refusals(try_it(admin_client, as_csv(sent), address))
-        told = sorted(why.splitlines())
-        assert [line for line in told if line.split()[0] not in more] == beside
-        assert {line.split()[0] for line in told} >= more
+        lines = sorted(why.splitlines())
+        assert [line for line in lines if line.split()[0] not in more] == beside
+        assert {line.split()[0] for line in lines} >= more
 
 
-def test_edited_row_tells_all_its_mistakes_at_once(admin_client: Client) -> None:
+def test_edited_row_shows_all_its_mistakes_at_once(admin_client: Client) -> None:
     task = factories.rotation(factories.user())
     row = {
         "id": task.pk,
@@ -178,8 +178,8 @@ def test_task_in_two_rows_or_deleted_is_refused(admin_client: Client) -> None:
     task, gone = factories.once_task(alice), factories.once_task(alice)
     tasks.delete_task(task=gone, actor="admin:vera")
     rows = [{"id": pk, "title": "New"} for pk in (task.pk, task.pk, gone.pk)]
-    told = [why for _line, _name, why in refusals(try_it(admin_client, as_csv(*rows)))]
-    assert told == [
+    messages = [why for _line, _name, why in refusals(try_it(admin_client, as_csv(*rows)))]
+    assert messages == [
         "id: An earlier row is about the same task.",
         f"Task {gone.pk} is deleted; plan a new one.",
     ]
@@ -228,8 +228,8 @@ def test_operator_with_limits_exports_and_imports_within_them(
         {"id": seen.pk, "title": "", "executor": "gid_other"},
         {"id": "", "title": "New", "executor": "gid_other"},
     ]
-    told = [why for _line, _name, why in refusals(try_it(operator, as_csv(*rows)))]
-    assert told == [
+    messages = [why for _line, _name, why in refusals(try_it(operator, as_csv(*rows)))]
+    assert messages == [
         f"id: There is no once task '{hidden.pk}'; leave the cell empty for a new one.",
         "executor: There is no executor 'gid_other'.",
         "executor: There is no executor 'gid_other'.",

@@ -144,7 +144,7 @@ def test_name_that_is_none_is_refused_beside_its_field(admin_client: Client, nam
     assert Template.objects.count() == 1
 
 
-def test_bad_name_and_broken_schema_are_told_at_once(admin_client: Client) -> None:
+def test_bad_name_and_broken_schema_are_shown_at_once(admin_client: Client) -> None:
     form = form_of(admin_client.get(f"{LIST}add/"), "schema")
     page = admin_client.post(
         f"{LIST}add/", {**form, "name": "bad name", "schema": '{"type": "objet"}'}
@@ -198,7 +198,7 @@ def test_retired_template_is_no_longer_offered_and_can_come_back(admin_client: C
     assert "photo-check v1" in text_of(admin_client.get("/admin/dispatch/oncetask/add/"))
 
 
-def test_list_tells_the_newest_and_how_many_tasks_use_each(
+def test_list_shows_the_newest_and_how_many_tasks_use_each(
     admin_client: Client, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(50):

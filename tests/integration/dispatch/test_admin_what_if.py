@@ -57,7 +57,7 @@ class TestComparison:
         assert self.placeholders([item(1)], [item(1, priority=3)]) == [(1, 1, "changed")]
         assert self.placeholders([item(1)], [item(1, minutes=3)]) == [(1, 1, "changed")]
 
-    def test_repeats_of_a_blocking_task_are_told_once(self) -> None:
+    def test_repeats_of_a_blocking_task_are_shown_once(self) -> None:
         before = [item(1), item(1), item(2)]
         assert [run.times for run in runs(before)] == [2, 1]
         assert self.placeholders(before, [item(1), item(1), item(1), item(2)]) == [
@@ -137,7 +137,7 @@ def test_long_queues_show_what_changes_with_its_neighbours(
     assert "… 7 unchanged …" in text
 
 
-def test_what_a_save_would_refuse_is_told_beside_its_field(
+def test_what_a_save_would_refuse_is_shown_beside_its_field(
     alice: Executor, admin_client: Client
 ) -> None:
     task = factories.once_task(alice)
@@ -150,7 +150,7 @@ def test_what_a_save_would_refuse_is_told_beside_its_field(
     assert checksum() == before
 
 
-def test_limit_of_rotations_is_told(alice: Executor, admin_client: Client, settings: Any) -> None:
+def test_limit_of_rotations_is_shown(alice: Executor, admin_client: Client, settings: Any) -> None:
     settings.ROTATIONS_PER_EXECUTOR = 1
     factories.rotation(alice)
     url = reverse("admin:dispatch_rotatetask_add")
@@ -172,9 +172,9 @@ def test_period_is_chosen_by_the_button(
     task = factories.once_task(
         alice, start_at=frozen_clock.instant + timedelta(days=9), title="In nine days"
     )
-    for days, told in (("7", "no change"), ("30", "1 removed"), ("nonsense", "no change")):
+    for days, change in (("7", "no change"), ("30", "1 removed"), ("nonsense", "no change")):
         answer = what_if(admin_client, change_url(task), status="paused", _what_if=days)
-        assert f"uid_alice {told}" in text_of(answer), days
+        assert f"uid_alice {change}" in text_of(answer), days
 
 
 def test_viewers_have_no_button_and_no_answer(
@@ -187,7 +187,7 @@ def test_viewers_have_no_button_and_no_answer(
     assert "_what_if" in role_client("operator").get(change_url(task)).content.decode()
 
 
-def test_titles_outside_the_scope_are_not_told(
+def test_titles_outside_the_scope_are_not_shown(
     alice: Executor, role_user: Callable[[str], User], role_client: Callable[[str], Client]
 ) -> None:
     OperatorScope.objects.create(operator=role_user("operator"), executor=alice)

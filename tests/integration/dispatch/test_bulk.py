@@ -19,7 +19,7 @@ from tests.frozen import FrozenClock
 
 pytestmark = pytest.mark.django_db
 
-TOLD: dict[str, Any] = {"actor": "admin:olga", "reason": "Storm"}
+BY_OLGA: dict[str, Any] = {"actor": "admin:olga", "reason": "Storm"}
 
 
 def once_tasks(count: int = 3, executor: Executor | None = None) -> list[OnceTask]:
@@ -44,7 +44,7 @@ def test_many_are_paused_with_one_rise_of_each_plan_and_an_entry_each() -> None:
     versions = plan_versions()
 
     outcome = bulk.set_status(
-        OnceTask.objects.filter(pk__in=[t.pk for t in mine]), "paused", **TOLD
+        OnceTask.objects.filter(pk__in=[t.pk for t in mine]), "paused", **BY_OLGA
     )
 
     assert (outcome.done, outcome.refused) == (5, [])
@@ -60,19 +60,19 @@ def test_one_bad_row_keeps_no_other_from_its_edit() -> None:
     first, gone, last = once_tasks()
     tasks.delete_task(task=gone, actor="admin:vera")
 
-    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
+    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **BY_OLGA)
 
     assert outcome.done == 2
     assert refused(outcome) == {gone.pk: f"Task {gone.pk} is deleted; plan a new one."}
     assert set(OnceTask.objects.filter(status="paused")) == {first, last}
 
 
-def test_what_is_so_already_is_told_and_not_written_again() -> None:
+def test_what_is_so_already_is_counted_and_not_written_again() -> None:
     once_tasks()
-    bulk.delete(OnceTask.objects.all(), **TOLD)
+    bulk.delete(OnceTask.objects.all(), **BY_OLGA)
     entries, versions = JournalEntry.objects.count(), plan_versions()
 
-    outcome = bulk.delete(OnceTask.objects.all(), **TOLD)
+    outcome = bulk.delete(OnceTask.objects.all(), **BY_OLGA)
 
     assert outcome.done == 0
     assert set(refused(outcome).values()) == {None}
@@ -85,13 +85,13 @@ def test_batches_are_bounded_and_the_statements_of_one_few(
     """A batch costs one UPDATE a row and some ten statements besides."""
     once_tasks(20)
     with django_assert_max_num_queries(20 + 12):
-        bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
+        bulk.set_status(OnceTask.objects.all(), "paused", **BY_OLGA)
     sizes: list[int] = []
     publish = tasks.publish
     monkeypatch.setattr(tasks, "publish", lambda edits: sizes.append(len(edits)) or publish(edits))
     monkeypatch.setattr(bulk, "BATCH", 8)
 
-    assert bulk.delete(OnceTask.objects.all(), **TOLD).done == 20
+    assert bulk.delete(OnceTask.objects.all(), **BY_OLGA).done == 20
 
     assert sizes == [8, 8, 4]
 
@@ -107,7 +107,7 @@ def test_row_that_the_database_does_not_take_fails_alone(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(OnceTask, "save", fail)
 
-    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **TOLD)
+    outcome = bulk.set_status(OnceTask.objects.all(), "paused", **BY_OLGA)
 
     assert outcome.done == 2
     assert refused(outcome) == {bad.pk: "The database did not take it; try again."}
@@ -134,7 +134,7 @@ def test_as_many_rotations_are_resumed_as_their_executor_has_room_for(settings: 
     factories.rotation(alice)
     resting = [factories.rotation(alice, status="paused") for _ in range(4)]
 
-    outcome = bulk.set_status(RotateTask.objects.filter(status="paused"), "active", **TOLD)
+    outcome = bulk.set_status(RotateTask.objects.filter(status="paused"), "active", **BY_OLGA)
 
     assert outcome.done == 2
     assert [refusal.task for refusal in outcome.refused] == [task.pk for task in resting[2:]]
@@ -156,7 +156,7 @@ def test_shifted_once_task_keeps_its_stock(frozen_clock: FrozenClock) -> None:
     dispatch = callback.take_next(factories.member("uid_alice"))
     assert isinstance(dispatch, Dispatch)
 
-    outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=2), **TOLD)
+    outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=2), **BY_OLGA)
 
     assert outcome.done == 1
     task.refresh_from_db()
@@ -176,7 +176,7 @@ def test_shifted_rotation_of_minutes_is_due_later_and_has_no_past(
     task = factories.rotation(factories.user(), misfire="all")
     frozen_clock.advance(minutes=65)
 
-    assert bulk.shift(RotateTask.objects.all(), timedelta(minutes=10), **TOLD).done == 1
+    assert bulk.shift(RotateTask.objects.all(), timedelta(minutes=10), **BY_OLGA).done == 1
 
     task = RotateTask.objects.get()
     assert task.start_at == start + timedelta(minutes=10)
@@ -202,7 +202,7 @@ def test_rotation_that_would_be_due_at_the_same_times_is_refused(
     factories.rotation(factories.user(), rule=rule, time_zone="UTC")
     frozen_clock.advance(days=30)
 
-    outcome = bulk.shift(RotateTask.objects.all(), by, **TOLD)
+    outcome = bulk.shift(RotateTask.objects.all(), by, **BY_OLGA)
 
     assert outcome.done == moves
     if not moves:
@@ -213,7 +213,7 @@ def test_rotation_by_the_clock_that_is_yet_to_begin_is_shifted(frozen_clock: Fro
     start = frozen_clock.instant + timedelta(days=1)
     factories.rotation(factories.user(), rule={"cron": "0 9 * * *"}, start_at=start)
 
-    assert bulk.shift(RotateTask.objects.all(), timedelta(days=7), **TOLD).done == 1
+    assert bulk.shift(RotateTask.objects.all(), timedelta(days=7), **BY_OLGA).done == 1
 
     assert RotateTask.objects.get().start_at == start + timedelta(days=7)
 
@@ -221,16 +221,16 @@ def test_rotation_by_the_clock_that_is_yet_to_begin_is_shifted(frozen_clock: Fro
 def test_shift_beyond_the_calendar_is_refused(frozen_clock: FrozenClock) -> None:
     far = frozen_clock.instant.replace(year=9998, month=12, day=31)
     task = factories.once_task(factories.user(), start_at=far)
-    outcome = bulk.shift(OnceTask.objects.all(), timedelta(days=366), **TOLD)
+    outcome = bulk.shift(OnceTask.objects.all(), timedelta(days=366), **BY_OLGA)
     assert refused(outcome) == {task.pk: "That lies beyond the calendar; shift by less."}
 
 
 def test_shift_that_is_sent_twice_shifts_once(frozen_clock: FrozenClock) -> None:
     task = once_tasks(1)[0]
     for done in (1, 0):
-        outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="a1", **TOLD)
+        outcome = bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="a1", **BY_OLGA)
         assert outcome.done == done
-    assert bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="b2", **TOLD).done == 1
+    assert bulk.shift(OnceTask.objects.all(), timedelta(hours=1), once="b2", **BY_OLGA).done == 1
     assert OnceTask.objects.get().start_at == task.start_at + timedelta(hours=2)
 
 
@@ -244,7 +244,7 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
     callback.take_next(alice)
     versions = plan_versions()
 
-    outcome = bulk.copy(OnceTask.objects.all(), [carl, bob], **TOLD)
+    outcome = bulk.copy(OnceTask.objects.all(), [carl, bob], **BY_OLGA)
 
     assert (outcome.done, outcome.refused) == (2, [])
     copies = OnceTask.objects.exclude(pk=original.pk).order_by("executor__name")
@@ -257,9 +257,9 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
     assert [copy.handed for copy in copies] == [0] * len(copies)
     raised = {name: count - versions[name] for name, count in plan_versions().items()}
     assert raised == {"uid_alice": 0, "uid_bob": 1, "uid_carl": 1}
-    told = JournalEntry.objects.get(event="task_copied")
-    assert (told.subject_id, told.reason) == (original.pk, "Storm")
-    assert told.data["after"]["copies"] == "uid_bob, uid_carl"
+    copied = JournalEntry.objects.get(event="task_copied")
+    assert (copied.subject_id, copied.reason) == (original.pk, "Storm")
+    assert copied.data["after"]["copies"] == "uid_bob, uid_carl"
     made = JournalEntry.objects.filter(event="task_created", reason="Storm")
     assert {entry.data["after"]["copied_from"] for entry in made} == {f"once:{original.pk}"}
     assert isinstance(callback.take_next(bob), Dispatch)
@@ -272,7 +272,7 @@ def test_copy_of_a_rotation_has_the_occurrences_of_the_original(frozen_clock: Fr
     original = tasks.update_task(task=original, changes={"rule": {"every_minutes": 20}}, actor="x")
     frozen_clock.advance(minutes=30)
 
-    bulk.copy(RotateTask.objects.all(), [factories.user("uid_bob")], **TOLD)
+    bulk.copy(RotateTask.objects.all(), [factories.user("uid_bob")], **BY_OLGA)
 
     copy = RotateTask.objects.latest("pk")
     assert copy.pk != original.pk
@@ -286,7 +286,7 @@ def test_pair_that_cannot_be_is_refused_and_the_others_are_made(settings: Any) -
     first, second = factories.rotation(alice), factories.rotation(alice)
     rows = RotateTask.objects.filter(executor=alice)
 
-    outcome = bulk.copy(rows, [alice, bob], **TOLD)
+    outcome = bulk.copy(rows, [alice, bob], **BY_OLGA)
 
     assert outcome.done == 1
     full = (
@@ -306,7 +306,7 @@ def test_copy_that_is_sent_twice_is_made_once() -> None:
     bob = factories.user("uid_bob")
     for done in (2, 0):
         rows = OnceTask.objects.exclude(executor=bob)
-        assert bulk.copy(rows, [bob], once="a1", **TOLD).done == done
+        assert bulk.copy(rows, [bob], once="a1", **BY_OLGA).done == done
     assert OnceTask.objects.count() == 4
 
 
@@ -315,7 +315,7 @@ def test_more_copies_than_may_be_at_once_are_refused(monkeypatch: pytest.MonkeyP
     once_tasks(2)
     others = [factories.user("uid_bob"), factories.user("uid_carl")]
     with pytest.raises(LimitReached, match="At most 3 copies at once"):
-        bulk.copy(OnceTask.objects.all(), others, **TOLD)
+        bulk.copy(OnceTask.objects.all(), others, **BY_OLGA)
     assert OnceTask.objects.count() == 2
 
 
@@ -328,7 +328,7 @@ def test_batches_that_meet_wait_for_each_other_and_all_edits_are_made(racers: An
     steps = [timedelta(minutes=n) for n in range(1, 7)]
     start = OnceTask.objects.order_by("pk")[0].start_at
 
-    race = racers([lambda by=by: bulk.shift(OnceTask.objects.all(), by, **TOLD) for by in steps])
+    race = racers([lambda by=by: bulk.shift(OnceTask.objects.all(), by, **BY_OLGA) for by in steps])
 
     assert [outcome.done for outcome in race.results] == [24] * 6
     assert OnceTask.objects.order_by("pk")[0].start_at == start + timedelta(minutes=21)
@@ -352,7 +352,7 @@ def test_after_a_bulk_delete_has_been_answered_nobody_gets_any(racers: Any) -> N
             late.append(name)
 
     def delete() -> bulk.Outcome:
-        outcome = bulk.delete(OnceTask.objects.all(), **TOLD)
+        outcome = bulk.delete(OnceTask.objects.all(), **BY_OLGA)
         deleted.set()
         return outcome
 

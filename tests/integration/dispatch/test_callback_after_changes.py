@@ -140,7 +140,7 @@ class TestAfterChanges:
         assert title_of(following(alice, first)) == "nothing"
         assert Dispatch.objects.get(pk=first.pk).state == "succeeded"
 
-    def test_nothing_is_told_only_of_what_was_read(self, alice: Executor) -> None:
+    def test_nothing_is_answered_only_of_what_was_read(self, alice: Executor) -> None:
         """S0.25: what has come meanwhile is not kept waiting until somebody asks again."""
         last = following(alice, taken(alice))
         assert title_of(last) == "3"
@@ -163,9 +163,9 @@ class TestAfterChanges:
         """S0.29: a repeat, with the first answer, and with another."""
         first = taken(alice)
         processes.swap()
-        told = ended(alice, first)
+        first_end = ended(alice, first)
         processes.swap()
-        assert ended(alice, first).finished_at == told.finished_at
+        assert ended(alice, first).finished_at == first_end.finished_at
         with pytest.raises(ReplayConflict):
             ended(alice, first, "failed")
 

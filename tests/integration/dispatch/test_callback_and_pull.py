@@ -54,7 +54,7 @@ def rows() -> Any:
 @pytest.mark.usefixtures("frozen_clock")
 def test_it_does_what_two_calls_do(mode: str, on_failure: str, outcome: str) -> None:
     """S0.29: every policy, until nothing is left."""
-    told = []
+    ways = []
     for way in (one_after_the_other, both):
         with transaction.atomic():
             clear_caches()
@@ -66,9 +66,9 @@ def test_it_does_what_two_calls_do(mode: str, on_failure: str, outcome: str) -> 
             while isinstance(taken, Dispatch):
                 ended, taken = way(taken.pk, outcome)
                 answers.append((ended.state, getattr(taken, "title", None)))
-            told.append((answers, rows()))
+            ways.append((answers, rows()))
             transaction.set_rollback(True)
-    assert told[0] == told[1]
+    assert ways[0] == ways[1]
 
 
 def test_what_is_lost_meanwhile_leaves_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def _raising_once(error: type[Exception]) -> Any:
     return lost
 
 
-def test_nothing_due_is_told_with_the_callback() -> None:
+def test_nothing_due_is_answered_with_the_callback() -> None:
     alice = factories.user()
     factories.once_task(alice)
     taken = take_next(alice)

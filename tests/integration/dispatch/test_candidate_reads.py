@@ -59,7 +59,7 @@ def selects(owners: list[int]) -> list[str]:
 INDEXES = ("oncetask_candidates", "rotatetask_candidates")
 
 
-# MariaDB commits when it is told to analyze.
+# ANALYZE TABLE commits on MariaDB.
 @pytest.mark.django_db(transaction=True)
 def test_candidates_are_found_by_their_index_alone(owners: list[int]) -> None:
     """S0.6: by executor before time, for one executor and for several, and no row in vain."""
@@ -86,7 +86,7 @@ def _judge_sqlite(sql: str, index: str, owners: int) -> None:
     assert "SCAN" not in plan and "TEMP B-TREE" not in plan
 
 
-# MariaDB commits when it is told to analyze.
+# ANALYZE TABLE commits on MariaDB.
 @pytest.mark.django_db(transaction=True)
 def test_latest_work_of_a_user_is_found_whatever_others_did_since() -> None:
     """S0.6: the lower end of its window, read with every pull, is one step into one index."""

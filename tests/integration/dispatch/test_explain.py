@@ -49,9 +49,9 @@ def pulled(executor: Executor) -> Dispatch:
 
 class TestCodes:
     def test_ok(self, alice: Executor) -> None:
-        told = explained(alice, factories.once_task(alice))
-        assert told.eligible
-        assert [reason.code for reason in told.reasons] == ["ok"]
+        answer = explained(alice, factories.once_task(alice))
+        assert answer.eligible
+        assert [reason.code for reason in answer.reasons] == ["ok"]
 
     def test_not_due(self, alice: Executor) -> None:
         assert reasons(alice, factories.once_task(alice, start_at=after(5))) == [
@@ -89,9 +89,9 @@ class TestCodes:
 
     def test_group_disabled(self, alice: Executor) -> None:
         group = factories.group("gid_a", ["uid_alice"], enabled=False)
-        told = explained(alice, factories.once_task(group))
-        assert [reason.code for reason in told.reasons] == ["executor_disabled"]
-        assert told.reasons[0].detail == "The task is addressed to gid_a, which is disabled."
+        answer = explained(alice, factories.once_task(group))
+        assert [reason.code for reason in answer.reasons] == ["executor_disabled"]
+        assert answer.reasons[0].detail == "The task is addressed to gid_a, which is disabled."
 
     def test_not_member(self, alice: Executor) -> None:
         assert reasons(alice, factories.once_task(factories.group("gid_a"))) == [
@@ -117,9 +117,9 @@ class TestCodes:
         task = factories.once_task(alice, mode="multi", dispatch_times=5)
         taken = pulled(alice)
         callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
-        told = explained(alice, task)
-        assert [reason.code for reason in told.reasons] == ["already_taken"]
-        assert told.reasons[0].detail == f"uid_alice already had it as dispatch {taken.pk}."
+        answer = explained(alice, task)
+        assert [reason.code for reason in answer.reasons] == ["already_taken"]
+        assert answer.reasons[0].detail == f"uid_alice already had it as dispatch {taken.pk}."
 
     def test_cooling_down(self, alice: Executor, frozen_clock: FrozenClock) -> None:
         """S0.17: not before the lease time is over."""
@@ -172,9 +172,9 @@ class TestCodes:
         factories.once_task(alice, priority=9)
         assert reasons(alice, old) == [("ok", None)]
         callback.call_back(executor=alice, number=pulled(alice).pk, outcome="succeeded")
-        told = explained(alice, old).reasons
-        assert [reason.code for reason in told] == ["outside_window"]
-        assert told[0].detail == (
+        answer = explained(alice, old).reasons
+        assert [reason.code for reason in answer] == ["outside_window"]
+        assert answer[0].detail == (
             "It was due at 2026-02-28T07:00:00Z; uid_alice can receive tasks due since "
             "2026-03-02T03:00:00Z."
         )
@@ -191,12 +191,12 @@ class TestCodes:
         series = factories.rotation(alice, status="paused")
         frozen_clock.advance(minutes=10)
         tasks.update_task(task=series, changes={"status": "active"}, actor="test")
-        told = explained(alice, series, NOW).reasons
-        assert [reason.code for reason in told] == ["misfire_skipped"]
-        assert "changed or resumed at 2026-03-02T09:10:00Z" in told[0].detail
+        answer = explained(alice, series, NOW).reasons
+        assert [reason.code for reason in answer] == ["misfire_skipped"]
+        assert "changed or resumed at 2026-03-02T09:10:00Z" in answer[0].detail
 
 
-def test_all_reasons_are_told(alice: Executor, frozen_clock: FrozenClock) -> None:
+def test_all_reasons_are_reported(alice: Executor, frozen_clock: FrozenClock) -> None:
     """S0.31: not only the first one."""
     group = factories.group("gid_a", ["uid_bob"], enabled=True)
     task = factories.once_task(group, end_at=after(5))
@@ -207,8 +207,8 @@ def test_all_reasons_are_told(alice: Executor, frozen_clock: FrozenClock) -> Non
     executors.update_executor(executor=group, changes={"enabled": False}, actor="test")
     tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
     frozen_clock.advance(days=8)
-    told = [code for code, _ in reasons(alice, task)]
-    assert told == [
+    answer = [code for code, _ in reasons(alice, task)]
+    assert answer == [
         "paused",
         "not_member",
         "executor_disabled",
@@ -242,9 +242,9 @@ def test_eligible_is_what_a_pull_hands_out(
     with plans.built(world, frozen_clock) as alice:
         before = checksum()
         found = [*occurrences(alice, frozen_clock.instant)]
-        told = [(*each, explained(alice, *each).eligible) for each in found]
+        answer = [(*each, explained(alice, *each).eligible) for each in found]
         assert checksum() == before
-        for task, at, eligible in told:
+        for task, at, eligible in answer:
             with plans.forgotten():
                 make_first(task)
                 assert is_handed_out(alice, task, at) == eligible, (task, at)

@@ -73,7 +73,7 @@ class DispatchMachine(ExecutorSteps):
         assert real == wanted
 
     def purge(self) -> None:
-        """What goes is over for longer than the horizon; no later answer may tell that it went."""
+        """What goes is over for longer than the horizon; no later answer may show that it went."""
         retention.purge(until=self.now + MINUTE)
         statuses = {
             (source, number): status

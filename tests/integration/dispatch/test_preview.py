@@ -1,4 +1,4 @@
-"""The preview tells what a user then really gets. S0.31, U2."""
+"""The preview shows what a user then really gets. S0.31, U2."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_preview_is_what_the_user_then_gets(
     """S0.31: whatever the plan and whatever has happened before; nothing in between either."""
     with plans.built(world, frozen_clock) as alice:
         now = frozen_clock.instant
-        told = previewed(alice, start=now, hours=HOURS)
+        answer = previewed(alice, start=now, hours=HOURS)
 
         end = now + timedelta(hours=HOURS)
-        instants = sorted({now, *(item.at for item in told.items), end})
+        instants = sorted({now, *(item.at for item in answer.items), end})
         got = worked_off(alice, frozen_clock, in_between(instants)[:-1])
 
-        assert told.items == got
-        assert not told.more
+        assert answer.items == got
+        assert not answer.more
 
 
 @plans.in_worlds(15, skipped=st.integers(1, 600))
@@ -120,9 +120,9 @@ class TestReading:
         before = checksum()
 
         with django_assert_max_num_queries(12) as asked:
-            told = previewed(alice, start=frozen_clock.instant, hours=12)
+            answer = previewed(alice, start=frozen_clock.instant, hours=12)
 
-        assert len(told.items) > 100
+        assert len(answer.items) > 100
         assert all(each["sql"].startswith("SELECT") for each in asked)
         assert checksum() == before
 
@@ -136,9 +136,9 @@ class TestReading:
             factories.once_task(alice, str(hours), start_at=start)
         factories.rotation(alice, "Later", start_at=start)
 
-        told = previewed(alice, start=frozen_clock.instant, hours=24)
+        answer = previewed(alice, start=frozen_clock.instant, hours=24)
 
-        assert ([item.title for item in told.items], told.more) == (["0", "1", "2", "3"], True)
+        assert ([item.title for item in answer.items], answer.more) == (["0", "1", "2", "3"], True)
 
     def test_what_is_played_through_is_limited(
         self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
@@ -163,13 +163,13 @@ def test_disabled_executor_keeps_what_it_has_and_gets_no_more(frozen_clock: Froz
     Executor.objects.update(enabled=False)
     alice.refresh_from_db()
 
-    told = previewed(alice, start=frozen_clock.instant, hours=1)
+    answer = previewed(alice, start=frozen_clock.instant, hours=1)
 
-    assert [item.title for item in told.items] == ["In hand"]
+    assert [item.title for item in answer.items] == ["In hand"]
 
 
 @pytest.mark.parametrize("misfire", ["skip", "once", "all"])
-def test_group_is_told_each_occurrence_once_however_missed_ones_are_made_up_for(
+def test_group_is_shown_each_occurrence_once_however_missed_ones_are_made_up_for(
     frozen_clock: FrozenClock, misfire: str
 ) -> None:
     """S0.31: of a series that is due once an hour, a line an hour."""

@@ -358,7 +358,7 @@ class TestEndings:
         assert taken(bob).task == task.pk
 
 
-def test_journal_tells_of_the_hand_out_and_the_end(frozen_clock: Any) -> None:
+def test_journal_reports_the_hand_out_and_the_end(frozen_clock: Any) -> None:
     """S0.26, I17: one entry for the hand-out, one for its end, with wait and run time."""
     alice = factories.user()
     factories.once_task(alice)

@@ -110,7 +110,7 @@ class TestAfterChanges:
         assert state_by_name(alice.name).latest_done == later.start_at
 
     def test_a_task_that_took_long_is_known_to_be_over(self, frozen_clock: FrozenClock) -> None:
-        """S0.19: its end is told, however long ago it was handed out."""
+        """S0.19: its end is accepted, however long ago it was handed out."""
         alice = factories.user()
         row_by_row(alice, 3, lease_seconds=7200)
         taken = take_next(alice)
@@ -169,7 +169,7 @@ class TestAfterChanges:
         assert sum(_is_hand_out(sql) for sql in sent) == 1
         assert Stock.objects.get(task=shared.pk).handed == 2
 
-    def test_what_a_person_ends_is_told(self) -> None:
+    def test_what_a_person_ends_is_answered(self) -> None:
         """S0.28: cancelled or released, the task is not offered again at once."""
         alice = factories.user()
         row_by_row(alice, 3, lease_seconds=60)

@@ -54,7 +54,7 @@ class TestChunks:
     def test_each_is_one_transaction_with_one_entry(
         self, history: Callable[..., list[int]]
     ) -> None:
-        """S0.8: bounded, by id, and told in the journal with its counts."""
+        """S0.8: bounded, by id, and reported in the journal with its counts."""
         history(5)
         assert purge() == {"dispatches": 5, "stocks": 1}
         entries = JournalEntry.objects.filter(event="purged").order_by("id")
@@ -158,9 +158,9 @@ def test_killed_at_any_statement_leaves_whole_chunks(
     seen = set()
     while killed_at(statement, purge):
         audit()
-        told = [e.data["dispatches"] for e in JournalEntry.objects.filter(event="purged")]
-        assert Dispatch.objects.count() == 3 - sum(told)
-        seen.add(sum(told))
+        counts = [e.data["dispatches"] for e in JournalEntry.objects.filter(event="purged")]
+        assert Dispatch.objects.count() == 3 - sum(counts)
+        seen.add(sum(counts))
         statement += 1
     assert seen >= {0, 2}
     assert statement > 20

@@ -313,7 +313,7 @@ def test_junk_in_the_cache_is_made_anew(junk: Callable[[Executor], object]) -> N
     assert title_of(take_next(alice)) == "Check the shelf"
 
 
-def test_an_empty_cache_is_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_cache_is_nothing_to_report(caplog: pytest.LogCaptureFixture) -> None:
     alice = factories.user()
     factories.once_task(alice)
     assert title_of(take_next(alice)) == "Check the shelf"

@@ -200,13 +200,13 @@ def test_callbacks_of_one_number_end_it_once(racers: Any) -> None:
     taken = take_next(alice)
     assert isinstance(taken, Dispatch)
 
-    def tell(outcome: str) -> str:
+    def report(outcome: str) -> str:
         try:
             return callback.call_back(executor=alice, number=taken.pk, outcome=outcome).state
         except PlatformError as error:
             return error.code
 
-    race = racers([lambda o=o: tell(o) for o in ["succeeded", "failed"] * 5])
+    race = racers([lambda o=o: report(o) for o in ["succeeded", "failed"] * 5])
     winner = Dispatch.objects.get().state
     assert Counter(race.results) == {winner: 5, "conflict": 5}
     audit()
@@ -246,7 +246,7 @@ def test_sweep_and_callback_end_it_once(racers: Any, frozen_clock: Any) -> None:
     frozen_clock.advance(seconds=61)
     until = clock.now() + timedelta(seconds=30)
 
-    def tell(name: str) -> str:
+    def report(name: str) -> str:
         try:
             return callback.call_back(
                 executor=factories.member(name), number=numbers[name], outcome="succeeded"
@@ -254,8 +254,8 @@ def test_sweep_and_callback_end_it_once(racers: Any, frozen_clock: Any) -> None:
         except PlatformError as error:
             return error.code
 
-    race = racers([lambda: expire_due(until=until), *(lambda n=n: tell(n) for n in names)])
-    told = Counter(race.results[1:])
-    assert told["succeeded"] + race.results[0] == 8
-    assert told["closed"] == race.results[0]
-    assert Stock.objects.get().handed == told["succeeded"]
+    race = racers([lambda: expire_due(until=until), *(lambda n=n: report(n) for n in names)])
+    ends = Counter(race.results[1:])
+    assert ends["succeeded"] + race.results[0] == 8
+    assert ends["closed"] == race.results[0]
+    assert Stock.objects.get().handed == ends["succeeded"]

@@ -233,7 +233,7 @@ class TestTasks:
     def test_with_history_it_is_marked_deleted_and_goes_after_it(
         self, alice: Executor, frozen_clock: FrozenClock
     ) -> None:
-        """S0.8, I55: a dispatch always finds its task; the journal tells why it was deleted."""
+        """S0.8, I55: a dispatch always finds its task; the journal reports why it was deleted."""
         task = factories.once_task(alice, end_at=coming(days=1))
         finish(alice)
         frozen_clock.advance(days=402)
@@ -241,13 +241,13 @@ class TestTasks:
         assert purge() == {"dispatches": 1, "stocks": 1}
         task.refresh_from_db()
         assert (task.status, task.version) == ("deleted", 2)
-        told = JournalEntry.objects.timeline("plan", task.pk).last()
-        assert (told.event, told.actor, told.reason) == (
+        entry = JournalEntry.objects.timeline("plan", task.pk).last()
+        assert (entry.event, entry.actor, entry.reason) == (
             "task_deleted",
             "",
             "over since 2026-03-03 09:00:00+00:00",
         )
-        assert told.data == {"before": {"status": "active"}, "after": {"status": "deleted"}}
+        assert entry.data == {"before": {"status": "active"}, "after": {"status": "deleted"}}
         frozen_clock.advance(days=1)
         assert purge() == {"once_tasks": 1}
 

@@ -87,7 +87,7 @@ class TestOccurrences:
         assert not Stock.objects.exists()
         assert not Dispatch.objects.exists()
 
-    def test_retry_after_tells_the_next_instant(self, alice: Executor, frozen_clock: Any) -> None:
+    def test_retry_after_names_the_next_instant(self, alice: Executor, frozen_clock: Any) -> None:
         factories.rotation(alice, start_at=frozen_clock.instant + timedelta(seconds=20))
         answer = take_next(alice)
         assert isinstance(answer, Nothing)

@@ -1,4 +1,4 @@
-"""What if: an unsaved task changes nothing, and tells what saving it would. S0.31, U3."""
+"""What if: an unsaved task changes nothing, and shows what saving it would. S0.31, U3."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DAY = Period(NOW, NOW + timedelta(days=1))
 
 def every_row() -> dict[str, Any]:
     """All that every table holds, of whatever app."""
-    told = {}
+    rows = {}
     with connection.cursor() as cursor:
         for table in sorted(connection.introspection.table_names(cursor)):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
-            told[table] = sorted(map(repr, cursor.fetchall()))
-    return told
+            rows[table] = sorted(map(repr, cursor.fetchall()))
+    return rows
 
 
 def what_if_new(model: Any = OnceTask, **fields: Any) -> WhatIf:
@@ -43,7 +43,7 @@ def what_if_changed(task: Any, **changes: Any) -> WhatIf:
     return what_if.what_if_updated(task=task, changes=changes, period=DAY, actor="test")
 
 
-def told(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
+def titles(answer: WhatIf) -> dict[str, tuple[list[str], list[str]]]:
     """Titles before and after, by executor."""
     return {
         change.executor.name: (
@@ -59,13 +59,13 @@ class TestWhoseQueues:
         alice = factories.user()
         factories.once_task(alice, "A")
         answer = what_if_new(title="B", executor=alice, priority=1)
-        assert told(answer) == {"uid_alice": (["A"], ["B", "A"])}
+        assert titles(answer) == {"uid_alice": (["A"], ["B", "A"])}
         assert answer.changes[0].after.items[0].task == NO_ID
 
-    def test_new_task_of_a_group_tells_of_its_members(self, frozen_clock: FrozenClock) -> None:
+    def test_new_task_of_a_group_shows_its_members(self, frozen_clock: FrozenClock) -> None:
         group = factories.group("gid_a", ["uid_bob", "uid_alice"])
         answer = what_if_new(title="B", executor=group)
-        assert told(answer) == {
+        assert titles(answer) == {
             "gid_a": ([], ["B"]),
             "uid_alice": ([], ["B"]),
             "uid_bob": ([], ["B"]),
@@ -80,30 +80,28 @@ class TestWhoseQueues:
         assert taken
         factories.once_task(factories.member("uid_bob"), "His own")
         answer = what_if_changed(task, dispatch_times=1)
-        assert set(told(answer)) == {"gid_a", "uid_alice", "uid_bob"}
+        assert set(titles(answer)) == {"gid_a", "uid_alice", "uid_bob"}
         callback.call_back(
             executor=factories.member("uid_bob"), number=taken.pk, outcome="succeeded"
         )
-        assert told(what_if_changed(task, dispatch_times=1)) == {
+        assert titles(what_if_changed(task, dispatch_times=1)) == {
             "gid_a": (["A"], []),
             "uid_alice": (["A"], []),
         }
 
-    def test_moved_task_tells_of_the_old_and_the_new_executor(
-        self, frozen_clock: FrozenClock
-    ) -> None:
+    def test_moved_task_shows_the_old_and_the_new_executor(self, frozen_clock: FrozenClock) -> None:
         alice, bob = factories.user(), factories.user("uid_bob")
         task = factories.once_task(alice, "A")
-        assert told(what_if_changed(task, executor=bob, title="A for Bob")) == {
+        assert titles(what_if_changed(task, executor=bob, title="A for Bob")) == {
             "uid_alice": (["A"], []),
             "uid_bob": ([], ["A for Bob"]),
         }
 
     def test_pause_and_resume(self, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(factories.user(), "A")
-        assert told(what_if_changed(task, status="paused")) == {"uid_alice": (["A"], [])}
+        assert titles(what_if_changed(task, status="paused")) == {"uid_alice": (["A"], [])}
         tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
-        assert told(what_if_changed(task, status="active")) == {"uid_alice": ([], ["A"])}
+        assert titles(what_if_changed(task, status="active")) == {"uid_alice": ([], ["A"])}
 
     def test_what_was_had_before_the_move_is_remembered(self, frozen_clock: FrozenClock) -> None:
         """Stock and earlier dispatches of a task that is not in the plan today."""
@@ -111,7 +109,7 @@ class TestWhoseQueues:
         task = factories.once_task(alice, "A")
         callback.take_next(alice)
         tasks.update_task(task=task, changes={"status": "paused"}, actor="test")
-        answer = told(what_if_changed(task, status="active", lease_seconds=60))
+        answer = titles(what_if_changed(task, status="active", lease_seconds=60))
         assert answer == {"uid_alice": (["A"], ["A"])}
 
     def test_many_members_are_not_all_looked_at(
@@ -120,7 +118,7 @@ class TestWhoseQueues:
         monkeypatch.setattr(what_if, "MAX_MEMBERS", 2)
         group = factories.group("gid_a", ["uid_a", "uid_b", "uid_c"])
         answer = what_if_new(title="B", executor=group)
-        assert set(told(answer)) == {"gid_a", "uid_a", "uid_b"}
+        assert set(titles(answer)) == {"gid_a", "uid_a", "uid_b"}
         assert answer.more_members
 
 
@@ -133,7 +131,7 @@ def test_long_queues_are_cut_at_the_same_item(
     for title in ("A", "B", "C"):
         factories.once_task(alice, title)
     answer = what_if_new(title="Urgent", executor=alice, priority=1)
-    assert told(answer) == {"uid_alice": (["A", "B"], ["Urgent", "A", "B"])}
+    assert titles(answer) == {"uid_alice": (["A", "B"], ["Urgent", "A", "B"])}
     (change,) = answer.changes
     assert (change.before.more, change.after.more) == (True, True)
 
@@ -221,7 +219,7 @@ CHANGES = st.fixed_dictionaries(
 
 
 def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
-    """What the previews tell after the save, with a new task's id as before it had one."""
+    """What the previews show after the save, with a new task's id as before it had one."""
     after = []
     for change in answer.changes:
         change.executor.refresh_from_db()
@@ -236,10 +234,10 @@ def saved(answer: WhatIf, period: Period, new: Any = None) -> list[Any]:
 
 
 @plans.in_worlds(30, which=st.integers(0, 4), changes=CHANGES)
-def test_edit_is_told_and_not_done(
+def test_edit_is_shown_and_not_done(
     world: dict[str, Any], which: int, changes: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
-    """S0.31: no row of any table changes; saved, the queues are as they were told."""
+    """S0.31: no row of any table changes; saved, the queues are as they were shown."""
     with plans.built(world, frozen_clock):
         planned = [task for model in TASK_MODELS.values() for task in model.objects.all()]
         task = planned[which % len(planned)]
@@ -266,10 +264,10 @@ def test_edit_is_told_and_not_done(
 
 
 @plans.in_worlds(30, fields=plans.task_fields())
-def test_new_task_is_told_and_not_planned(
+def test_new_task_is_shown_and_not_planned(
     world: dict[str, Any], fields: dict[str, Any], frozen_clock: FrozenClock
 ) -> None:
-    """S0.31: no row of any table changes; saved, the queues are as they were told."""
+    """S0.31: no row of any table changes; saved, the queues are as they were shown."""
     with plans.built(world, frozen_clock):
         model = RotateTask if "rule" in fields else OnceTask
         values = {"title": "New", **plans.resolved(fields, frozen_clock)}
@@ -292,4 +290,4 @@ def test_nothing_leaks_into_the_cache(
     task = factories.once_task(alice, "A")
     for name in ("get", "get_many", "set", "add", "delete"):
         monkeypatch.setattr(cache, name, None)
-    assert told(what_if_changed(task, title="B")) == {"uid_alice": (["A"], ["B"])}
+    assert titles(what_if_changed(task, title="B")) == {"uid_alice": (["A"], ["B"])}

@@ -41,7 +41,7 @@ def job_in(status: str, **fields: Any) -> Job:
     return factories.job(into={**ended, "lease_token": "t" * 32, "version": 7}, **fields)
 
 
-def told(job: Job) -> list[JournalEntry]:
+def entries(job: Job) -> list[JournalEntry]:
     return list(JournalEntry.objects.timeline("job", job.pk))
 
 
@@ -97,13 +97,13 @@ def test_every_arrow_from_every_state(action: str, status: str) -> None:
         with pytest.raises(Conflict, match=f"is {status}"):
             ACTIONS[action](job=job, **WHO)
         assert Job.objects.values().get(pk=job.pk) == before
-        assert told(job) == []
+        assert entries(job) == []
         return
     moved = ACTIONS[action](job=job, **WHO)
 
     assert moved.status == row(job).status == BECOMES[action, status]
     assert moved.version == row(job).version == job.version + 1
-    [entry] = told(job)
+    [entry] = entries(job)
     assert (entry.from_state, entry.to_state) == (status, moved.status)
     assert (entry.actor, entry.reason) == (WHO["actor"], WHO["reason"])
     assert (entry.at, entry.type_or_task) == (NOW, "mail")
@@ -125,7 +125,7 @@ def test_a_reason_is_demanded(action: str) -> None:
     with pytest.raises(Invalid, match="Say why"):
         ACTIONS[action](job=job, actor="admin:olga", reason=" ")
     assert row(job).version == job.version
-    assert told(job) == []
+    assert entries(job) == []
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -159,7 +159,7 @@ def test_asking_a_running_job_twice_changes_nothing() -> None:
     asked = row(job)
     assert (asked.cancel_requested, asked.lease_token) == (True, job.lease_token)
     assert asked.version == job.version + 1
-    assert [entry.event for entry in told(job)] == ["cancel_requested"]
+    assert [entry.event for entry in entries(job)] == ["cancel_requested"]
 
 
 def test_forced_cancel_fences_the_worker(at_nine: Any) -> None:
@@ -170,7 +170,7 @@ def test_forced_cancel_fences_the_worker(at_nine: Any) -> None:
     cancelled = row(job)
     assert (cancelled.lease_token, cancelled.lease_until, cancelled.hard_end_at) == ("", None, None)
     assert (cancelled.last_end, cancelled.unique_key) == ("cancelled", None)
-    [entry] = told(job)
+    [entry] = entries(job)
     assert (entry.event, entry.attempt, entry.worker) == ("cancelled", 1, "host-a:1")
     assert (entry.wait_ms, entry.run_ms) == (0, 2000)
     assert entry.data is not None
@@ -200,7 +200,7 @@ def test_retry_waits_for_an_open_twin_to_end() -> None:
     twin = submit("mail", key="order-1", unique=True)
     with pytest.raises(Conflict, match=f"Job {twin.id}, of type mail"):
         control.retry(job=job, **WHO)
-    assert (row(job).status, row(job).version, told(job)) == ("failed", 7, [])
+    assert (row(job).status, row(job).version, entries(job)) == ("failed", 7, [])
     control.cancel(job=Job.objects.get(pk=twin.id), **WHO)
     control.retry(job=job, **WHO)
     assert not submit("mail", key="order-1", unique=True).created
@@ -240,7 +240,7 @@ def test_retry_twice_is_one_retry() -> None:
     control.retry(job=job, **WHO)
     with pytest.raises(Conflict):
         control.retry(job=job, **WHO)
-    assert len(told(job)) == 1
+    assert len(entries(job)) == 1
 
 
 # --- run now ------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_marked_done_is_over() -> None:
     job = job_in("ready", key="order-1", unique=True)
     control.mark_done(job=job, **WHO)
     assert (row(job).finished_at, row(job).unique_key) == (NOW, None)
-    assert [entry.event for entry in told(job)] == ["marked_done"]
+    assert [entry.event for entry in entries(job)] == ["marked_done"]
 
 
 # --- edit ---------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_edit_writes_what_it_names_and_nothing_else() -> None:
     changed(job, context={"to": "b"})
     after = Job.objects.values().get(pk=job.pk)
     assert {name for name in after if after[name] != before[name]} == {"context", "version"}
-    [entry] = told(job)
+    [entry] = entries(job)
     assert entry.data == {"before": {"context": {"to": "a"}}, "after": {"context": {"to": "b"}}}
 
 
@@ -327,7 +327,7 @@ def test_no_attempt_left_ends_it(limit: int, changes: dict[str, int]) -> None:
     ended = changed(job, **changes)
     assert (ended.status, ended.finished_at, ended.unique_key) == ("failed", NOW, None)
     assert ended.memo == f"2 of {ended.max_attempts} attempts are used"
-    [entry] = told(job)
+    [entry] = entries(job)
     assert (entry.from_state, entry.to_state) == ("ready", "failed")
 
 
@@ -382,7 +382,7 @@ def test_stale_edit_saves_nothing() -> None:
 def test_equal_values_change_nothing() -> None:
     job = job_in("ready", priority=4)
     assert changed(job, priority=4).version == 1
-    assert told(job) == []
+    assert entries(job) == []
 
 
 def test_true_is_another_context_than_1() -> None:

@@ -108,7 +108,7 @@ def test_worker_serves_every_type_that_names_one_of_its_handlers(
     assert Worker.objects.get().types == ["mail", "newsletter"]
 
 
-def test_drain_tells_the_register_while_it_runs(handle: Make, process: Process) -> None:
+def test_drain_updates_the_register_while_it_runs(handle: Make, process: Process) -> None:
     seen: list[Any] = []
     handle("mail", lambda context: seen.append(Worker.objects.get().drains))
     jobs(1)
@@ -264,7 +264,7 @@ def test_wish_to_cancel_reaches_the_handler(handle: Make, process: Process) -> N
     assert row(number).status == "cancelled"
 
 
-def test_late_result_of_a_lost_lease_changes_nothing_and_is_told(
+def test_late_result_of_a_lost_lease_changes_nothing_and_is_logged(
     handle: Make, process: Process
 ) -> None:
     """I30."""
@@ -298,7 +298,7 @@ def test_leases_are_renewed_while_a_handler_runs(
     assert until[1] - until[0] == timedelta(seconds=10)
 
 
-def test_told_of_a_new_job_it_looks_for_that_first(
+def test_new_job_that_is_announced_is_held_first(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4.13: and for everything as soon as that is done, or at least every second."""

@@ -29,7 +29,7 @@ def _raise(error: BaseException) -> Callable[[Any], Any]:
     return fails
 
 
-class Untellable(Exception):
+class Unprintable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
@@ -47,7 +47,7 @@ class Untellable(Exception):
         (Cancelled(), "cancelled", "cancelled as asked for"),
         (SystemExit(3), "scheduled", "SystemExit: 3"),
         (KeyboardInterrupt(), "scheduled", "KeyboardInterrupt"),
-        (Untellable(), "scheduled", f"{__name__}.Untellable: <exception str() failed>"),
+        (Unprintable(), "scheduled", f"{__name__}.Unprintable: <exception str() failed>"),
         (ValueError("half \ud800 and \x00"), "scheduled", "ValueError: half ? and \ufffd"),
     ],
     ids=repr,

@@ -54,7 +54,7 @@ def test_failure_without_an_error_goes_by_its_memo_or_is_one_of_those_that_say_n
     assert key_of(silent) not in ("", key_of(by_memo))
 
 
-def test_attempts_that_were_lost_or_ran_too_long_are_told_apart(frozen_clock: FrozenClock) -> None:
+def test_lost_attempts_and_too_long_ones_have_keys_of_their_own(frozen_clock: FrozenClock) -> None:
     job_type(max_attempts=1)
     job_type("slow", max_attempts=1, max_processing_seconds=1, lease_seconds=600)
     (lost,), (late,) = jobs(), jobs(type="slow")

@@ -69,7 +69,7 @@ def test_form_of_a_handler_is_seen_by_its_arguments(
         (one, "mail", {"params_schema": {"type": 1}}, "params_schema: It must be a JSON Schema"),
     ],
 )
-def test_handler_that_cannot_be_called_is_told_of(
+def test_handler_that_cannot_be_called_is_an_error(
     function: Callable[..., Any], name: str, settings: dict[str, Any], said: str
 ) -> None:
     handler(name, **settings)(function)
@@ -79,7 +79,7 @@ def test_handler_that_cannot_be_called_is_told_of(
     assert find(name) is None
 
 
-def test_second_handler_of_a_name_is_told_of_and_stops_workers() -> None:
+def test_second_handler_of_a_name_is_an_error_and_stops_workers() -> None:
     handler("mail")(one)
     handler("mail")(one)
     assert known.problems == []
@@ -92,7 +92,7 @@ def test_second_handler_of_a_name_is_told_of_and_stops_workers() -> None:
         worker.verify()
 
 
-def test_type_of_a_handler_that_nobody_wrote_is_told_of_and_stops_workers(
+def test_type_of_a_handler_that_nobody_wrote_is_an_error_and_stops_workers(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     job_type("mail", handler="mial")

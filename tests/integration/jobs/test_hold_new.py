@@ -21,7 +21,7 @@ def take_new(number: int, types: tuple[str, ...] = ("mail",)) -> list[HeldJob]:
     return hold(holder=HERE, types=types, limit=8, new=number)
 
 
-def test_new_job_is_held_by_what_it_is_told() -> None:
+def test_new_job_is_held_by_what_is_announced() -> None:
     """I40: and it is returned as it is now."""
     job_type(lease_seconds=30)
     jobs(3)

@@ -20,7 +20,7 @@ from tests.jobs import end, events_of, job_type, jobs, last_entry, rescue, row, 
 pytestmark = pytest.mark.django_db
 
 
-def test_success_keeps_the_result_and_tells_wait_and_run(frozen_clock: FrozenClock) -> None:
+def test_success_keeps_the_result_and_records_wait_and_run(frozen_clock: FrozenClock) -> None:
     job_type()
     [number] = jobs(1, run_at=frozen_clock.instant - timedelta(seconds=2))
     [held] = take()
@@ -252,7 +252,7 @@ def test_stages_that_end_together_each_keep_their_own_context(with_context: int)
     assert [row(number).context for number in numbers] == expected
 
 
-def test_renewing_tells_of_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
+def test_renewing_reports_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
     job_type()
     [number] = jobs(1)
     [held] = take()

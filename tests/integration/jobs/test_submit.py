@@ -154,7 +154,7 @@ def test_a_wrong_field_is_named(mail: Any, wrong: dict[str, Any], field: str) ->
     assert not Job.objects.exists()
 
 
-def test_what_the_type_demands_is_told_beside_what_is_wrong_anyway(mail: Any) -> None:
+def test_what_the_type_demands_is_reported_beside_what_is_wrong_anyway(mail: Any) -> None:
     with pytest.raises(Invalid) as caught:
         submit("mail", unique=True, priority=101, stage="unheard-of")
     assert {error.field for error in caught.value.errors} == {"priority", "key", "stage"}
@@ -360,7 +360,7 @@ def test_a_duplicate_leaves_the_callers_transaction_whole(mail: Any) -> None:
     assert set(Job.objects.values_list("key", flat=True)) == {"a", "before", "after"}
 
 
-def test_ids_tell_when_they_were_made(mail: Any, frozen_clock: Any) -> None:
+def test_ids_report_when_they_were_made(mail: Any, frozen_clock: Any) -> None:
     early = submit("mail").id
     frozen_clock.advance(seconds=1)
     assert submit("mail").id > early

@@ -111,7 +111,7 @@ def test_names_are_keys_and_differ() -> None:
         factories.job_type("mail")
 
 
-def test_a_change_is_told_with_before_and_after() -> None:
+def test_a_change_is_recorded_with_before_and_after() -> None:
     """I39, I55"""
     mail = factories.job_type("mail", weight=2)
     changed = types.update_type(

@@ -35,12 +35,12 @@ def listener() -> Iterator[Any]:
     # Together with a mark what came before it may be sent behind it; so one more follows.
     for mark in ("first", "last"):
         wakeup.announce(mark)
-        eventually(lambda mark=mark: _told(pubsub) == mark)
+        eventually(lambda mark=mark: _received(pubsub) == mark)
     yield pubsub
     pubsub.close()
 
 
-def _told(pubsub: Any) -> str:
+def _received(pubsub: Any) -> str:
     """The next message, "" when there is none yet."""
     message = pubsub.get_message(timeout=0.1)
     return message["data"].decode() if message else ""
@@ -63,7 +63,7 @@ def test_commit_is_heard_and_rollback_is_not(listener: Any) -> None:
     assert heard(listener)
 
 
-def test_burst_is_told_in_few_messages_and_its_end_is_not_lost(listener: Any) -> None:
+def test_burst_is_announced_in_few_messages_and_its_end_is_not_lost(listener: Any) -> None:
     """S4.17: wake-ups are coalesced."""
     for _ in range(200):
         wakeup.announce()
@@ -157,7 +157,7 @@ def test_drain_hears_on_when_garbage_is_collected(drain: Listener) -> None:
     assert drain.new == {"mail": 7}
 
 
-def test_of_a_transaction_one_job_of_each_type_is_told(drain: Listener) -> None:
+def test_of_a_transaction_one_job_of_each_type_is_announced(drain: Listener) -> None:
     with transaction.atomic():
         for number in (1, 2, 3):
             wakeup.announce("fast", "mail", number)

@@ -121,7 +121,7 @@ def test_reports_lead_to_the_entries_behind_a_figure(
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ({"run_from": "long"}, "long is not a number"),
         ({"since": "2026-03-02T09:02"}, "2026-03-02T09:02 is not an instant"),
@@ -130,11 +130,11 @@ def test_reports_lead_to_the_entries_behind_a_figure(
     ],
 )
 def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
-    admin_client: Client, attempts: None, query: dict[str, str], told: str
+    admin_client: Client, attempts: None, query: dict[str, str], expected: str
 ) -> None:
     page = admin_client.get(LIST, query)
     assert list(page.context["cl"].result_list) == []
-    assert told in text_of(page)
+    assert expected in text_of(page)
 
 
 def test_page_of_a_narrowed_list_looks_through_a_stretch_and_goes_on_below_it(

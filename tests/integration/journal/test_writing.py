@@ -1,4 +1,4 @@
-"""I53: entries of one batch, each with what it tells and no more."""
+"""I53: entries of one batch, each with its own facts and no more."""
 
 from __future__ import annotations
 

@@ -190,12 +190,12 @@ def _same(figures: Figures, entries: Sequence[JournalEntry]) -> None:
     for name in ("wait", "run"):
         values = sorted(v for e in ends if (v := getattr(e, f"{name}_ms")) is not None)
         for share in (50, 95, 99):
-            told = getattr(getattr(figures, name), f"p{share}")
+            answered = getattr(getattr(figures, name), f"p{share}")
             if not values:
-                assert told is None
+                assert answered is None
                 continue
             exact = values[math.ceil(share * len(values) / 100) - 1]
-            assert abs(told - exact) <= 0.02 * exact
+            assert abs(answered - exact) <= 0.02 * exact
 
 
 def stored() -> list[tuple[Any, ...]]:

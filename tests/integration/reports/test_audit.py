@@ -72,21 +72,21 @@ def test_wrong_total_is_found(change: dict[str, object]) -> None:
     Rollup.objects.filter(level=MINUTE, start=BUSY.timestamp(), source="job").filter(
         dimension="type"
     ).update(**change)
-    [told] = breaches()
-    assert told == ("I54 minute 2026-03-30T10:07Z: 1 of its rollups differ from the journal")
+    [breach] = breaches()
+    assert breach == ("I54 minute 2026-03-30T10:07Z: 1 of its rollups differ from the journal")
 
 
 def test_wrong_totals_of_longer_buckets_are_found() -> None:
     for level in (QUARTER, HOUR, DAY):
         Rollup.objects.filter(level=level).delete()
-    assert {told.split(" 2026")[0] for told in breaches()} == {
+    assert {each.split(" 2026")[0] for each in breaches()} == {
         "I54 quarter of an hour", "I54 hour", "I54 day",
     }  # fmt: skip
 
 
 def test_uncounted_entry_is_found_and_a_rebuild_counts_it() -> None:
     write(entry(BUSY, type_or_task="late"))
-    assert any("minute 2026-03-30T10:07Z" in told for told in breaches())
+    assert any("minute 2026-03-30T10:07Z" in each for each in breaches())
     out = StringIO()
     call_command(
         "rebuild_reports",
@@ -109,15 +109,15 @@ def test_missing_bucket_is_found() -> None:
 
 def test_gap_that_nothing_fills_is_found() -> None:
     RollupBucket.objects.filter(level=MINUTE, start=BUSY.timestamp()).delete()
-    [told] = breaches()
-    assert "1 are missing up to minute 2026-03-30T12:33Z" in told
+    [breach] = breaches()
+    assert "1 are missing up to minute 2026-03-30T12:33Z" in breach
     save_position(rollup.SWEEP, {"gaps": [[0, 60]]})
     assert breaches() == []
 
 
 def test_bucket_with_other_entries_than_its_parts_is_found() -> None:
     RollupBucket.objects.filter(level=QUARTER, start=BUSY.timestamp() - 7 * 60).update(entries=99)
-    assert any("counts 99 entries, its parts" in told for told in breaches())
+    assert any("counts 99 entries, its parts" in each for each in breaches())
 
 
 def test_rebuild_says_what_to_write() -> None:
@@ -137,7 +137,7 @@ def test_rebuild_of_what_was_never_added_up_says_so() -> None:
 
 
 def test_rebuild_never_goes_back_before_the_oldest_entry_that_is_left() -> None:
-    """It would add up to nothing what the journal told before entries were removed."""
+    """Adding up again would lose what was in entries that were removed since."""
     call_command("rebuild_reports", "--from", "2026-03-27", stdout=StringIO())
     JournalEntry.objects.filter(at__lt=NOW - timedelta(days=1)).delete()
     before = stored()

@@ -1,4 +1,4 @@
-"""Errors without end: those that are told apart are limited, the others counted together."""
+"""Errors without end: the number of groups is limited, the rest is counted together."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_sums_of_parts_are_what_the_journal_adds_up_to_at_once() -> None:
             most[level] = max(most[level], len(own))
             ended = [row for row in counted if row[2:5] == ("type", start, type_)]
             assert sum(row[5] for row in own) == sum(row[5] for row in ended)
-    told = {level: count for level, count in most.items() if level in tally.CAPPED}
-    assert max(told.values()) == most[DAY] == 4
+    limited = {level: count for level, count in most.items() if level in tally.CAPPED}
+    assert max(limited.values()) == most[DAY] == 4
     # Eight times those of a day, without another limit.
     assert most[EIGHT_DAYS] > 4
 
 
-def test_most_frequent_error_is_told_and_the_rest_is_counted(admin_client: Client) -> None:
+def test_most_frequent_error_is_shown_and_the_rest_is_counted(admin_client: Client) -> None:
     fail(0.9, 300)
     roll_up()
     found = failures(NOW - timedelta(days=1), NOW, steps=24, limit=100)
@@ -83,8 +83,8 @@ def test_most_frequent_error_is_told_and_the_rest_is_counted(admin_client: Clien
     rest = [each for each in found.groups if each.error_key == tally.OTHER]
     assert {each.type_or_task for each in rest} == {"mail", "sms"}
     assert all(each.first_seen < each.last_seen <= NOW for each in rest)
-    told = [each for each in found.groups if each.error_key == f"{0:032x}"]
-    assert max(each.total for each in found.groups if each.sample) in {e.total for e in told}
+    frequent = [each for each in found.groups if each.error_key == f"{0:032x}"]
+    assert max(each.total for each in found.groups if each.sample) in {e.total for e in frequent}
 
     page = admin_client.get(reverse("failures"))
     assert text_of(page).count("Other errors (too many to list)") == 2
@@ -111,7 +111,7 @@ def test_the_rest_is_seen_within_days_however_long_the_period() -> None:
         assert sum(rest.trend) == rest.total
 
 
-def test_errors_that_are_never_told_apart_are_no_groups(now: FrozenClock) -> None:
+def test_errors_that_are_never_distinguished_are_no_groups(now: FrozenClock) -> None:
     made = NOW - timedelta(hours=1)
     write(
         *(

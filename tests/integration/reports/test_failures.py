@@ -88,24 +88,25 @@ def test_groups_of_a_period_are_what_raw_entries_add_up_to(length: timedelta, ty
         if start <= ids.made_at(each.id) < CLOSED and type_ in ("", each.type_or_task)
     ]
     key = lambda each: (each.source, each.type_or_task, each.error_key)  # noqa: E731
-    assert {group: told.total for group, told in found.items()} == Counter(map(key, inside))
-    for group, told in found.items():
+    assert {group: figures.total for group, figures in found.items()} == Counter(map(key, inside))
+    for group, figures in found.items():
         mine = [each for each in everything if key(each) == group and each.at < CLOSED]
-        assert told.final == sum(each.to_state == "failed" for each in inside if key(each) == group)
-        assert sum(told.trend) == told.total
-        assert (told.first_seen, told.last_seen) == tuple(
+        ended = [each for each in inside if key(each) == group]
+        assert figures.final == sum(each.to_state == "failed" for each in ended)
+        assert sum(figures.trend) == figures.total
+        assert (figures.first_seen, figures.last_seen) == tuple(
             ids.made_at(mine[at].id) for at in (0, -1)
         )
-        assert told.subject_id == mine[-1].subject_id
-        assert told.sample == mine[-1].error.splitlines()[-1]
+        assert figures.subject_id == mine[-1].subject_id
+        assert figures.sample == mine[-1].error.splitlines()[-1]
 
 
-def test_trend_tells_when() -> None:
+def test_trend_shows_when() -> None:
     write(*(failure(NOW - timedelta(minutes=30 + second / 60)) for second in range(5)))
     write(failure(NOW - timedelta(hours=23)), failure(NOW - timedelta(minutes=30), "Other"))
     roll_up()
-    told = last(timedelta(hours=24))["job", "mail", error_key(REFUSED)]
-    assert (told.trend[-1], told.trend[1], told.total) == (5, 1, 6)
+    figures = last(timedelta(hours=24))["job", "mail", error_key(REFUSED)]
+    assert (figures.trend[-1], figures.trend[1], figures.total) == (5, 1, 6)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_trend_tells_when() -> None:
     ids=[BY_COUNT, NEWEST, NEW],
 )
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_first_groups_are_told_whole_and_all_are_counted(order: str, key: Any, most: int) -> None:
+def test_first_groups_are_complete_and_all_are_counted(order: str, key: Any, most: int) -> None:
     write(*drawn(40, NOW - timedelta(days=3), CLOSED, 4))
     roll_up()
     start = NOW - timedelta(days=2)
@@ -204,8 +205,8 @@ def test_dispatches_fail_as_well() -> None:
     at = NOW - timedelta(minutes=3)
     write(failure(at, "no card", "once:7", source="dispatch", kind=("failed", "open", "failed")))
     roll_up()
-    [told] = last(timedelta(hours=1)).values()
-    assert (told.source, told.type_or_task, told.total) == ("dispatch", "once:7", 1)
+    [figures] = last(timedelta(hours=1)).values()
+    assert (figures.source, figures.type_or_task, figures.total) == ("dispatch", "once:7", 1)
     assert last(timedelta(hours=1), sources=("job",)) == {}
 
 

@@ -56,8 +56,8 @@ def groups(page: Any) -> list[str]:
 
 def rows(page: Any) -> list[tuple[str, int]]:
     """The types or tasks of the groups, and how often each came."""
-    told = r'<p class="failure-type"><a [^>]*>([^<]*)</a>.*?<strong>([\d,]+)</strong>'
-    found = [re.findall(told, group) for group in groups(page)]
+    pattern = r'<p class="failure-type"><a [^>]*>([^<]*)</a>.*?<strong>([\d,]+)</strong>'
+    found = [re.findall(pattern, group) for group in groups(page)]
     return [(name, int(total.replace(",", ""))) for [(name, total)] in found]
 
 
@@ -196,7 +196,7 @@ def test_more_groups_than_fit_are_counted(
     ],
     ids=str,
 )
-def test_what_cannot_be_is_told_and_the_usual_is_shown(
+def test_impossible_query_is_named_and_the_usual_is_shown(
     admin_client: Client, refused: list[int], query: dict[str, str]
 ) -> None:
     page = admin_client.get(PAGE, query)

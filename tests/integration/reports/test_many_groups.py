@@ -1,4 +1,4 @@
-"""Very many groups in a long period: all are counted, the busiest told how long they took."""
+"""Very many groups in a long period: all are counted, the busiest with their times."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def counts(found: Any) -> list[Any]:
     return [(row.group, row.total, *(getattr(row, name) for name in COUNTS)) for row in found.rows]
 
 
-def test_all_are_counted_and_the_busiest_told_how_long(
+def test_all_are_counted_and_the_busiest_have_times(
     crowd: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = summarise("dispatch", "executor", WEEK)
@@ -68,7 +68,7 @@ def test_all_are_counted_and_the_busiest_told_how_long(
     assert {row.run for row in found.rows[found.timed :]} == {Percentiles(None, None, None)}
 
 
-def test_page_tells_the_first_how_long_and_csv_has_them_all(
+def test_page_has_times_of_the_first_and_csv_of_all(
     admin_client: Client, crowd: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
@@ -105,13 +105,13 @@ def test_limit_of_very_many_is_counted_by_the_database(
     assert first.rows == full["executor"].rows
 
 
-def test_page_tells_that_times_are_not_told(
+def test_page_says_that_times_are_not_shown(
     role_client: Any, role_user: Any, crowd: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = factories.group("gid_mine", members=[f"uid_{n}" for n in range(30)])
     OperatorScope.objects.create(operator=role_user("operator"), executor=group)
     query = {"source": "dispatch", "by": "executor", "period": "7d"}
-    told = "Waiting and running times are not shown by time"
-    assert told not in text_of(role_client("operator").get(reverse("report"), query))
+    notice = "Waiting and running times are not shown by time"
+    assert notice not in text_of(role_client("operator").get(reverse("report"), query))
     monkeypatch.setattr(rows, "MAX_WITHIN", 100)
-    assert told in text_of(role_client("operator").get(reverse("report"), query))
+    assert notice in text_of(role_client("operator").get(reverse("report"), query))

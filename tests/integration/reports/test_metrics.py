@@ -147,7 +147,7 @@ def test_counts_end_at_their_limit(
     assert said["jobs{status=scheduled,type=mail}"] == 4
 
 
-def test_pauses_and_breakers_are_told(client: Client, frozen_clock: FrozenClock) -> None:
+def test_pauses_and_breakers_are_reported(client: Client, frozen_clock: FrozenClock) -> None:
     job_type(paused=True)
     job_type("web", breaker_enabled=True, breaker_open_seconds=30)
     TypeState.objects.create(type="web", breaker=breaker.OPEN, breaker_since=clock.now())
@@ -196,7 +196,7 @@ def test_open_dispatches_and_the_earliest_deadline_that_passed(
     assert samples(client)["dispatches_overdue_seconds"] == 5
 
 
-def test_sweeps_tell_how_late_they_are_and_how_long_they_took(
+def test_sweeps_report_how_late_they_are_and_how_long_they_took(
     client: Client, frozen_clock: FrozenClock
 ) -> None:
     with sweep_lease("jobs.reorder", at_most=timedelta(seconds=30)):

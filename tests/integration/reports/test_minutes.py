@@ -1,4 +1,4 @@
-"""Short periods are told by minute, as long as minutes are kept."""
+"""Short periods are shown by minute, as long as minutes are kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.common.errors import Invalid
 from apps.reports.services.rollup import roll_up
 from apps.reports.services.summary import Period, summarise
 from tests.frozen import FrozenClock
-from tests.integration.reports import told
+from tests.integration.reports import output
 from tests.integration.reports.history import Naive, drawn, entry, utc, write
 from tests.pages import tables_of, text_of
 
@@ -70,16 +70,16 @@ def test_table_and_csv_by_minute_are_held_against_the_journal(
     page = admin_client.get(URL, query)
     head, *rows = tables_of(page)[0]
     jobs = [each for each in busy if each.source == "job" and each.at < utc("2026-03-03T13:49:00")]
-    figures = told.of_table([cell.text for cell in head], [[c.text for c in row] for row in rows])
+    figures = output.of_table([cell.text for cell in head], [[c.text for c in row] for row in rows])
     assert len(figures) == 118
 
     def minute_of(each: Any) -> str:
         return f"{each.at:%H:%M}"
 
-    told.check(figures, jobs, minute_of, rounded=True)
+    output.check(figures, jobs, minute_of, rounded=True)
     exported = admin_client.get(reverse("report_csv"), query).content.decode("utf-8-sig")
     assert next(csv.reader(io.StringIO(exported)))[0] == "minute"
-    told.check(told.of_csv(exported), jobs, lambda each: f"{each.at:%Y-%m-%dT%H:%M}+00:00")
+    output.check(output.of_csv(exported), jobs, lambda each: f"{each.at:%Y-%m-%dT%H:%M}+00:00")
 
 
 def test_tab_is_there_for_short_periods_and_longer_ones_go_back_to_hours(
@@ -102,7 +102,7 @@ def test_tab_is_there_for_short_periods_and_longer_ones_go_back_to_hours(
     [{"period": "24h"}, {"from": "2026-02-01T10:00", "to": "2026-02-01T11:00"}],
     ids=["long", "long ago"],
 )
-def test_minutes_that_cannot_be_told_are_hours_with_a_word_about_it(
+def test_minutes_that_are_not_kept_are_hours_and_a_notice_says_so(
     admin_client: Client, frozen_clock: FrozenClock, query: dict[str, str]
 ) -> None:
     frozen_clock.move_to(NOW)

@@ -44,21 +44,21 @@ def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
     hours = lately.last_hours(Stored.read(), [source])[source]
     html = home(admin_client)
 
-    for hour, (told, name) in enumerate(zip(hours, ("last", "before"), strict=True)):
+    for hour, (figures, name) in enumerate(zip(hours, ("last", "before"), strict=True)):
         start = until - timedelta(hours=hour + 1)
         rows = ended(source, start, start + timedelta(hours=1))
         good = [each for each in rows if each.to_state == "succeeded"]
         assert rows, name
         assert good, name
         assert len(good) < len(rows), name
-        assert told.ended == len(rows), name
-        assert told.success_rate == pytest.approx(len(good) / len(rows)), name
+        assert figures.ended == len(rows), name
+        assert figures.success_rate == pytest.approx(len(good) / len(rows)), name
         # Attempts that another follows waited and ran as well.
         tried = JournalEntry.objects.filter(
             source=source, run_ms__isnull=False, at__gte=start, at__lt=start + timedelta(hours=1)
         )
-        assert told.run_p95 == pytest.approx(p95(each.run_ms for each in tried), rel=0.02)
-        assert told.wait_p95 == pytest.approx(p95(each.wait_ms for each in tried), rel=0.02)
+        assert figures.run_p95 == pytest.approx(p95(each.run_ms for each in tried), rel=0.02)
+        assert figures.wait_p95 == pytest.approx(p95(each.wait_ms for each in tried), rel=0.02)
     last, before = hours
     shown = tiles(html)
     assert shown[f"{source}-ended"] == f"{last.ended:,}"
@@ -81,9 +81,9 @@ def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
     (url,) = links(html, *keys)
     assert f"source={source}&by={by}&" in url
     page = admin_client.get(url)
-    told = {str(tile.title): (tile.text, tile.before) for tile in page.context["tiles"]}
+    texts = {str(tile.title): (tile.text, tile.before) for tile in page.context["tiles"]}
     for key, title in (("success", "success rate"), ("wait", "wait p95"), ("run", "run p95")):
-        text, before = told[title]
+        text, before = texts[title]
         assert shown[f"{source}-{key}"] == text
         assert f"hour before: {before}" in html
     total = page.context["summary"].total
@@ -179,12 +179,12 @@ def test_busiest_are_drawn_and_too_many_are_not(
 ) -> None:
     until = Stored.read().closed_until
     assert until is not None
-    told = [lately.OF_TYPES, lately.OF_GROUPS]
+    kinds = [lately.OF_TYPES, lately.OF_GROUPS]
     monkeypatch.setattr(lately, "MAX_DRAWN", 1)
-    types = Minutes.read(until, told).trends_of_types(["idle"])
+    types = Minutes.read(until, kinds).trends_of_types(["idle"])
     assert [each.name for each in types or []] == ["mail"]
     monkeypatch.setattr(lately, "MAX_READ", 10)
-    minutes = Minutes.read(until, told)
+    minutes = Minutes.read(until, kinds)
     assert minutes.trends_of_types([]) is None
     assert minutes.trends_of_groups([]) is None
 
@@ -197,15 +197,15 @@ def test_a_refresh_has_what_lacks_of_the_newest_hour_part_by_part(
     known = re.findall(r'data-known="([^"]+)"', whole)
     assert len(known) == 2
 
-    told = [refresh(admin_client, known=known[:so_many]) for so_many in range(3)]
+    answers = [refresh(admin_client, known=known[:so_many]) for so_many in range(3)]
 
-    for part, html in zip(parts, told, strict=True):
+    for part, html in zip(parts, answers, strict=True):
         assert re.findall(r'^\s*<div id="([^"]+)"', html, flags=re.MULTILINE)[0] == part
         assert [each for each in parts if f'id="{each}"' in html] == [part]
-    assert tiles(told[0]).items() <= tiles(whole).items()
-    assert sorted(key for html in told for key in tiles(html)) == sorted(tiles(whole))
+    assert tiles(answers[0]).items() <= tiles(whole).items()
+    assert sorted(key for html in answers for key in tiles(html)) == sorted(tiles(whole))
     old = [f"{each.rstrip('0123456789')}60" for each in known]
-    assert refresh(admin_client, known=old) == told[0]
+    assert refresh(admin_client, known=old) == answers[0]
 
 
 def refresh(client: Client, **query: Any) -> str:

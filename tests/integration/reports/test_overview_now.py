@@ -1,4 +1,4 @@
-"""The overview tells how everything stands now, and what to do first."""
+"""The overview shows how everything stands now, and what to do first."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_open_dispatches_and_their_next_deadline(
     assert 'class="figure figure-danger" id="overview-tile-dispatches-deadline"' in html
 
 
-def test_workers_beat_and_sweeps_tell_how_they_are(
+def test_workers_beat_and_sweeps_show_how_they_are(
     admin_client: Client, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("w1", "w2", "w3"):
@@ -125,7 +125,7 @@ def test_silent_beat_and_missing_workers_are_alarming(
         assert f'figure-danger" id="overview-tile-{key}"' in html
 
 
-def test_pauses_breakers_and_starving_types_are_told(
+def test_pauses_breakers_and_starving_types_are_shown(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     job_type(
@@ -141,13 +141,13 @@ def test_pauses_breakers_and_starving_types_are_told(
 
     html = home(admin_client)
 
-    told = notices(html)
-    assert "mail" in told["paused"]
-    assert "The mail server moves" in told["paused"]
-    assert "until 2026-03-02 11:00" in told["paused"]
-    assert "web" in told["breakers"]
-    assert "in 30 s" in told["breakers"]
-    assert "calm" not in told["breakers"]
+    texts = notices(html)
+    assert "mail" in texts["paused"]
+    assert "The mail server moves" in texts["paused"]
+    assert "until 2026-03-02 11:00" in texts["paused"]
+    assert "web" in texts["breakers"]
+    assert "in 30 s" in texts["breakers"]
+    assert "calm" not in texts["breakers"]
     assert "No live worker runs these types" in html
     assert "web: next job ready for 1 h 0 min" in html
 

@@ -1,4 +1,4 @@
-"""Addresses of report pages: what makes no sense is told, and who may not see is refused."""
+"""Addresses of report pages: what makes no sense is named, and who may not see is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ({"source": "plan"}, "source=plan is none of job, dispatch."),
         ({"by": "task"}, "by=task is none of type, host, worker, minute, hour, day."),
@@ -50,23 +50,23 @@ pytestmark = pytest.mark.django_db
         ({"from": "\0", "by": "\0x" + 900 * "y"}, "by=xyyy"),
     ],
 )
-def test_what_an_address_cannot_mean_is_told_and_the_usual_is_shown(
-    admin_client: Client, history: None, query: dict[str, str], told: str
+def test_impossible_address_is_named_and_the_usual_is_shown(
+    admin_client: Client, history: None, query: dict[str, str], message: str
 ) -> None:
     page = admin_client.get(URL, query)
     assert page.status_code == 200
-    assert told in text_of(page)
+    assert message in text_of(page)
     assert tables_of(page)[0][1:]
     answer = admin_client.get(reverse("report_csv"), query)
     assert (answer.status_code, answer.url) == (302, f"{URL}?{urlencode(query)}")  # type: ignore[attr-defined]
 
 
-def test_nothing_added_up_yet_is_told(admin_client: Client, now: FrozenClock) -> None:
+def test_nothing_added_up_yet_is_shown(admin_client: Client, now: FrozenClock) -> None:
     text = text_of(admin_client.get(URL))
     assert "Nothing of this period is added up yet" in text
 
 
-def test_period_without_ends_is_told_and_has_no_charts(
+def test_period_without_ends_is_shown_and_has_no_charts(
     admin_client: Client, now: FrozenClock
 ) -> None:
     write(entry(NOW - timedelta(days=3)))
@@ -76,7 +76,7 @@ def test_period_without_ends_is_told_and_has_no_charts(
     assert "echarts" not in page.content.decode()
 
 
-def test_finest_times_that_are_no_longer_kept_are_told_of(
+def test_finest_times_that_are_no_longer_kept_are_shown(
     admin_client: Client, history: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
@@ -89,7 +89,7 @@ def test_finest_times_that_are_no_longer_kept_are_told_of(
     assert admin_client.get(reverse("report_csv")).status_code == 302
 
 
-def test_period_that_has_not_begun_is_told_of(admin_client: Client, history: None) -> None:
+def test_period_that_has_not_begun_is_shown(admin_client: Client, history: None) -> None:
     query = {"from": "2199-01-01T00:00", "to": "2199-01-02T00:00"}
     page = admin_client.get(URL, query)
     assert page.status_code == 200
@@ -112,7 +112,7 @@ def test_reports_are_for_those_who_may_see_them(role_client: Any, name: str) -> 
     assert f'href="{URL}"' in viewer.get("/admin/").content.decode()
 
 
-def test_operator_with_limits_is_told_of_those_executors_only(
+def test_operator_with_limits_sees_those_executors_only(
     role_client: Any, role_user: Callable[[str], User], now: FrozenClock
 ) -> None:
     mine: Executor = factories.group("gid_mine", members=["uid_mine"])

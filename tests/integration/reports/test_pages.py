@@ -19,7 +19,7 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.reports.day import DAY, NOW, START, URL, roll_up, table
 from tests.integration.reports.history import entry, utc, write
-from tests.integration.reports.told import REPORTS
+from tests.integration.reports.output import REPORTS
 from tests.pages import Cell, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
@@ -34,10 +34,10 @@ COUNTS = {
 
 def shown(figures: Figures, source: str) -> list[str]:
     """The counts of a row as the page writes them, the success rate among them."""
-    told = {None: "–", 0: "0 %", 1: "100 %"}
+    rates = {None: "–", 0: "0 %", 1: "100 %"}
     rate = figures.success_rate
     return [
-        str(getattr(figures, name)) if name else told.get(rate, f"{100 * (rate or 0):.1f} %")
+        str(getattr(figures, name)) if name else rates.get(rate, f"{100 * (rate or 0):.1f} %")
         for name in COUNTS[source]
     ]
 
@@ -134,7 +134,7 @@ def test_totals_are_compared_with_the_same_part_of_the_period_before(
     )
 
 
-def test_very_much_more_than_before_is_told_in_times(
+def test_very_much_more_than_before_is_shown_in_times(
     admin_client: Client, now: FrozenClock
 ) -> None:
     before = entry(START - timedelta(hours=1), wait_ms=4, run_ms=4)
@@ -149,7 +149,7 @@ def test_very_much_more_than_before_is_told_in_times(
     assert "Run p95 39 ms +875 % before: 4 ms" in text
 
 
-def test_one_group_is_told_through_time(admin_client: Client, history: None) -> None:
+def test_one_group_is_shown_through_time(admin_client: Client, history: None) -> None:
     [row, *_] = table(admin_client, source="job", by="type")
     rows = table_at(admin_client, row[0].url)
     found = summarise("job", "hour", DAY, only=("type", row[0].text.split()[0]))
@@ -206,7 +206,7 @@ def test_table_is_sorted_as_asked_for(admin_client: Client, history: None) -> No
     assert names("") == [row.group for row in rows]
 
 
-def test_hour_that_comes_twice_tells_its_offset(
+def test_hour_that_comes_twice_shows_its_offset(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     frozen_clock.move_to(utc("2026-10-25T12:00:00"))
@@ -234,7 +234,7 @@ def test_days_are_those_of_the_zone(admin_client: Client, now: FrozenClock) -> N
 
 
 # --- quotas ---------------------------------------------------------------------------------------
-def test_quotas_of_the_busiest_tasks_are_told(
+def test_quotas_of_the_busiest_tasks_are_shown(
     admin_client: Client, now: FrozenClock, django_assert_max_num_queries: Any
 ) -> None:
     group = factories.group(members=["uid_a", "uid_b"])
@@ -265,7 +265,7 @@ def stock(task: Any, handed: dict[int, int]) -> None:
         Stock.objects.create(source=task.source, task=task.pk, occurrence=occurrence, handed=count)
 
 
-def test_quota_of_very_many_occurrences_is_told_of_the_newest(
+def test_quota_of_very_many_occurrences_is_shown_of_the_newest(
     admin_client: Client, now: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apps.reports.admin.quota.MAX_OCCURRENCES", 2)

@@ -1,4 +1,4 @@
-"""The sweep: what is stored is what the journal tells, whatever comes late, stops or dies."""
+"""The sweep: what is stored is what the journal holds, whatever comes late, stops or dies."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def test_every_figure_is_what_raw_entries_add_up_to(month: Naive, question: Any)
     source, by, period, only = question
     found = summarise(source, by, period, only=only)
     end = max(period.start, min(period.end, CLOSED))
-    for told, asked in ((found.start, period.start), (found.as_of, end)):
+    for shown, asked in ((found.start, period.start), (found.as_of, end)):
         is_recent = asked > NOW - timedelta(days=2)
-        assert timedelta() <= asked - told < timedelta(minutes=1 if is_recent else 15)
+        assert timedelta() <= asked - shown < timedelta(minutes=1 if is_recent else 15)
     month.check(found, source, by, period, only=only)
 
 
@@ -173,8 +173,8 @@ def test_eight_days_come_with_their_last_day(now: FrozenClock) -> None:
     now.advance(seconds=1)
     roll_up()
     assert levels()[EIGHT_DAYS] == 1
-    told = Rollup.objects.filter(level=EIGHT_DAYS, dimension="type")
-    assert list(told.values_list("start", "total")) == [(first.timestamp(), 2)]
+    rollups = Rollup.objects.filter(level=EIGHT_DAYS, dimension="type")
+    assert list(rollups.values_list("start", "total")) == [(first.timestamp(), 2)]
 
 
 def test_late_commit_is_included_at_all_levels(now: FrozenClock) -> None:
@@ -192,8 +192,8 @@ def test_late_commit_is_included_at_all_levels(now: FrozenClock) -> None:
     day = Period(midnight - timedelta(days=1), midnight, ZoneInfo("UTC"))
     assert {row.group for row in summarise("job", "type", day).rows} == {"mail", "late"}
     for level in (MINUTE, QUARTER, HOUR, FOUR_HOURS, DAY):
-        told = Rollup.objects.filter(level=level, dimension="all")
-        assert sum(told.values_list("total", flat=True)) == 3
+        rollups = Rollup.objects.filter(level=level, dimension="all")
+        assert sum(rollups.values_list("total", flat=True)) == 3
     Naive().check(summarise("dispatch", "executor", day), "dispatch", "executor", day)
 
 
@@ -227,7 +227,7 @@ class TestPause:
         write(*drawn(400, NOW, now(), seed=5))
         yield now
 
-    def test_newest_is_told_first_and_the_rest_soon(self, paused: FrozenClock) -> None:
+    def test_newest_is_added_first_and_the_rest_soon(self, paused: FrozenClock) -> None:
         end = paused() - timedelta(seconds=56)
         hour = Period(end - timedelta(minutes=30), end, ZoneInfo("UTC"))
         days = Period(end - timedelta(days=2), end, ZoneInfo("UTC"))
@@ -246,7 +246,7 @@ class TestPause:
             assert found.as_of == end
             naive.check(found, "job", "host", period)
 
-    def test_what_goes_on_meanwhile_is_told_at_once(self, paused: FrozenClock) -> None:
+    def test_what_goes_on_meanwhile_is_added_at_once(self, paused: FrozenClock) -> None:
         rollup.roll_up(until=paused())
         at = paused()
         paused.advance(minutes=2)

@@ -1,4 +1,4 @@
-"""What can be asked for, and what is told of totals as they are stored."""
+"""What can be asked for, and what is answered of totals as they are stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def store(level: int, start: datetime, *rows: tuple[str, str, int]) -> None:
         )
 
 
-def test_nothing_is_told_before_anything_is_added_up() -> None:
+def test_nothing_is_answered_before_anything_is_added_up() -> None:
     found = summarise("job", "type", period(days=1))
     assert (found.rows, found.total.total, found.as_of) == ((), 0, START)
     assert found.total.success_rate is None
@@ -76,7 +76,7 @@ def test_groups_are_added_over_levels() -> None:
     ],
 )
 @pytest.mark.parametrize("within", [None, ("mail", "push", "sms")], ids=["all", "limited"])
-def test_first_groups_are_told_whole_and_beside_the_total_of_all(
+def test_first_groups_are_complete_and_beside_the_total_of_all(
     by: str, names: list[str], within: tuple[str, ...] | None
 ) -> None:
     stored = {"mail": 3, "push": 9, "sms": 4}
@@ -148,7 +148,7 @@ def test_limit_shows_some_types_and_their_total() -> None:
     assert other.total.total == 0
 
 
-def test_limit_hides_what_is_not_told_apart_by_it() -> None:
+def test_limit_hides_what_it_cannot_apply_to() -> None:
     with pytest.raises(Invalid, match="by type, hour and day only"):
         summarise("job", "host", period(hours=1), within=["mail"])
     with pytest.raises(Invalid, match="by executor, hour and day only"):
@@ -184,7 +184,7 @@ def test_periods_have_bounds() -> None:
     summarise("job", "type", period(days=400))
 
 
-def test_hours_cannot_be_told_where_only_days_are_kept() -> None:
+def test_hours_are_refused_where_only_days_are_kept() -> None:
     store(86_400, START, ("all", "", 5))
     store(3600, START + timedelta(days=1), ("all", "", 1))
     with pytest.raises(Invalid, match="no longer kept as finely as by hour"):

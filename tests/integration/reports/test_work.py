@@ -1,4 +1,4 @@
-"""S1.19, I54: what dispatches and jobs really tell the journal is what the figures say of them."""
+"""S1.19, I54: the figures are what real dispatches and jobs wrote to the journal."""
 
 from __future__ import annotations
 
@@ -128,10 +128,10 @@ def test_times_of_jobs(frozen_clock: FrozenClock) -> None:
         [held] = take()
         frozen_clock.advance(seconds=seconds)
         end(held)
-    told = figures("job", "type", frozen_clock)["mail"]
+    answered = figures("job", "type", frozen_clock)["mail"]
     for percentiles, exact in (
-        (told.run, (2000, 3000, 3000)),
-        (told.wait, (20_000, 30_000, 30_000)),
+        (answered.run, (2000, 3000, 3000)),
+        (answered.wait, (20_000, 30_000, 30_000)),
     ):
         for found, wanted in zip(
             (percentiles.p50, percentiles.p95, percentiles.p99), exact, strict=True
@@ -176,8 +176,8 @@ def test_dispatches(frozen_clock: FrozenClock) -> None:
 
     found = figures("dispatch", "executor", frozen_clock)
 
-    told = {name: counts(found[f"uid_{name}"]) for name in people}
-    assert told == {
+    answered = {name: counts(found[f"uid_{name}"]) for name in people}
+    assert answered == {
         "fails": {"succeeded": 1, "failed": 2, "retried": 2},
         "late": {"succeeded": 1, "expired": 1, "retried": 1},
         "back": {"succeeded": 1, "released": 1},
@@ -196,15 +196,15 @@ def test_times_of_dispatches_are_from_due_to_handed_out_to_ended(frozen_clock: F
     taken: Any = take_next(alice)
     frozen_clock.advance(seconds=20)
     callback.call_back(executor=alice, number=taken.pk, outcome="succeeded")
-    told = figures("dispatch", "executor", frozen_clock)["uid_alice"]
-    assert told.wait.p50 is not None and abs(told.wait.p50 - 40_000) <= 800
-    assert told.run.p50 is not None and abs(told.run.p50 - 20_000) <= 400
+    answered = figures("dispatch", "executor", frozen_clock)["uid_alice"]
+    assert answered.wait.p50 is not None and abs(answered.wait.p50 - 40_000) <= 800
+    assert answered.run.p50 is not None and abs(answered.run.p50 - 20_000) <= 400
 
 
 def test_open_dispatch_is_not_counted_yet(frozen_clock: FrozenClock) -> None:
     alice = factories.user()
     factories.once_task(alice)
     take_next(alice)
-    told = figures("dispatch", "executor", frozen_clock)
-    assert list(told) == [""]
-    assert (told[""].total, told[""].wait) == (0, Percentiles(None, None, None))
+    answered = figures("dispatch", "executor", frozen_clock)
+    assert list(answered) == [""]
+    assert (answered[""].total, answered[""].wait) == (0, Percentiles(None, None, None))

@@ -56,9 +56,9 @@ def test_expression_is_read(text: str, expression: str) -> None:
 def test_what_cronsim_finds_wrong_is_known_to_the_catalogues(field: int) -> None:
     parts = ["*"] * 5
     parts[field] = "x"
-    with pytest.raises(Invalid) as told:
+    with pytest.raises(Invalid) as raised:
         parse_cron(" ".join(parts), field="cron")
-    detail = told.value.detail
+    detail = raised.value.detail
     assert isinstance(detail, Message)
     assert detail.params["error"] == FOUND_BY_CRONSIM[field]
 

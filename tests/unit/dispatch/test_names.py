@@ -11,7 +11,7 @@ from apps.dispatch.rules.names import is_group, is_name, kind_of, require_user
 @pytest.mark.parametrize(
     ("name", "kind"), [("uid_a", "user"), ("gid_a", "group"), ("uid_a.b@c-d_9", "user")]
 )
-def test_kind_is_told_by_the_prefix(name: str, kind: str) -> None:
+def test_prefix_gives_the_kind(name: str, kind: str) -> None:
     assert kind_of(name) == kind
     assert is_group(name) is (kind == "group")
 

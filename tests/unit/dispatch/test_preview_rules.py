@@ -81,7 +81,7 @@ def played(*plan: Planned, hours: float = 1, **fields: Any) -> Iterator[Step]:
     )
 
 
-def told(steps: Iterator[Step]) -> list[tuple[int, float]]:
+def given(steps: Iterator[Step]) -> list[tuple[int, float]]:
     """Which task, and how many minutes from now."""
     return [(step.task, (step.at - NOW) / timedelta(minutes=1)) for step in steps]
 
@@ -100,7 +100,7 @@ def held(task: int, *, deadline: float, minutes: float = -5, **fields: Any) -> H
 
 def test_what_is_due_comes_in_pull_order_then_the_rest_when_it_is_due() -> None:
     plan = [once(1, 20), once(2, -5), once(3, 10, priority=9), once(4, -3, priority=1)]
-    assert told(played(*plan, rotation(5, 10, every=30))) == [
+    assert given(played(*plan, rotation(5, 10, every=30))) == [
         (4, 0),
         (2, 0),
         (3, 10),
@@ -111,8 +111,8 @@ def test_what_is_due_comes_in_pull_order_then_the_rest_when_it_is_due() -> None:
 
 
 def test_end_of_the_period_is_outside() -> None:
-    assert told(played(once(1, 0), once(2, 60), hours=1)) == [(1, 0)]
-    assert told(played(once(1, 0), hours=0)) == []
+    assert given(played(once(1, 0), once(2, 60), hours=1)) == [(1, 0)]
+    assert given(played(once(1, 0), hours=0)) == []
 
 
 def test_missed_occurrences_come_first_and_are_not_repeated() -> None:
@@ -138,7 +138,7 @@ def test_unlimited_stock_is_none_and_each_member_has_it_once() -> None:
 
 def test_stock_that_others_used_up_is_left_out() -> None:
     past = Past(handed={("once", 1, 0): 1}, latest={})
-    assert told(played(once(1), once(2, mode="multi", dispatch_times=2), past=past)) == [(2, 0)]
+    assert given(played(once(1), once(2, mode="multi", dispatch_times=2), past=past)) == [(2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_earlier_dispatches_exclude_or_cool_down(
     state: str, holds: bool, expected: list[tuple[int, float]]
 ) -> None:
     """S0.17: given back a minute ago under a lease of ten."""
-    assert told(played(once(1), past=past_of(1, state, holds=holds))) == expected
+    assert given(played(once(1), past=past_of(1, state, holds=holds))) == expected
 
 
 def test_cooling_down_past_its_end_is_left_out() -> None:
-    assert told(played(once(1, end=9), past=past_of(1, "released", holds=False))) == []
+    assert given(played(once(1, end=9), past=past_of(1, "released", holds=False))) == []
 
 
 @pytest.mark.parametrize(("rounds", "count"), [(2, 1), (3, 0)])
@@ -183,32 +183,32 @@ def test_open_dispatch_past_its_deadline_is_ended_by_its_policy(
 ) -> None:
     past = Past(handed={("once", 1, 0): 1}, latest={})
     taken = held(1, deadline=0, on_expiry=on_expiry)
-    assert told(played(once(1, on_expiry=on_expiry), once(2), held=taken, past=past)) == expected
+    assert given(played(once(1, on_expiry=on_expiry), once(2), held=taken, past=past)) == expected
 
 
 def test_window_moves_up_with_what_is_done() -> None:
     """S0.23: who has done something of today is not served from the days before any more."""
     plan = [once(1, -3000), once(2, -5, priority=9), once(3, -2900)]
-    assert told(played(*plan)) == [(2, 0)]
-    assert told(played(*plan[::2])) == [(1, 0), (3, 0)]
+    assert given(played(*plan)) == [(2, 0)]
+    assert given(played(*plan[::2])) == [(1, 0), (3, 0)]
 
 
 def test_window_slides_for_the_long_idle() -> None:
     """S0.23: a week back and no more, also later on."""
     plan = [once(1, -7 * 1440 - 1), once(2, -7 * 1440)]
-    assert told(played(*plan)) == [(2, 0)]
+    assert given(played(*plan)) == [(2, 0)]
 
 
 def test_work_in_hand_may_open_the_window_downwards() -> None:
     """S0.23: the latest work that is done decides, and the one in hand is the latest."""
     past = Past(handed={}, latest={}, latest_done=after(-10))
     taken = held(1, deadline=5, minutes=-600)
-    assert told(played(once(2, -500), past=past)) == []
+    assert given(played(once(2, -500), past=past)) == []
     past = Past(handed={}, latest={}, latest_done=after(-10))
-    assert told(played(once(2, -500), held=taken, past=past)) == [(1, 0), (2, 0)]
+    assert given(played(once(2, -500), held=taken, past=past)) == [(1, 0), (2, 0)]
 
 
-def test_group_is_told_each_occurrence_once_with_its_stock() -> None:
+def test_group_is_shown_each_occurrence_once_with_its_stock() -> None:
     plan = [
         once(1, -5, mode="blocking", dispatch_times=3),
         once(2, 10, mode="multi", dispatch_times=None),

@@ -78,7 +78,7 @@ def test_due_is_from_the_instant_itself() -> None:
     assert due(queue(once(1, minutes=0))) == [1]
 
 
-def test_future_is_told_but_not_handed_out() -> None:
+def test_future_is_in_the_queue_but_not_handed_out() -> None:
     made = queue(once(1, minutes=90), once(2, minutes=30), rotation(3, minutes=45, every=5))
     assert due(made) == []
     assert made.next_at(NOW) == after(30)
@@ -147,7 +147,7 @@ def test_a_merged_queue_leaves_out_what_begins_before_its_frame() -> None:
 
 
 def test_what_another_thread_has_found_due_is_ahead_of_a_slower_one() -> None:
-    """S0.19: nobody is told to come back a whole period later."""
+    """S0.19: nobody is asked to come back a whole period later."""
     made = queue(rotation(2, every=30))
     assert due(made, after(30)) == [2]
     assert made.next_at(after(30) - timedelta(milliseconds=1)) == after(30)

@@ -136,7 +136,7 @@ def test_a_suspect_waits_to_be_alone(facts: dict[str, Any]) -> None:
     assert [reason.code for reason in found] == ["alone", "next"]
 
 
-def test_all_reasons_are_told() -> None:
+def test_all_reasons_are_reported() -> None:
     """The most final first."""
     case = replace(
         NEXT,

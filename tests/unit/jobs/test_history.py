@@ -60,7 +60,7 @@ def test_life_with_a_retry_is_whole() -> None:
         ("succeeded", "succeeded", True),
     ],
 )
-def test_only_promotion_and_hold_go_untold(before: str, after: str, can: bool) -> None:
+def test_only_promotion_and_hold_are_not_journaled(before: str, after: str, can: bool) -> None:
     assert follows(before, after) is can
 
 

@@ -1,4 +1,4 @@
-"""D.6: whatever is wrong, a person who reads Chinese is told so in Chinese."""
+"""D.6: mistakes are shown in Chinese to a person who reads Chinese."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def complaints(page: Any) -> list[str]:
 
 
 def assert_chinese(page: Any, *, many: int = 0) -> None:
-    """No English stands there but names, and all of so many mistakes are told in Chinese."""
+    """All the mistakes are shown in Chinese, with no English but names."""
     assert english_in(page) == []
     texts = complaints(page) if many else []
     assert len(texts) >= many, texts

@@ -105,7 +105,7 @@ def test_what_is_not_legal_is_refused_when_posted_all_the_same(
         ("mark_done", t.FAILED, t.SUCCEEDED, "marked_done"),
     ],
 )
-def test_action_takes_the_arrow_and_tells_who_and_why_once(
+def test_action_takes_the_arrow_and_shows_who_and_why_once(
     role_client: Any, name: str, before: str, after: str, event: str
 ) -> None:
     """I55: who, when, from, to and why, one entry in the transaction of the change."""
@@ -126,7 +126,7 @@ def test_reason_is_demanded(admin_client: Client) -> None:
     assert row(number).status == t.FAILED
 
 
-def test_bulk_action_tells_what_was_done_and_what_was_skipped_and_why(
+def test_bulk_action_shows_what_was_done_and_what_was_skipped_and_why(
     admin_client: Client,
 ) -> None:
     """I58: each row on its own merits; the same again changes nothing."""

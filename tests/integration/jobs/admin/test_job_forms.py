@@ -33,8 +33,8 @@ def test_form_is_made_from_the_schema_of_the_type_and_submits(role_client: Any) 
     client = role_client("operator")
     job_type("mail", params_schema=MAIL, max_attempts=4, default_priority=3)
     page = client.get(f"{ADD}?type=mail")
-    for told in ("Recipient", "One address.", "Reminders left"):
-        assert told in text_of(page), told
+    for expected in ("Recipient", "One address.", "Reminders left"):
+        assert expected in text_of(page), expected
     form = form_of(page, "key")
     typed = {
         "key": "order-17",
@@ -85,7 +85,7 @@ def test_what_the_service_refuses_stands_beside_the_field_with_what_was_typed(
     assert not Job.objects.exists()
 
 
-def test_context_that_does_not_fit_is_told_beside_its_field(admin_client: Client) -> None:
+def test_context_that_does_not_fit_is_shown_beside_its_field(admin_client: Client) -> None:
     job_type("mail", params_schema=MAIL)
     typed = {"params-uses_raw": "on", "params-raw": '{"to": 5, "nope": 1}'}
     page = admin_client.post(ADD, filled(admin_client, f"{ADD}?type=mail", "key", **typed))
@@ -93,7 +93,7 @@ def test_context_that_does_not_fit_is_told_beside_its_field(admin_client: Client
     assert not Job.objects.exists()
 
 
-def test_all_that_is_wrong_with_a_new_job_is_told_at_once(admin_client: Client) -> None:
+def test_all_that_is_wrong_with_a_new_job_is_shown_at_once(admin_client: Client) -> None:
     """The context, what is no number, what is out of range, and what the type demands."""
     job_type("mail", params_schema=MAIL)
     typed = {
@@ -108,7 +108,7 @@ def test_all_that_is_wrong_with_a_new_job_is_told_at_once(admin_client: Client) 
     form = page.context["adminform"].form
     assert set(form.errors) == {"__all__", "max_attempts", "priority", "user_id", "key"}
     assert form.errors["priority"] == ["101 is no priority; write a whole number from -100 to 100."]
-    assert [len(told) for told in form.errors.values()] == [1] * 5
+    assert [len(each) for each in form.errors.values()] == [1] * 5
     assert form.params_form.errors
 
 
@@ -153,7 +153,7 @@ def scheduled(**columns: Any) -> int:
     return jobs(run_at=clock.now() + timedelta(hours=1), **columns)[0]
 
 
-def test_edit_changes_what_was_typed_and_tells_before_and_after(
+def test_edit_changes_what_was_typed_and_shows_before_and_after(
     role_client: Any, frozen_clock: FrozenClock
 ) -> None:
     """S1.21: change time, priority and most attempts; I55: with before, after and why."""
@@ -212,13 +212,13 @@ def test_context_is_edited_behind_its_mask_and_judged_by_the_schema(
     assert row(number).context == {"to": "bob", "api_key": "hunter2"}
 
 
-def test_all_that_is_wrong_with_an_edit_is_told_at_once(admin_client: Client) -> None:
+def test_all_that_is_wrong_with_an_edit_is_shown_at_once(admin_client: Client) -> None:
     url = edit_url(scheduled())
     typed = {"priority": "-101", "max_attempts": "x", "context": "{", "reason": ""}
     page = admin_client.post(url, filled(admin_client, url, "priority", **typed))
     errors = page.context["adminform"].form.errors
     assert set(errors) == {"priority", "max_attempts", "context", "reason"}
-    assert [len(told) for told in errors.values()] == [1] * 4
+    assert [len(each) for each in errors.values()] == [1] * 4
 
 
 def test_operator_without_the_right_to_see_contexts_edits_all_else(role_client: Any) -> None:

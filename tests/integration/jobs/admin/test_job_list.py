@@ -38,13 +38,13 @@ def test_list_shows_the_newest_first_with_what_an_operator_asks_for(
     text = text_of(page)
 
     assert shown(page) == [*newer, *older]
-    for told in ("order-2", "uid_ann", "40 %", "2 / 4", "in 3 min 20 s", "Scheduled", "Ready"):
-        assert told in text, told
+    for expected in ("order-2", "uid_ann", "40 %", "2 / 4", "in 3 min 20 s", "Scheduled", "Ready"):
+        assert expected in text, expected
     # Five minutes by priority, less the thirty seconds that two failures cost.
     assert "4 min 30 s ahead" in text
 
 
-def test_job_that_succeeded_is_done_wholly_whatever_it_told_last(admin_client: Client) -> None:
+def test_job_that_succeeded_is_done_wholly_whatever_it_last_reported(admin_client: Client) -> None:
     job_type("mail")
     jobs(1, status="succeeded", progress=66)
     jobs(1, progress=40)
@@ -68,8 +68,8 @@ def test_pages_go_on_below_the_last_row_without_count_or_offset(
 
     assert shown(first) + shown(second) + shown(third) == numbers[::-1]
     assert third.context["cl"].older is None
-    told = [query["sql"] for query in queries.captured_queries if "jobs_job" in query["sql"]]
-    assert not [sql for sql in told if "COUNT(" in sql or "OFFSET" in sql]
+    statements = [query["sql"] for query in queries.captured_queries if "jobs_job" in query["sql"]]
+    assert not [sql for sql in statements if "COUNT(" in sql or "OFFSET" in sql]
 
 
 # A clock that stands still does not ask the database for the time either.
@@ -87,8 +87,8 @@ def test_fifty_rows_take_as_many_queries_as_two_and_leave_heavy_columns_behind(
         page = admin_client.get(LIST)
     assert len(shown(page)) == 50
     heavy = [connection.ops.quote_name(name) for name in ("context", "result", "checkpoint")]
-    told = [query["sql"].split("WHERE")[0] for query in few.captured_queries]
-    assert not [sql for sql in told if any(name in sql for name in heavy)]
+    selected = [query["sql"].split("WHERE")[0] for query in few.captured_queries]
+    assert not [sql for sql in selected if any(name in sql for name in heavy)]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_address_that_names_no_row_shows_the_newest(admin_client: Client, before
     assert shown(page) == numbers[::-1]
 
 
-def test_wrong_filter_is_told_and_finds_nothing(admin_client: Client) -> None:
+def test_wrong_filter_is_shown_and_finds_nothing(admin_client: Client) -> None:
     job_type()
     jobs(2)
     page = admin_client.get(LIST, {"type": "mai l"})
@@ -275,7 +275,7 @@ def test_wrong_filter_is_told_and_finds_nothing(admin_client: Client) -> None:
     assert shown(page) == []
 
 
-def test_failed_job_tells_its_error_in_the_list(admin_client: Client) -> None:
+def test_failed_job_shows_its_error_in_the_list(admin_client: Client) -> None:
     """Others do not, and what the platform says is in the language of the page."""
     job_type(max_attempts=1)
     jobs(3)

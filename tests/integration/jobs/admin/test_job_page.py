@@ -24,7 +24,7 @@ from tests.pages import inline_code_of, text_of
 pytestmark = pytest.mark.django_db
 
 
-def test_page_tells_every_attempt_with_host_wait_run_time_and_error(
+def test_page_shows_every_attempt_with_host_wait_run_time_and_error(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     yard = fill_yard(frozen_clock, many=2)
@@ -35,8 +35,8 @@ def test_page_tells_every_attempt_with_host_wait_run_time_and_error(
     position = text.index("History")
     for event in story:
         position = text.index(event, position) + 1
-    for told in ("attempt 1", "attempt 4", "host host-a", "host host-b", "took 2 min 0 s"):
-        assert told in text, told
+    for expected in ("attempt 1", "attempt 4", "host host-a", "host host-b", "took 2 min 0 s"):
+        assert expected in text, expected
     assert "sent after all" in text
     assert "attempt 4 of 4 was the last" in text
     assert "4 of 4; held 4 times in total" in text
@@ -192,7 +192,7 @@ def test_nobody_deletes_jobs(admin_client: Client) -> None:
 
 
 # --- why it is not running ------------------------------------------------------------------------
-def test_waiting_job_tells_all_that_stands_in_its_way(
+def test_waiting_job_shows_all_that_stands_in_its_way(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     """S1.2, S4.19: and when each could change."""
@@ -202,13 +202,13 @@ def test_waiting_job_tells_all_that_stands_in_its_way(
     (number,) = jobs(run_at=clock.now() + timedelta(hours=2))
     text = text_of(page_of(admin_client, number))
     shown = text[text.index("Why is it not running?") :]
-    for told in (
+    for expected in (
         "Not due The job is scheduled for 2026-03-02 11:00",
         "in 2 h 0 min",
         "Paused The type mail is paused: CRM <b>down</b>",
         "No worker No live worker runs jobs of type mail",
     ):
-        assert told.lower() in shown.lower(), told
+        assert expected.lower() in shown.lower(), expected
 
 
 def test_job_that_is_next_says_so_and_a_running_one_asks_nothing(admin_client: Client) -> None:

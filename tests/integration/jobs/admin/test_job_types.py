@@ -84,7 +84,7 @@ def test_untouched_form_changes_nothing(admin_client: Client) -> None:
         ("lane", "lightning"),
     ],
 )
-def test_wrong_setting_is_told_beside_its_field(
+def test_wrong_setting_is_shown_beside_its_field(
     admin_client: Client, name: str, typed: str
 ) -> None:
     made = job_type()
@@ -95,7 +95,7 @@ def test_wrong_setting_is_told_beside_its_field(
     assert JobType.objects.get().version == made.version
 
 
-def test_all_mistakes_are_told_at_once(admin_client: Client) -> None:
+def test_all_mistakes_are_shown_at_once(admin_client: Client) -> None:
     made = job_type()
     form = form_of(admin_client.get(page_url(made)), "max_attempts")
     page = admin_client.post(page_url(made), {**form, "max_attempts": "0", "weight": "0"})
@@ -140,8 +140,8 @@ def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> 
     made = job_type()
     assert "Resume" not in buttons(client.get(page_url(made)))
     past = act(client, "pause", made, until="2026-03-02T08:00")
-    told = "2026-03-02 08:00:00 is past; choose a later time."
-    assert past.context["form"].errors == {"until": [told]}
+    expected = "2026-03-02 08:00:00 is past; choose a later time."
+    assert past.context["form"].errors == {"until": [expected]}
     assert "CRM is down" in past.content.decode()
     act(client, "pause", made, until="2026-03-02T12:00")
     made.refresh_from_db()
@@ -264,14 +264,14 @@ def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
     worker("mail", host="host-b", silent=90)
     worker("mail", host="host-c", state=Worker.State.DRAINING, silent=3)
     text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
-    for told in (
+    for expected in (
         "Active 0 s ago",
         "Lost 1 min 30 s ago",
         "Stopping 3 s ago",
         "17 jobs, 2 of 4 slots",
         "mail, web",
     ):
-        assert told in text, told
+        assert expected in text, expected
     page = admin_client.get(reverse("admin:jobs_worker_change", args=[live.pk]))
     assert "fast: 2" in text_of(page)
 

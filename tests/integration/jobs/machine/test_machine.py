@@ -247,7 +247,7 @@ class JobsMachine(RuleBasedStateMachine):
             assert (row.unique_key is None) or not expected.is_final
 
     @invariant()
-    def journal_tells_every_end_once(self) -> None:
+    def journal_reports_every_end_once(self) -> None:
         events: dict[int, list[str]] = {number: [] for number in self.model.jobs}
         for entry in JournalEntry.objects.filter(source="job").order_by("id"):
             events[entry.subject_id].append(entry.event)

@@ -1,4 +1,4 @@
-"""Figures as pages, CSV and API tell them, to be held against the entries of the journal."""
+"""Figures as pages, CSV and API show them, to be compared with the entries of the journal."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ REPORTS = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """A row of figures; what nothing tells is absent from `counts` and `times` (ms or None)."""
+class Row:
+    """A row of figures; what is not shown is absent from `counts` and `times` (ms or None)."""
 
     counts: Mapping[str, int]
     rate: float | None
     times: Mapping[str, int | None]
 
 
-def of_csv(text: str) -> dict[str, Told]:
+def of_csv(text: str) -> dict[str, Row]:
     """By group, the total as "total"."""
     head, *rows = csv.reader(io.StringIO(text))
     found = {}
     for name, *values in rows:
         given = dict(zip(head[1:], values, strict=True))
-        found[name] = Told(
+        found[name] = Row(
             counts={each: int(given[each]) for each in ("total", *COUNTS) if each in given},
             rate=float(given["success_rate"]) if given["success_rate"] else None,
             times={each: int(given[each]) if given[each] else None for each in _TIMES},
@@ -54,11 +54,11 @@ def of_csv(text: str) -> dict[str, Told]:
     return found
 
 
-def of_api(answer: Mapping[str, Any]) -> dict[str, Told]:
+def of_api(answer: Mapping[str, Any]) -> dict[str, Row]:
     """By group, the total as "total"."""
     rows = [*answer["rows"], {**answer["total"], "group": "total"}]
     return {
-        row["group"]: Told(
+        row["group"]: Row(
             counts={each: row[each] for each in ("total", *COUNTS)},
             rate=row["success_rate"],
             times={f"{of}_{share}": row[of][share] for of in ("wait", "run") for share in SHARES},
@@ -67,13 +67,13 @@ def of_api(answer: Mapping[str, Any]) -> dict[str, Told]:
     }
 
 
-def of_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, Told]:
+def of_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, Row]:
     """By the words of the first cell; the headings are those of English pages."""
     names = [text.strip().lower().replace(" ", "_").replace("ended", "total") for text in head[1:]]
     found = {}
     for name, *values in rows:
         given = dict(zip(names, values, strict=True))
-        found[name.strip()] = Told(
+        found[name.strip()] = Row(
             counts={
                 each: int(given[each].replace(",", ""))
                 for each in ("total", *COUNTS)
@@ -100,51 +100,51 @@ def milliseconds_of(text: str) -> int | None:
 
 
 def check(
-    told: Mapping[str, Told],
+    shown: Mapping[str, Row],
     entries: Sequence[JournalEntry],
     group_of: Callable[[JournalEntry], str],
     *,
     rounded: bool = False,
 ) -> None:
-    """The figures of each group, and the total if it is told, are what the entries add up to.
+    """The figures of each group, and the total if it is shown, are what the entries add up to.
 
-    Pages tell times and rates `rounded` to what a person reads.
+    Pages show times and rates `rounded` to what a person reads.
     """
     groups: dict[str, list[JournalEntry]] = {}
     for each in entries:
         if counts_as(each):
             groups.setdefault(group_of(each), []).append(each)
     groups.pop("", None)
-    assert set(groups) <= set(told)
-    for name, figures in told.items():
+    assert set(groups) <= set(shown)
+    for name, figures in shown.items():
         is_total = name in ("total", "All") and name not in groups
         _check_one(name, figures, entries if is_total else groups.get(name, []), rounded=rounded)
 
 
-def _check_one(name: str, told: Told, entries: Sequence[JournalEntry], *, rounded: bool) -> None:
+def _check_one(name: str, shown: Row, entries: Sequence[JournalEntry], *, rounded: bool) -> None:
     counts = Counter(counted for each in entries if (counted := counts_as(each)))
     ends = [each for each in entries if counts_as(each) and each.event != "handed_out"]
     exact = {"total": len(ends), **{each: counts[each] for each in COUNTS}}
-    assert told.counts == {each: exact[each] for each in told.counts}, name
-    assert not any(exact[each] for each in exact if each not in told.counts), name
+    assert shown.counts == {each: exact[each] for each in shown.counts}, name
+    assert not any(exact[each] for each in exact if each not in shown.counts), name
     decided = sum(counts[each] for each in ("succeeded", "failed", "timed_out", "expired"))
     if not decided:
-        assert told.rate is None, name
+        assert shown.rate is None, name
     else:
-        assert told.rate is not None, name
-        assert abs(told.rate - counts["succeeded"] / decided) <= (0.0005 if rounded else 0.00005)
+        assert shown.rate is not None, name
+        assert abs(shown.rate - counts["succeeded"] / decided) <= (0.0005 if rounded else 0.00005)
     for of in ("wait", "run"):
         values = sorted(v for each in ends if (v := getattr(each, f"{of}_ms")) is not None)
         for share, percent in SHARES.items():
-            _check_time(told.times[f"{of}_{share}"], percentile(values, percent), rounded=rounded)
+            _check_time(shown.times[f"{of}_{share}"], percentile(values, percent), rounded=rounded)
 
 
-def _check_time(told: int | None, exact: int | None, *, rounded: bool) -> None:
-    if told is None or exact is None:
-        assert told is exact
+def _check_time(shown: int | None, exact: int | None, *, rounded: bool) -> None:
+    if shown is None or exact is None:
+        assert shown is exact
         return
-    # Two digits at least are told, so rounding adds 5 % at most to the 2 % of the histograms.
-    assert abs(told - exact) <= (0.07 if rounded else 0.02) * exact + 0.5
+    # At least two digits are shown, so rounding adds 5 % at most to the 2 % of the sketches.
+    assert abs(shown - exact) <= (0.07 if rounded else 0.02) * exact + 0.5
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:
