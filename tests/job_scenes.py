@@ -111,7 +111,7 @@ def _open_breaker() -> None:
 def _workers() -> Worker:
     now = clock.now()
 
-    def worker(name: str, silent: int = 0, **columns: Any) -> Worker:
+    def worker(name: str, seconds_ago: int = 0, **columns: Any) -> Worker:
         columns = {
             "host": name.partition(":")[0],
             "pid": 4711,
@@ -124,7 +124,7 @@ def _workers() -> Worker:
         return Worker.objects.create(
             name=name,
             started_at=now - timedelta(hours=5),
-            last_heartbeat_at=now - timedelta(seconds=silent),
+            last_heartbeat_at=now - timedelta(seconds=seconds_ago),
             **columns,
         )
 

@@ -1,4 +1,4 @@
-"""Scenes that many tests look at: played once in a process, then put back as rows."""
+"""Scenes that many tests share: played once in a process, then put back as rows."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def waits_for_a_lock(session: int) -> bool:
     """Whether that session of MariaDB waits for a row that another has locked.
 
     `information_schema.innodb_trx` would not do: it is renewed only after a tenth of a second in
-    which nobody has looked at it, and tests beside this one may look as well.
+    which nobody has read it, and tests beside this one may read it as well.
     """
     [(_, _, status)] = asked("SHOW ENGINE INNODB STATUS")
     return any(

@@ -144,7 +144,7 @@ def resets(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def falls_silent(handler: Handler) -> None:
+def never_answers(handler: Handler) -> None:
     handler.server.over.wait(30)
 
 
@@ -164,15 +164,15 @@ cuts_short = then_closes(says_text(200, b'{"number": "90', "application/json", l
 
 
 class SteppingClock:
-    """The clock of the client's patience: each look at it is a step, however long it took."""
+    """The clock of the client's patience: each reading is a step, however long it took."""
 
     step = 0.2
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(sdk, "time", SimpleNamespace(monotonic=self._look))
+        monkeypatch.setattr(sdk, "time", SimpleNamespace(monotonic=self._read))
 
-    def _look(self) -> float:
+    def _read(self) -> float:
         self.now += self.step
         return self.now
 

@@ -72,10 +72,10 @@ class Workers:
         return self._run(*options, **variables)
 
     def drains(
-        self, *, pool: str = "prefork", places: int = 2, name: str = "drains", **variables: str
+        self, *, pool: str = "prefork", slots: int = 2, name: str = "drains", **variables: str
     ) -> RunningProcess:
         return self._run(
-            *("--pool", pool, "-c", str(places), "-Q", "fast,slow", "-n", f"{name}@%h"), **variables
+            *("--pool", pool, "-c", str(slots), "-Q", "fast,slow", "-n", f"{name}@%h"), **variables
         )
 
     def _run(self, *options: str, **variables: str) -> RunningProcess:
@@ -126,12 +126,12 @@ class Workers:
         return [row[0] for row in self.rows(sql)]
 
     def losses(self) -> set[str]:
-        """Why workers were taken for dead, by the journal."""
+        """The reasons for which workers were lost, from the journal."""
         sql = "SELECT reason FROM journal_journalentry WHERE source = 'worker' AND event = 'lost'"
         return {row[0] for row in self.rows(sql)}
 
     def processes(self) -> list[int]:
-        """The processes that live by the register."""
+        """The processes that the register has as active."""
         living = "SELECT pid FROM jobs_worker WHERE state = 'active' ORDER BY pid"
         return [row[0] for row in self.rows(living)]
 

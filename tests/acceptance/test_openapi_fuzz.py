@@ -1,7 +1,7 @@
 """A real server answers whatever its own OpenAPI document lets generate, and much that it does not.
 
 schemathesis makes the requests: the limits of every field, then random values, good and bad, with
-names and numbers of the demo among them so that they get beyond the first look-up.
+names and numbers of the demo among them so that they get beyond the first check.
 """
 
 from __future__ import annotations

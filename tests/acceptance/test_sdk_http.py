@@ -168,7 +168,7 @@ def test_device_killed_at_work_goes_on_with_the_same_task(
     assert dispatch.redo == 1
 
 
-def test_jobs_are_submitted_and_looked_up(web: Web, manage: Manage) -> None:
+def test_jobs_are_submitted_and_read(web: Web, manage: Manage) -> None:
     """S1.2, S1.4, S1.16, S2.12: one, many, twins, and a job as it stands."""
     scopes = ("--scope", "submit", "--scope", "read", "--scope", "operate")
     key = manage("apiclient", "create", "Shop", *scopes).stdout.strip()

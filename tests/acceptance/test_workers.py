@@ -43,7 +43,7 @@ def swept(workers: Workers) -> Workers:
 
 
 def test_submitted_job_is_done_by_embedded_workers(swept: Workers) -> None:
-    swept.drains(pool="threads", places=4)
+    swept.drains(pool="threads", slots=4)
     [number] = swept.submit({"type": "echo", "context": {"a": 1}})
 
     assert swept.settled() == {"succeeded": 1}
@@ -111,7 +111,7 @@ def test_job_of_a_killed_worker_is_done_within_seconds(
         else:
             drains.signal_all(signal.SIGKILL)
 
-    # Nobody waits for its lease, nor until it counts as silent.
+    # Nobody waits for its lease, nor until it counts as lost.
     eventually(lambda: swept.job(number)[0] == "succeeded", seconds=20)
 
     assert swept.losses() == {"its process is gone"}
@@ -245,7 +245,7 @@ def test_redis_that_vanishes_and_comes_back_costs_only_time(
     start: Callable[..., RunningProcess],
     tmp_path: Path,
 ) -> None:
-    """S4.13, S4.17, F12, I9: drains look by themselves while no wake-up and no message comes."""
+    """S4.13, S4.17, F12, I9: workers poll by themselves while no wake-up and no message comes."""
     port = str(free_port())
     command = ("redis-server", "--port", port, "--save", "", "--dir", str(tmp_path))
     redis = start(*command)

@@ -338,7 +338,7 @@ class Past:
             ended = ("dispatch", number, state, "open", state, 1, label, name, "", "", wait, run)
             key = self._key(message)
             self._ends[ended_in].append(((end - ended_in) // _MS, *ended, message, key, None))
-        # A user has one in hand at most.
+        # A user has one open dispatch at most.
         if open_for not in self._open:
             self._rounds[user, source, task, occurrence] += 1
             round_ = self._rounds[user, source, task, occurrence] - 1

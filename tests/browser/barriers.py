@@ -1,4 +1,4 @@
-"""What shuts people out of a page: axe-core looks for it in the page as the browser shows it."""
+"""What shuts people out of a page: axe-core checks the page as the browser shows it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from tests.browser.looks import await_drawn
+from tests.browser.layout import await_drawn
 
 # Run by the browser itself, not as a script of the page, so the page's policy stays as it is.
 _AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()

@@ -1,4 +1,4 @@
-"""An operator finds a failure, looks at it and has the whole group tried again, with a reason."""
+"""An operator finds a failure, opens it and retries the whole group, with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
-from tests.browser.appearance.test_barriers import Look
+from tests.browser.appearance.test_barriers import PageCheck
 from tests.frozen import FrozenClock
 from tests.jobs import end, job_type, jobs, take
 
@@ -36,18 +36,18 @@ def refused(transactional_db: None, frozen_clock: FrozenClock) -> list[int]:
 def test_failure_is_found_and_its_group_retried_with_a_reason(
     page_as: Callable[[str | None], Page], refused: list[int]
 ) -> None:
-    page, look = page_as("operator"), Look()
+    page, check = page_as("operator"), PageCheck()
     page.goto("/admin/")
     page.locator(f'a[href="{reverse("failures")}"]').first.click()
     group = page.locator(".failure").filter(has_text="ConnectionRefusedError: 10.0.0.1:25")
     expect(group).to_contain_text("2 final")
-    look.at(page, "failures")
+    check.page(page, "failures")
     group.get_by_role("link", name="ConnectionRefusedError").click()
     expect(page.locator(".state-here")).to_contain_text("Failed")
     page.go_back()
     group.get_by_role("link", name="Retry…").click()
     expect(page.get_by_text("This concerns 2 jobs")).to_be_visible()
-    look.at(page, "retry of a group")
+    check.page(page, "retry of a group")
     page.get_by_label("Reason").fill("The mail server is back")
     page.get_by_role("button", name="Retry", exact=True).click()
     expect(page.get_by_text("2 jobs retried.")).to_be_visible()
@@ -56,4 +56,4 @@ def test_failure_is_found_and_its_group_retried_with_a_reason(
     assert retried == set(refused[:2])
     reasons = JournalEntry.objects.filter(event="retried").values_list("actor", "reason")
     assert list(reasons) == [("admin:operator", "The mail server is back")] * 2
-    assert look.found == []
+    assert check.found == []

@@ -10,7 +10,7 @@ from playwright.sync_api import Dialog, Page, ViewportSize, expect
 from apps.dispatch.services import executors
 from taskplatform.sdk import Client, Nothing
 from tests import factories
-from tests.browser.looks import sideways
+from tests.browser.layout import sideways
 from tests.factories import OPERATOR, once_task, user
 from tests.jobs import end, job_type, jobs, take
 

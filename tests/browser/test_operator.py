@@ -1,4 +1,4 @@
-"""A day of an operator: plan, hand out to real clients, look it up, step in."""
+"""A day of an operator: plan, hand out to real clients, find it, step in."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_planned_task_goes_out_comes_back_and_is_found_in_the_log(
 def test_open_dispatch_is_cancelled_with_a_reason(
     page_as: Callable[[str | None], Page], make_key: Callable[..., str], live_site: str
 ) -> None:
-    """S0.28, I55: the reason is demanded, kept beside the name, and shown."""
+    """S0.28, I55: the reason is required, kept beside the name, and shown."""
     once_task(user("uid_ava"))
     with Client(live_site, make_key(scopes=["pull"])) as client:
         offer = client.pull("uid_ava")
@@ -167,16 +167,16 @@ def test_stale_form_shows_both_values_and_saves_nothing(
     expect(second.get_by_label("Title")).to_have_value("Title of the first")
 
 
-def test_viewer_looks_at_everything_and_can_do_nothing(
+def test_viewer_sees_everything_and_can_do_nothing(
     page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
 ) -> None:
-    """S0.31: no action, no form and no payload for who may only look."""
+    """S0.31: no action, no form and no payload for a viewer."""
     morning = play_morning(frozen_clock)
     seen = [what_one_can_do(page_as(role), morning) for role in ("viewer", "configurer")]
 
     assert seen == [
         {"choose": 0, "add": 0, "save": 0, "act": 0, "payload": 0},
-        # The same look-out finds them where they are; new dispatches are nobody's to add.
+        # The same search finds them where they are; new dispatches are nobody's to add.
         {"choose": 4, "add": 3, "save": 1, "act": 2, "payload": 2},
     ]
 

@@ -39,7 +39,7 @@ TILES = """tiles => tiles.map(tile => [...tile.querySelectorAll(":scope > :is(sp
 
 
 class Crm:
-    """A system that jobs talk to; `accepts` so many more of them."""
+    """A system that jobs talk to; `accepts` that many more of them."""
 
     def __init__(self, frozen: FrozenClock) -> None:
         self.accepts = 0

@@ -23,7 +23,7 @@ BAD_ADDRESSES = {
     "a year at the end of time": {"date_joined__gte": "9999-12-31 23:59:59"},
     "a regular expression": {"username__regex": "("},
     "a catastrophic expression": {"name__iregex": "(a+)+$"},
-    "a look-up into a relation": {"executor__operator_scopes__operator__password__startswith": "m"},
+    "a lookup into a relation": {"executor__operator_scopes__operator__password__startswith": "m"},
     "a password": {"password__startswith": "md5"},
     "an unknown column": {"nope": "1"},
     "a key of 600 characters": {"x" * 600: "1"},
@@ -83,7 +83,7 @@ def test_no_address_of_any_list_ends_in_a_server_error(
         {"is_active__exact": "1", "nope": "1"},
     ],
 )
-def test_look_up_that_no_filter_takes_leads_back_to_the_plain_list(
+def test_lookup_that_no_filter_takes_leads_back_to_the_plain_list(
     admin_client: Client, query: dict[str, str]
 ) -> None:
     url = reverse("admin:auth_user_changelist")

@@ -39,7 +39,7 @@ JOB_ENDS = ("succeeded", "failed", "released", "cancelled", "nothing")
 def test_audits_of_a_busy_system_find_nothing(
     racers: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I1, I5, I17, I26–I29, I35, I39, I53: not even before the second look."""
+    """I1, I5, I17, I26–I29, I35, I39, I53: not even before the second check."""
     monkeypatch.setattr(auditing, "AGAIN_AFTER_SECONDS", 0.0)
     names = [f"uid_{n}" for n in range(6)]
     everybody = factories.group("gid_all", names)
@@ -54,7 +54,7 @@ def test_audits_of_a_busy_system_find_nothing(
     factories.job_type(lease_seconds=1, retry_delay_seconds=0, retry_jitter=0)
     over = threading.Event()
     busy: set[str] = set()
-    first_looks: list[str] = []
+    first_breaches: list[str] = []
 
     def pull(name: str, turn: int) -> int:
         person = Executor.objects.get(name=name)
@@ -111,25 +111,25 @@ def test_audits_of_a_busy_system_find_nothing(
             time.sleep(0.05)
         return found
 
-    def look() -> int:
+    def audit() -> int:
         began = time.monotonic()
-        looks = 0
+        rounds = 0
         try:
             while (passed := time.monotonic() - began) < BUSY_SECONDS or (
                 passed < MAX_BUSY_SECONDS and busy < everybody_busy
             ):
                 for check in CHECKS:
-                    first_looks.extend(map(str, check.run(auditing.RECENT).breaches))
-                looks += 1
+                    first_breaches.extend(map(str, check.run(auditing.RECENT).breaches))
+                rounds += 1
         finally:
             over.set()
-        return looks
+        return rounds
 
     everybody_busy = {*names, "w:1", "w:2", "rescue"}
     calls = [partial(pull, name, turn) for turn, name in enumerate(names)]
-    calls += [partial(work, "w:1"), partial(work, "w:2"), send, send, rescue, look]
+    calls += [partial(work, "w:1"), partial(work, "w:2"), send, send, rescue, audit]
     done = racers(calls).results
     assert all(done), done
-    assert first_looks == []
+    assert first_breaches == []
     assert list(broken_lines(auditing.audit(CHECKS))) == []
     assert Stock.objects.exists() and Dispatch.objects.exists()

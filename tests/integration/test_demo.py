@@ -107,7 +107,7 @@ class TestPlanning:
         assert "nothing of it is left to hand out" in demo()
         assert all_rows() == before
 
-    def test_run_when_the_round_is_too_old_to_be_looked_back_to_says_so(
+    def test_run_says_that_the_round_is_older_than_the_lookback(
         self, frozen_clock: FrozenClock
     ) -> None:
         demo()

@@ -52,7 +52,7 @@ def submit_for(address: str, number: int) -> None:
 
 @pytest.mark.usefixtures("frozen_clock")
 def test_handler_of_the_readme_does_what_is_said_of_it(mailbox: SimpleNamespace) -> None:
-    """S1.4, S1.5: submitted in a transaction, once per key; done, given up, or tried later."""
+    """S1.4, S1.5: submitted in a transaction, once per key; done, discarded, or retried later."""
     process = Process(Node("worker@test", ("fast", "slow"), 4))
     submit_for("ann@example.org", 1)
     submit_for("ann@example.org", 1)

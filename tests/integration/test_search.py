@@ -93,7 +93,7 @@ def test_key_of_jobs_is_found_in_every_type_newest_first(admin_client: Client) -
     assert ask(admin_client, "order").context["groups"] == []
 
 
-def test_key_of_digits_and_a_number_are_both_looked_up(admin_client: Client) -> None:
+def test_key_of_digits_and_a_number_are_both_found(admin_client: Client) -> None:
     job_type()
     [number] = jobs(1, key="4711")
     assert leads_to(admin_client, "4711", Job.objects.get(pk=number))
@@ -165,7 +165,7 @@ def test_task_is_found_by_words_of_its_title_whatever_their_case(admin_client: C
         assert ask(admin_client, term).context["groups"] == [], term
 
 
-def test_titles_are_looked_for_among_the_newest_tasks(
+def test_titles_are_searched_among_the_newest_tasks(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many tasks there are, and where the list finds more."""
@@ -279,7 +279,7 @@ def test_search_takes_a_handful_of_statements_however_many_types_there_are(
     assert statements() == few <= 24
 
 
-def test_keys_are_looked_up_by_index_in_every_type() -> None:
+def test_keys_are_found_by_index_in_every_type() -> None:
     job_type()
     jobs(40, key="other")
     jobs(3, key="same")
@@ -291,7 +291,7 @@ def test_keys_are_looked_up_by_index_in_every_type() -> None:
     assert "TEMP B-TREE" not in explained(sql)
 
 
-def test_more_types_than_one_statement_takes_are_all_looked_up() -> None:
+def test_more_types_than_one_statement_takes_are_all_searched() -> None:
     for n in range(410):
         job_type(f"type-{n}")
     jobs(1, "type-0", key="same")

@@ -20,7 +20,7 @@ class DueForm(forms.Form):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_form_saved_unchanged_keeps_the_seconds(language: str) -> None:
-    """A due time is not moved by looking at it."""
+    """Showing a due time does not change it."""
     with translation.override(language):
         shown = DueForm(initial={"due": AT})
         day, time = shown["due"].field.widget.decompress(AT)

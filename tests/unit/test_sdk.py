@@ -23,8 +23,8 @@ from tests.stub_server import (
     Stub,
     cuts_short,
     ends,
-    falls_silent,
     hangs_up,
+    never_answers,
     offers,
     problem,
     resets,
@@ -174,7 +174,7 @@ class TestRepeats:
         assert first.body == second.body
 
     def test_silence_is_repeated_on_a_new_connection(self, stub: Stub) -> None:
-        stub.behaves(falls_silent, offers)
+        stub.behaves(never_answers, offers)
         with sdk.Client(stub.url, KEY, timeout=0.2) as client:
             assert client.pull("uid_alice")
         assert stub.seen[0].peer != stub.seen[1].peer

@@ -129,7 +129,7 @@ def test_batch_may_be_larger_than_a_single_body(stub: Stub, client: sdk.Client) 
         client.submit("mail", {"text": "x" * 300_000})
 
 
-def test_job_is_looked_up_with_times_in_utc(stub: Stub, client: sdk.Client) -> None:
+def test_job_is_read_with_times_in_utc(stub: Stub, client: sdk.Client) -> None:
     stub.behaves(says(200, JOB))
     job = client.job("7012")
     assert (job.id, job.status, job.context) == ("7012", "running", {"to": "a"})
@@ -147,7 +147,7 @@ def test_unknown_job_raises(stub: Stub, client: sdk.Client) -> None:
 
 
 @pytest.mark.parametrize("trouble", [resets, hangs_up, cuts_short, problem(503, "unavailable")])
-def test_unique_submission_and_look_up_are_repeated(
+def test_unique_submission_and_reading_are_repeated(
     stub: Stub, client: sdk.Client, trouble: Behaviour
 ) -> None:
     """I35: the server answers with the open twin."""

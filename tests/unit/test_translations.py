@@ -308,7 +308,7 @@ def test_unmarked_sentences_of_python_are_found() -> None:
 def f(x):
     \"\"\"This is a docstring of it.\"\"\"
     logger.info("Something has happened to %s.", x)
-    raise Invalid(_("A name has {most} characters.", most=1))
+    raise Invalid(_("A name has {limit} characters.", limit=1))
     raise Conflict(f"The {x} has been changed; " f"take {x} again.")
     return "One two three.", "This is not said aloud."
 """

@@ -17,13 +17,13 @@ from tests.frozen import FrozenClock
 from tests.scenes import Morning, play_morning
 
 
-class Look:
-    """Collects the barriers of pages, each as it stands, in both themes and at both widths."""
+class PageCheck:
+    """Collects the barriers of pages, in both themes and at both widths."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
 
-    def at(self, page: Page, name: str) -> None:
+    def page(self, page: Page, name: str) -> None:
         for dark, size in ((False, WIDE), (True, NARROW)):
             page.set_viewport_size(size)
             page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
@@ -34,8 +34,8 @@ class Look:
 
 
 @pytest.fixture
-def look() -> Look:
-    return Look()
+def check() -> PageCheck:
+    return PageCheck()
 
 
 @pytest.fixture
@@ -61,24 +61,26 @@ def test_barriers_of_a_page_are_found(browser_page: Page, watch: Watch) -> None:
     assert found == {"label", "color-contrast"}
 
 
-def test_answers_to_forms_shut_nobody_out(browser_page: Page, morning: Morning, look: Look) -> None:
+def test_answers_to_forms_shut_nobody_out(
+    browser_page: Page, morning: Morning, check: PageCheck
+) -> None:
     page = browser_page
     page.goto(reverse("admin:dispatch_oncetask_add"))
     page.locator("[name=priority]").fill("5000")
     press(page, "Save")
-    look.at(page, "refused task")
+    check.page(page, "refused task")
 
     page.goto(reverse("admin:dispatch_oncetask_change", args=[morning.task.pk]))
     page.locator("[name=priority]").fill("50")
     page.locator("button[name=_what_if]").click()
     page.locator("#what-if").wait_for()
-    look.at(page, "what-if")
+    check.page(page, "what-if")
 
     page.goto(reverse("admin:dispatch_executor_import"))
     for text in ("name,kind\nuid_new,user\n", "name,kind\nuid_new,plant\n"):
         page.locator("textarea").fill(text)
         press(page, "Try it")
-        look.at(page, "import")
+        check.page(page, "import")
         page.goto(reverse("admin:dispatch_executor_import"))
 
     page.goto(
@@ -86,54 +88,54 @@ def test_answers_to_forms_shut_nobody_out(browser_page: Page, morning: Morning, 
     )
     page.get_by_label("Reason").fill("Closed")
     page.locator("form.panel [type=submit]").click()
-    look.at(page, "refused action")
+    check.page(page, "refused action")
 
     page.goto(reverse("audit"))
     press(page, "Run the audit")
-    look.at(page, "audit")
+    check.page(page, "audit")
 
     page.goto(reverse("admin:access_apiclient_rotate", args=[morning.client]))
     page.get_by_label("Reason").fill("Lost")
     press(page, "Rotate the key")
-    look.at(page, "new key")
+    check.page(page, "new key")
 
-    assert look.found == []
+    assert check.found == []
 
 
-def test_menus_shut_nobody_out(browser_page: Page, morning: Morning, look: Look) -> None:
+def test_menus_shut_nobody_out(browser_page: Page, morning: Morning, check: PageCheck) -> None:
     page = browser_page
     page.goto(reverse("admin:dispatch_dispatch_changelist"))
     page.get_by_text("Filters", exact=False).first.click()
-    look.at(page, "filters")
+    check.page(page, "filters")
     page.goto(reverse("admin:index"))
     page.get_by_text("admin", exact=True).click()
-    look.at(page, "account menu")
+    check.page(page, "account menu")
     page.goto(reverse("admin:dispatch_oncetask_changelist"))
     page.locator("#action-toggle").check()
-    look.at(page, "chosen rows")
+    check.page(page, "chosen rows")
     page.set_viewport_size(NARROW)
     page.goto(reverse("admin:index"))
     page.get_by_text("dock_to_right").locator("visible=true").click()
     expect(page.locator("#nav-sidebar-apps")).to_be_visible()
-    look.found += barriers(page)
+    check.found += barriers(page)
 
-    assert look.found == []
+    assert check.found == []
 
 
 def test_pages_without_a_session_shut_nobody_out(
-    page_as: Callable[[str | None], Page], look: Look, watch: Watch
+    page_as: Callable[[str | None], Page], check: PageCheck, watch: Watch
 ) -> None:
     watch.allow("404")
     watch.allow("429")
     page = page_as(None)
     page.goto("/admin/")
-    look.at(page, "login")
+    check.page(page, "login")
     for _ in range(settings.AXES_FAILURE_LIMIT - 1):
         send_login(page, "olga", "wrong")
-    look.at(page, "refused login")
+    check.page(page, "refused login")
     send_login(page, "olga", "wrong")
-    look.at(page, "locked out")
+    check.page(page, "locked out")
     page.goto("/nowhere/")
-    look.at(page, "not found")
+    check.page(page, "not found")
 
-    assert look.found == []
+    assert check.found == []

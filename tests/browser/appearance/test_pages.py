@@ -22,7 +22,7 @@ from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
 from taskplatform import beat
 from tests.browser.barriers import barriers
-from tests.browser.looks import english_texts, sideways
+from tests.browser.layout import english_texts, sideways
 from tests.frozen import FrozenClock
 from tests.job_scenes import Yard, fill_yard
 from tests.scenes import Morning, play_morning

@@ -205,7 +205,7 @@ def test_form_of_a_client_revoked_meanwhile_is_a_conflict(admin_client: Client) 
     assert ApiClient.objects.get().name == "Shop scanners"
 
 
-def test_revoked_client_is_only_looked_at(admin_client: Client) -> None:
+def test_revoked_client_is_read_only(admin_client: Client) -> None:
     client, _ = make(executors=["uid_a"])
     services.revoke(client, actor="admin:bob")
     client.refresh_from_db()

@@ -157,8 +157,8 @@ def test_revocation_asks_for_a_reason_and_closes_the_key(
     assert (entry.actor, entry.reason) == ("admin:admin", "laptop lost")
 
 
-def test_who_sees_some_executors_only_gives_out_no_key(role_client: Any, role_user: Any) -> None:
-    """A key sees everything that it is not bound away from, whoever made it."""
+def test_operator_with_limits_gives_out_no_key(role_client: Any, role_user: Any) -> None:
+    """A key without limits sees everything, whatever the limits of its maker."""
     client, old = make()
     configurer = role_client("configurer")
     assert configurer.get(ADD).status_code == 200

@@ -1,4 +1,4 @@
-"""How long a key is believed without a new look, and when its use is noted."""
+"""How long a key is cached, and when its use is recorded."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_view_without_permissions_needs_no_scopes(call: Call) -> None:
     assert call(bearer(key_with("pull")), view=Open).status_code == 200
 
 
-def test_scope_is_demanded_by_default(settings: Any) -> None:
+def test_scope_is_required_by_default(settings: Any) -> None:
     """A new view is closed until it says what it needs."""
     assert settings.REST_FRAMEWORK["DEFAULT_PERMISSION_CLASSES"] == [
         "apps.access.permissions.HasScope"

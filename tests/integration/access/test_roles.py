@@ -1,4 +1,4 @@
-"""The roles of operators: who may look, step in and set up."""
+"""The roles of operators: viewers, operators and configurers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_each_role_holds_all_of_the_one_before() -> None:
     assert set(viewer) < set(operator) < set(configurer)
 
 
-def test_viewer_may_look_at_every_model_and_change_none() -> None:
+def test_viewer_may_see_every_model_and_change_none() -> None:
     make_all_roles()
     models = {
         f"{label}.view_{model._meta.model_name}"

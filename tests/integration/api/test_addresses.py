@@ -35,7 +35,7 @@ def test_unknown_method_is_405_with_the_known_ones(
     before = checksum()
 
     for method in METHODS - known:
-        # Before the query is looked at: there is nothing that it could be for.
+        # Before the query is checked: there is nothing that it could be for.
         path = f"{endpoint.address(world)}?limit=x"
         answer = api.request(method, path, {"uid": "uid_alice"})
         assert answer.status_code == 405, method

@@ -109,7 +109,7 @@ def test_unknown_number_is_not_found(api: ContractClient, number: str) -> None:
 
 
 class TestFilters:
-    """S0.31: operators look by executor, state, source, task and period."""
+    """S0.31: operators filter by executor, state, source, task and period."""
 
     def test_executor_state_and_task(self, api: ContractClient, frozen_clock: Any) -> None:
         done = called_back(api)
@@ -135,7 +135,7 @@ class TestFilters:
     def test_rare_matches_are_found_page_by_page(
         self, api: ContractClient, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
     ) -> None:
-        """No request looks at more rows than it may; an empty page may have a next one."""
+        """No request reads more rows than the limit; an empty page may have a next one."""
         monkeypatch.setattr(view, "MAX_EXAMINED", 2)
         oldest = called_back(api, outcome="failed")
         for _ in range(4):
@@ -144,7 +144,7 @@ class TestFilters:
 
         assert walked(api, **query) == [[newest], [], [oldest]]
 
-    def test_page_of_a_bound_key_looks_at_no_more(
+    def test_page_of_a_bound_key_reads_no_more(
         self, api: ContractClient, api_with: Any, make_key: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(view, "MAX_EXAMINED", 2)

@@ -30,7 +30,7 @@ def listed(api: ContractClient, **query: Any) -> list[str]:
     return [row["id"] for row in answer.json()["results"]]
 
 
-# --- looking ------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("status", "stored", "shown"),
     [("running", 40, 40), ("failed", 40, 40), ("succeeded", 40, 100), ("succeeded", None, None)],
@@ -133,7 +133,7 @@ def test_context_must_fit_the_schema(api: ContractClient) -> None:
     assert "jobs[" not in one.json()["detail"]
 
 
-# --- looking ------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------
 def test_detail_has_what_lists_leave_out(api: ContractClient) -> None:
     job = factories.running_job(context={"to": "a"}, key="order-1")
 
@@ -204,7 +204,7 @@ def test_every_filter_finds_its_own(api: ContractClient) -> None:
 def test_rare_matches_are_found_page_by_page(
     api: ContractClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S2.13: no request looks at more rows than it may; an empty page may have a next one."""
+    """S2.13: no request reads more rows than the limit; an empty page may have a next one."""
     monkeypatch.setattr(view, "MAX_EXAMINED", 4)
     oldest = str(factories.job(user_id="uid_alice").pk)
     for _ in range(10):

@@ -205,7 +205,7 @@ def test_cursor_of_another_list_or_filter_is_refused(api: ContractClient) -> Non
 def test_unknown_or_doubled_parameter_is_refused(
     api: ContractClient, path: str, query: str
 ) -> None:
-    """No look-up by any other name, no guess between two values."""
+    """No filter by any other name, no guess between two values."""
     answer = api.request("GET", f"{path}?{query}")
 
     name = query.partition("=")[0]
@@ -225,7 +225,7 @@ def test_head_answers_like_get_without_a_body(api: ContractClient, path: str) ->
 
 
 def statements(call: Callable[[], Any]) -> list[str]:
-    """The SQL of a call, but for the look at its key, which is believed for half a second."""
+    """The SQL of a call, without that for its key, which is cached for half a second."""
     with CaptureQueriesContext(connection) as captured:
         call()
     return [query["sql"] for query in captured if "access_apiclient" not in query["sql"]]

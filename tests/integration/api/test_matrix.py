@@ -95,7 +95,7 @@ def test_one_scope_opens_what_it_names_and_no_more(
     make_key: MakeKey,
     api_with: Callable[..., ContractClient],
 ) -> None:
-    """I60: 403 comes before anything else is looked at."""
+    """I60: 403 comes before anything else is checked."""
     client = api_with(make_key(scopes=[scope]))
     before = checksum()
 
@@ -199,7 +199,7 @@ def test_bound_key_lists_its_own_only(
 def test_user_who_left_the_group_is_outside_its_binding_at_once(
     world: World, make_key: MakeKey, api_with: Callable[..., ContractClient]
 ) -> None:
-    """I60: the binding is looked up at each request."""
+    """I60: the binding is read at each request."""
     client = api_with(make_key(executors=["gid_sales"]))
     body = {"uid": "uid_alice"}
     before = client.post("/api/v1/dispatch/", body)

@@ -259,7 +259,7 @@ class TestEdit:
         }
 
     def test_put_without_title_is_refused(self, api: ContractClient) -> None:
-        """S0.32: what has no default is demanded."""
+        """S0.32: what has no default is required."""
         answer = api.put(at(planned(api)), {"executor": "uid_alice"})
 
         assert [error["field"] for error in answer.json()["errors"]] == ["title"]

@@ -1,4 +1,4 @@
-"""GET /executors/{name}/preview/: what is ahead, on the wire. S0.31."""
+"""GET /executors/{name}/preview/: what an executor will get, on the wire. S0.31."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_period_is_from_its_start_to_before_its_end(api: ContractClient, frozen_
 
 
 def test_of_a_group_it_lists_the_occurrences(api: ContractClient, frozen_clock: Any) -> None:
-    """S0.31: whoever of its members gets them."""
+    """S0.31: whichever member gets them."""
     group = factories.group("gid_sales", ["uid_alice"])
     factories.once_task(group, "Three of you", mode="multi", dispatch_times=3)
     callback.take_next(factories.member("uid_alice"))
@@ -102,7 +102,7 @@ def test_period_that_is_none_is_refused(
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
-def test_400_days_are_looked_at(api: ContractClient, frozen_clock: Any) -> None:
+def test_400_days_can_be_previewed(api: ContractClient, frozen_clock: Any) -> None:
     """S0.31: at most 1,000 items, and it says that there are more."""
     factories.rotation(factories.user(), rule={"every_minutes": 1})
 

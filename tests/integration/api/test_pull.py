@@ -106,9 +106,9 @@ def test_nothing_due_answers_204_with_seconds_to_wait(
     assert answer.headers["Retry-After"] == "60"
 
 
-@pytest.mark.parametrize(("ahead", "least", "most"), [(1, 1, 2), (20, 20, 22), (3600, 60, 60)])
+@pytest.mark.parametrize(("ahead", "low", "high"), [(1, 1, 2), (20, 20, 22), (3600, 60, 60)])
 def test_task_due_later_sets_the_wait(
-    api: ContractClient, frozen_clock: Any, ahead: int, least: int, most: int
+    api: ContractClient, frozen_clock: Any, ahead: int, low: int, high: int
 ) -> None:
     """S0.25, I7: never handed out before its start; asked again about then."""
     factories.once_task(factories.user(), start_at=frozen_clock.instant + timedelta(seconds=ahead))
@@ -116,7 +116,7 @@ def test_task_due_later_sets_the_wait(
     answer = api.post(PULL, ALICE)
 
     assert answer.status_code == 204
-    assert least <= int(answer.headers["Retry-After"]) <= most
+    assert low <= int(answer.headers["Retry-After"]) <= high
 
 
 def test_task_of_a_group_is_pulled_by_its_member(api: ContractClient) -> None:
@@ -161,7 +161,7 @@ def test_unknown_uid_is_not_found(api: ContractClient, uid: str) -> None:
 
 @pytest.mark.parametrize("name", ["gid_sales", "gid_unknown"])
 def test_group_cannot_pull(api: ContractClient, name: str) -> None:
-    """S0.5: only a user has a task in hand; the answer does not reveal whether the group exists."""
+    """S0.5: only a user can pull; the answer does not reveal whether the group exists."""
     factories.group()
 
     answer = api.post(PULL, {"uid": name})

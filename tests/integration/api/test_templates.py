@@ -114,7 +114,7 @@ def test_unknown_name_is_not_found(api: ContractClient, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Photo", "photo ", " photo", "phóto", "nothing"])
 def test_task_cannot_name_an_unknown_template(api: ContractClient, name: str) -> None:
-    """S0.2: the same look-up in the body of a task."""
+    """S0.2: the same rule in the body of a task."""
     factories.user()
     put(api, SHOP)
 

@@ -23,7 +23,7 @@ CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECA
 
 @dataclass(frozen=True)
 class World:
-    """alice in the group gid_sales and bob in gid_other; each has a task in hand.
+    """alice in the group gid_sales and bob in gid_other; each has an open dispatch.
 
     Of the type mail there is a job of each kind of state, of sms one that waits.
     """

@@ -1,6 +1,6 @@
 """Dispatch in plain memory: what the design says about hand-outs, as plainly as it can be said.
 
-It knows no database, no cache and none of the rules' modules; it looks at everything each time.
+It knows no database, no cache and none of the rules' modules; it goes through everything each time.
 Times of tasks are whole seconds, zones are UTC.
 """
 

@@ -70,7 +70,7 @@ def task_fields(draw: st.DrawFn) -> dict[str, Any]:
     return fields
 
 
-# Who does what, so many minutes after the step before.
+# Who does what, and the minutes since the step before.
 STEPS = st.tuples(
     st.sampled_from([0, 0, 1, 5, 60, 400]),
     st.sampled_from(["uid_alice", "uid_alice", "uid_bob"]),
@@ -87,7 +87,7 @@ WORLDS = st.fixed_dictionaries(
 
 
 def in_worlds(examples: int, **drawn: st.SearchStrategy[Any]) -> Callable[[Any], Any]:
-    """Run a test in so many worlds, which it takes as `world`, with what else is drawn."""
+    """Run a test in that many worlds; it gets each as `world`, with what else is drawn."""
     rules = settings(
         max_examples=examples,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -84,12 +84,12 @@ def test_list_is_paged_without_a_count(admin_client: Client) -> None:
 
 
 def shown(client: Client, **query: str) -> tuple[list[int], bool]:
-    """The numbers on the first page, and whether a stretch of all rows was looked through."""
+    """The numbers on the first page, and whether only some of the rows were searched."""
     changelist = client.get(LIST, query).context["cl"]
     return [row.pk for row in changelist.result_list], changelist.examined is not None
 
 
-def test_rare_ones_are_found_a_stretch_at_a_time_unless_an_index_has_them(
+def test_each_page_searches_some_rows_unless_an_index_has_them(
     admin_client: Client, role_client: Any, role_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = hand_out(5)

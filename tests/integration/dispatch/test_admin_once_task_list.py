@@ -61,7 +61,7 @@ def test_list_shows_seven_days_back_and_ahead(
     assert titles(admin_client, to_day="2026-02-01") == ["long ago"]
 
 
-def test_search_for_a_title_looks_at_all_times_unless_days_are_given(
+def test_search_for_a_title_covers_all_times_unless_days_are_given(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     group, long_ago = factories.group(), frozen_clock.instant - timedelta(days=30)
@@ -170,7 +170,7 @@ def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
 
 
 # --- roles and limits ---------------------------------------------------------------------------
-def test_viewer_may_look_and_not_touch(role_client: Any) -> None:
+def test_viewer_may_see_and_not_change(role_client: Any) -> None:
     task = factories.once_task(factories.group(), params={"shop": "Main Street 5"})
     viewer = role_client("viewer")
     page = page_of(viewer, task)

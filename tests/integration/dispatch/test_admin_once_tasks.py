@@ -270,7 +270,7 @@ def test_moving_a_task_to_another_executor_is_seen_at_the_next_pull_of_both(
 def test_stale_form_answers_conflict_with_the_params_too_and_saves_nothing(
     admin_client: Client,
 ) -> None:
-    """I57: stale edit form → conflict page, nothing saved, secrets masked."""
+    """I57: stale edit form → conflict page, nothing saved, secrets redacted."""
     schema = {
         "type": "object",
         "properties": {"shop": {"type": "string"}, "token": {"type": "string"}},

@@ -149,7 +149,7 @@ class TestCache:
     def test_state_of_the_cached_queue(
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
-        """Absent, current, outdated by an edit; a look alone builds nothing."""
+        """Absent, current, outdated by an edit; showing it builds nothing."""
         assert "No queue is cached" in page_of(admin_client, alice)
         assert "No queue is cached" in page_of(admin_client, alice)
         task = factories.once_task(alice)

@@ -70,7 +70,7 @@ def test_schema_sent_untouched_makes_no_version(admin_client: Client) -> None:
     assert Template.objects.count() == 1
 
 
-def test_secret_words_in_a_schema_are_not_masked(admin_client: Client) -> None:
+def test_secret_words_in_a_schema_are_not_redacted(admin_client: Client) -> None:
     schema = {"type": "object", "properties": {"password": {"type": "string"}}}
     template = factories.template(schema=schema)
     assert json.loads(form_of(page_of(admin_client, template), "schema")["schema"]) == schema

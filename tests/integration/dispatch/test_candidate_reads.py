@@ -63,13 +63,13 @@ INDEXES = ("oncetask_candidates", "rotatetask_candidates")
 @pytest.mark.django_db(transaction=True)
 def test_candidates_are_found_by_their_index_alone(owners: list[int]) -> None:
     """S0.6: by executor before time, for one executor and for several, and no row in vain."""
-    judge = _judge_mariadb if connection.vendor == "mysql" else _judge_sqlite
+    check = _check_mariadb if connection.vendor == "mysql" else _check_sqlite
     for count in (1, OWNERS):
         for sql, index in zip(selects(owners[:count]), INDEXES, strict=True):
-            judge(sql, index, count)
+            check(sql, index, count)
 
 
-def _judge_mariadb(sql: str, index: str, owners: int) -> None:
+def _check_mariadb(sql: str, index: str, owners: int) -> None:
     [step] = steps_of(sql)
     assert (step["key"], step["type"] in ("range", "ref")) == (index, True), step
     assert int(step["rows"]) <= 2 * owners * TASKS_EACH
@@ -80,7 +80,7 @@ def _judge_mariadb(sql: str, index: str, owners: int) -> None:
     assert index_reads() - before <= len(found) + 2 * owners
 
 
-def _judge_sqlite(sql: str, index: str, owners: int) -> None:
+def _check_sqlite(sql: str, index: str, owners: int) -> None:
     plan = explained(sql)
     assert f"USING INDEX {index} (executor_id=? AND status=?" in plan
     assert "SCAN" not in plan and "TEMP B-TREE" not in plan

@@ -96,6 +96,6 @@ def test_page_of_who_sees_some_executors_reads_no_more(
     by_people = rows_read(lambda: operator.get(LIST))
     by_programs = rows_read(lambda: program.get("/api/v1/dispatches/", limit=10))
 
-    # Of each row that is looked at, whose it is, too.
-    most = MAX_READ + 2 * EXAMINED
-    assert max(by_people, by_programs) <= most, (by_people, by_programs)
+    # With the executor of each row that is read.
+    limit = MAX_READ + 2 * EXAMINED
+    assert max(by_people, by_programs) <= limit, (by_people, by_programs)

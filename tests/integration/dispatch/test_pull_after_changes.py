@@ -199,13 +199,13 @@ class TestAfterChanges:
         assert isinstance(again, Dispatch)
         assert again.round == 1
 
-    def test_what_was_seen_open_is_looked_at_again(
+    def test_what_was_seen_open_is_read_again(
         self,
         processes: TwoProcesses,
         frozen_clock: FrozenClock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """S0.28: another pull, which looked at its clock long ago, was done between two reads."""
+        """S0.28: another pull, which read its clock long ago, was done between two reads."""
         alice = factories.user()
         facts_of, now = candidates.facts_of, clock.now()
         start = now - timedelta(hours=1)

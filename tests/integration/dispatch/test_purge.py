@@ -69,7 +69,7 @@ class TestChunks:
     def test_nothing_is_read_twice_within_a_day(
         self, history: Callable[..., list[int]], frozen_clock: FrozenClock
     ) -> None:
-        """S0.8: what was kept is looked at again a day later, what is new at once."""
+        """S0.8: what was kept is checked again a day later, what is new at once."""
         numbers = history(5)
         # Two that are open are kept, because somebody has set them so.
         Dispatch.objects.filter(pk__in=numbers[:2]).update(finished_at=None)
@@ -109,7 +109,7 @@ class TestChunks:
     def test_reads_of_a_chunk_do_not_grow_with_the_rows(
         self, history: Callable[..., list[int]], settings: Any, frozen_clock: FrozenClock
     ) -> None:
-        """S0.8: so many statements for two rows, as many for twenty of as many occurrences."""
+        """S0.8: twenty rows of twenty occurrences take as many statements as two rows."""
         settings.PURGE_BATCH, settings.TASK_RETENTION = 500, timedelta(0)
 
         def statements() -> int:

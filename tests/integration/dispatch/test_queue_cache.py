@@ -134,7 +134,7 @@ def test_a_build_begun_before_an_edit_is_not_published_after_it(
 ) -> None:
     """S0.18, I12: neither the plan nor the queue that an edit overtook is used by a later pull."""
     scene = Scene()
-    plan_rows, standing = queue.plan_rows, state_of(scene.alice.pk)
+    plan_rows, state = queue.plan_rows, state_of(scene.alice.pk)
 
     def overtaken(*args: Any, **kwargs: Any) -> Any:
         read = plan_rows(*args, **kwargs)
@@ -143,7 +143,7 @@ def test_a_build_begun_before_an_edit_is_not_published_after_it(
         return read
 
     monkeypatch.setattr(queue, "plan_rows", overtaken)
-    queue.entry_of(standing, now=scene.task.start_at)
+    queue.entry_of(state, now=scene.task.start_at)
     assert cache.load_queue(scene.alice.pk) is None
     current = {e.pk: e.plan_version for e in Executor.objects.all()}
     for owner, plan in cache.load_plans(tuple(current.items())).items():
@@ -167,7 +167,7 @@ def test_what_another_gives_back_can_be_had_at_once() -> None:
 def test_a_pull_that_another_overtakes_answers_the_same_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """I4, I15: two pulls of one user, the second done while the first looks what is free."""
+    """I4, I15: two pulls of one user, the second done while the first checks what is free."""
     alice = factories.user()
     factories.once_task(alice)
     facts_of, overtaking = candidates.facts_of, []
@@ -192,7 +192,7 @@ def test_a_pull_that_another_overtakes_answers_the_same_task(
 def test_an_edit_that_is_answered_before_the_hand_out_counts(
     changes: dict[str, Any], title: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I12: what was found under the old plan is looked for anew, and not missed."""
+    """I12: what was found under the old plan is searched again, and not missed."""
     alice = factories.user()
     task = factories.once_task(alice)
     edits = iter([changes])
@@ -236,8 +236,8 @@ def test_a_retry_is_found_behind_many_that_are_used_up() -> None:
         finish(taken, "failed")
 
 
-def test_what_is_looked_up_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S0.13: a task that one executor has had thirty times is looked up like one it never had."""
+def test_what_is_read_does_not_grow_with_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S0.13: a task that an executor has had thirty times costs as much as one it never had."""
     group = factories.group("gid_all", ["uid_a"])
     task = factories.once_task(group, mode="blocking", dispatch_times=40)
     alice = factories.member("uid_a")

@@ -184,7 +184,7 @@ def test_user_whose_call_loses_a_deadlock_is_served_all_the_same() -> None:
         caller.start()
         eventually(lambda: answers or any(map(waits_for_a_lock, sessions)))
         assert answers == []
-        # In the way of this one is whoever waits already, and that one waits for us.
+        # This one waits for the transaction that waits already, and that one waits for us.
         Executor.objects.filter(pk=alice.pk).update(title="Alice")
     caller.join(timeout=60)
 

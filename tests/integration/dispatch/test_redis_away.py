@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def caches_in(server: RedisServer, *, patience: float) -> dict[str, Any]:
-    """The setting that has it for a cache and waits so many seconds for each of its answers."""
+    """The cache settings for it, with a timeout of that many seconds for each answer."""
     return {
         "default": {
             "BACKEND": "apps.common.cache.BreakerRedisCache",

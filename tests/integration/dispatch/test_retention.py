@@ -165,7 +165,7 @@ class TestDispatches:
 
 
 class TestStocks:
-    def test_one_that_is_taken_between_look_and_removal_stays(self, alice: Executor) -> None:
+    def test_one_that_is_taken_between_reading_and_removal_stays(self, alice: Executor) -> None:
         """S0.8."""
         stock = Stock.objects.create(source="once", task=999, occurrence=0, handed=1)
         assert retention._remove_stocks([stock.pk]) == {}

@@ -112,7 +112,7 @@ class TestWhoseQueues:
         answer = titles(what_if_changed(task, status="active", lease_seconds=60))
         assert answer == {"uid_alice": (["A"], ["A"])}
 
-    def test_many_members_are_not_all_looked_at(
+    def test_many_members_are_not_all_shown(
         self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(what_if, "MAX_MEMBERS", 2)

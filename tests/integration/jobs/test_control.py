@@ -118,7 +118,7 @@ def test_the_table_of_rules_says_the_same() -> None:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_reason_is_demanded(action: str) -> None:
+def test_a_reason_is_required(action: str) -> None:
     """I55"""
     status = next(status for name, status in BECOMES if name == action)
     job = job_in(status)

@@ -302,11 +302,11 @@ def test_new_job_that_is_announced_is_held_first(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4.13: and for everything as soon as that is done, or at least every second."""
-    looks: list[tuple[list[str], int]] = []
+    polls: list[tuple[list[str], int]] = []
 
     def note(*, types: Collection[str], new: int, **_: Any) -> list[Any]:
-        looks.append((sorted(types), new))
-        if len(looks) > 3:
+        polls.append((sorted(types), new))
+        if len(polls) > 3:
             process.stop()
         return []
 
@@ -324,7 +324,7 @@ def test_new_job_that_is_announced_is_held_first(
 
     Drain(process, "fast").run()
 
-    assert looks == [
+    assert polls == [
         (["bill", "mail"], 0),
         (["mail"], 7),
         (["bill", "mail"], 0),

@@ -1,4 +1,4 @@
-"""I26, I27, I30, I58: what changed between the look and the write is not written over."""
+"""I26, I27, I30, I58: a change between reading and writing is not overwritten."""
 
 from __future__ import annotations
 
@@ -112,16 +112,16 @@ def test_rescued_attempt_is_nobodys_before_it_is_held_again(frozen_clock: Frozen
     assert events_of(number) == ["lost", "stale", "stale"]
 
 
-def test_running_or_ended_job_is_not_given_up() -> None:
+def test_running_or_ended_job_is_not_discarded() -> None:
     job_type()
     [running, done] = jobs(2)
     take(1)
     Job.objects.filter(pk=running).update(max_attempts=1)
     Job.objects.filter(pk=done).update(status="succeeded", attempts=3)
 
-    given_up = discard([running, done], types=type_snapshots(), now=clock.now())
+    discarded = discard([running, done], types=type_snapshots(), now=clock.now())
 
-    assert given_up == 0
+    assert discarded == 0
     assert [row(running).status, row(done).status] == ["running", "succeeded"]
 
 

@@ -96,7 +96,7 @@ def test_scheduled_jobs_are_promoted_by_the_hold_that_finds_them_due(
     assert [held.id for held in take()] == [number]
 
 
-def test_types_share_the_places_by_weight() -> None:
+def test_types_share_the_slots_by_weight() -> None:
     job_type("mail", weight=3)
     job_type("bill", weight=1)
     jobs(100, "mail")
@@ -169,7 +169,7 @@ def test_job_is_found_among_more_types_than_a_statement_has_parts() -> None:
     assert sorted(held.id for held in take(500, types=tuple(names))) == numbers
 
 
-def test_unknown_types_and_no_places_hold_nothing() -> None:
+def test_unknown_types_and_no_slots_hold_nothing() -> None:
     job_type()
     jobs(1)
 
@@ -256,7 +256,7 @@ def test_type_of_suspects_does_not_hold_up_another_type() -> None:
     assert sorted(len(held) for held in rounds) == [1, 5]
 
 
-def test_waiting_job_without_attempts_left_is_given_up_when_its_turn_comes() -> None:
+def test_exhausted_job_is_discarded_when_its_turn_comes() -> None:
     """S1.11."""
     job_type()
     [number] = jobs(1, attempts=3, max_attempts=3)
@@ -278,7 +278,9 @@ def test_expired_job_is_failed_instead_of_run(frozen_clock: FrozenClock) -> None
     assert "expired" in row(old).memo
 
 
-def test_worn_jobs_of_a_paused_type_are_given_up_by_the_sweep(frozen_clock: FrozenClock) -> None:
+def test_exhausted_jobs_of_a_paused_type_are_discarded_by_the_sweep(
+    frozen_clock: FrozenClock,
+) -> None:
     job_type(expires_after_seconds=60, paused=True)
     old = jobs(3, run_at=frozen_clock.instant - timedelta(seconds=61))
     [spent] = jobs(1, attempts=3, max_attempts=3)

@@ -72,7 +72,7 @@ def test_type_that_is_full_keeps_no_place_from_a_lighter_one(limits: dict[str, i
 @pytest.mark.parametrize(
     "limits", [{"max_running": 0}, {"rate_per_minute": 0}, {"breaker_enabled": True}]
 )
-def test_type_that_is_full_is_looked_at_once_and_nothing_is_written(limits: dict[str, Any]) -> None:
+def test_type_that_is_full_is_read_once_and_nothing_is_written(limits: dict[str, Any]) -> None:
     """S4.2: on SQLite each commit wakes all drains that wait, and they would wake each other."""
     job_type(**limits)
     jobs(5)

@@ -38,7 +38,7 @@ def test_new_job_is_held_by_what_is_announced() -> None:
 
 
 def test_job_that_somebody_else_has_is_left_to_them() -> None:
-    """I25: one holds it, and the next looks what else there is."""
+    """I25: one holds it, and the next reads what else there is."""
     job_type()
     [number] = jobs(1)
     [first] = take_new(number)
@@ -50,7 +50,7 @@ def test_job_that_somebody_else_has_is_left_to_them() -> None:
     assert [held.id for held in take_new(number)] == [other]
 
 
-def test_job_that_has_been_held_before_gets_the_closer_look() -> None:
+def test_job_that_has_been_held_before_is_held_by_the_full_rules() -> None:
     """S4.19: a suspect runs alone, even if a wake-up named it."""
     job_type()
     [number] = jobs(1, last_end="lost", holds=1, attempts=1)

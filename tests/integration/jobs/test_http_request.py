@@ -156,23 +156,23 @@ def test_server_that_drips_is_cut_off_in_time(site: Any) -> None:
     assert "/over" not in [path for _, path, *_ in site.seen]
 
 
-def test_name_is_looked_up_once_and_its_address_dialled(
+def test_name_is_resolved_once_and_its_address_dialled(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that points elsewhere at the second look-up gains nothing."""
-    looked_up = []
+    """A name that points elsewhere at the second resolution gains nothing."""
+    resolved = []
 
-    def look_up(host: str, port: int, *_: Any, **__: Any) -> Any:
-        looked_up.append(host)
+    def resolve(host: str, port: int, *_: Any, **__: Any) -> Any:
+        resolved.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(http_handler.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(http_handler.socket, "getaddrinfo", resolve)
 
     with override_settings(JOB_HTTP_HOSTS=(f"shop.example:{site.port}",)):
         assert call(f"http://shop.example:{site.port}/200")["status"] == 200
 
-    assert looked_up[0] == "shop.example"
-    assert set(looked_up[1:]) <= {"127.0.0.1"}
+    assert resolved[0] == "shop.example"
+    assert set(resolved[1:]) <= {"127.0.0.1"}
     assert site.seen[0][2]["host"] == f"shop.example:{site.port}"
 
 
@@ -180,10 +180,10 @@ def test_name_is_looked_up_once_and_its_address_dialled(
 def test_listed_name_at_a_private_address_is_refused(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    def look_up(host: str, port: int, *_: Any, **__: Any) -> Any:
+    def resolve(host: str, port: int, *_: Any, **__: Any) -> Any:
         return [(0, 0, 6, "", ("93.184.216.34", port)), (0, 0, 6, "", (address, port))]
 
-    monkeypatch.setattr(http_handler.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(http_handler.socket, "getaddrinfo", resolve)
 
     with (
         override_settings(JOB_HTTP_HOSTS=("shop.example",)),

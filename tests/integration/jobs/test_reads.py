@@ -1,4 +1,4 @@
-"""S1.3, S1.20, I48-I50: hot look-ups read what they return, whatever stands before or behind it."""
+"""S1.3, S1.20, I48-I50: hot queries read what they return and no other row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 EACH = 1500
 TYPES = ("bill", "mail")
-LOOK_UPS: dict[str, Callable[[], Any]] = {
+QUERIES: dict[str, Callable[[], Any]] = {
     "hold one type": lambda: take(20),
     "hold two types": lambda: take(20, types=TYPES),
     "promote": promote_due,
@@ -52,18 +52,18 @@ def crowd() -> None:
     Job.objects.filter(pk__in=[job.id for job in take(10)]).update(lease_until=clock.now())
 
 
-def test_no_look_up_scans_or_sorts(crowd: None) -> None:
+def test_no_hot_query_scans_or_sorts(crowd: None) -> None:
     check = _check_mariadb if connection.vendor == "mysql" else _check_sqlite
-    for name, look_up in LOOK_UPS.items():
-        # MariaDB is sent the change and the look at what it changed at once.
-        parts = [part for sql in sent_by(look_up) for part in sql.split("; ")]
-        statements = [part for part in parts if _looks_for_jobs(part)]
+    for name, query in QUERIES.items():
+        # MariaDB is sent the UPDATE and the SELECT of what it changed in one message.
+        parts = [part for sql in sent_by(query) for part in sql.split("; ")]
+        statements = [part for part in parts if _reads_jobs(part)]
         assert statements, name
         for sql in statements:
             check(sql)
 
 
-def _looks_for_jobs(sql: str) -> bool:
+def _reads_jobs(sql: str) -> bool:
     return sql.startswith(("SELECT", "(SELECT", "UPDATE")) and "jobs_job" in sql.replace(
         "jobs_jobtype", ""
     )

@@ -56,7 +56,7 @@ def test_worker_just_within_its_silence_is_not_lost(frozen_clock: FrozenClock) -
     assert register.lose_overdue(now=frozen_clock.instant) == 0
 
 
-def test_worker_that_was_taken_for_dead_registers_again(frozen_clock: FrozenClock) -> None:
+def test_worker_that_was_counted_as_lost_registers_again(frozen_clock: FrozenClock) -> None:
     process = Process(Node("worker@test", ("fast",)))
     process.beat()
     register.lose(names=[process.name], reason=register.NO_HEARTBEAT)
@@ -129,7 +129,7 @@ def test_jobs_of_a_process_that_is_no_more_are_rescued_at_once(
     assert events()[-1] == (name, "lost")
 
 
-def test_only_processes_of_this_machine_are_looked_for(frozen_clock: FrozenClock) -> None:
+def test_only_processes_of_this_machine_are_checked(frozen_clock: FrozenClock) -> None:
     enter("worker@test:1:elsewhere", pid=2**22 - 1, machine="elsewher")
     enter("worker@test:2:here", pid=os.getpid(), machine=machine())
 
@@ -223,7 +223,7 @@ def test_late_sweep_ends_at_once_what_needs_no_word_of_a_worker(
     assert row(cut_off[1]).last_end == "lost"
 
 
-def test_sweep_of_workers_lost_for_an_hour_looks_no_more_for_their_jobs(
+def test_sweep_does_not_search_jobs_of_workers_lost_for_an_hour(
     frozen_clock: FrozenClock,
 ) -> None:
     enter()

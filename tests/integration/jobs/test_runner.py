@@ -74,7 +74,7 @@ def test_scan_keeps_one_drain_of_each_lane_waiting(process: Process, sent: list[
     assert sent == []
 
 
-def test_scan_fills_the_places_where_jobs_are_due(
+def test_scan_fills_the_slots_where_jobs_are_due(
     handle: Make, process: Process, sent: list[str], frozen_clock: FrozenClock
 ) -> None:
     process.beat()

@@ -154,7 +154,7 @@ def test_a_wrong_field_is_named(mail: Any, wrong: dict[str, Any], field: str) ->
     assert not Job.objects.exists()
 
 
-def test_what_the_type_demands_is_reported_beside_what_is_wrong_anyway(mail: Any) -> None:
+def test_what_the_type_requires_is_reported_beside_what_is_wrong_anyway(mail: Any) -> None:
     with pytest.raises(Invalid) as caught:
         submit("mail", unique=True, priority=101, stage="unheard-of")
     assert {error.field for error in caught.value.errors} == {"priority", "key", "stage"}

@@ -51,15 +51,15 @@ def test_the_words_are_those_of_the_columns() -> None:
 @pytest.mark.parametrize("name", RANGES)
 def test_every_number_has_its_limits(name: str) -> None:
     """I59: both edges are taken and stored, what lies beyond is refused."""
-    least, most = RANGES[name]
-    for position, value in enumerate((least, most)):
+    low, high = RANGES[name]
+    for position, value in enumerate((low, high)):
         job_type = types.create_type(name=f"t{position}", actor=ACTOR, **{name: value})
         assert getattr(JobType.objects.get(pk=job_type.pk), name) == value
     JobType.objects.all().delete()
     step = 0.001 if name in FRACTIONS else 1
-    wrong = [least - step, most + step, 2**63, 10**30, "5", [1], float("nan"), float("inf")]
+    wrong = [low - step, high + step, 2**63, 10**30, "5", [1], float("nan"), float("inf")]
     wrong += [] if name in OPEN else [None]
-    wrong += [] if name in FRACTIONS else [least + 0.5]
+    wrong += [] if name in FRACTIONS else [low + 0.5]
     for value in wrong:
         assert wrong_fields(**{name: value}) == [name], value
 

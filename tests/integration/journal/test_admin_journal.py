@@ -137,7 +137,7 @@ def test_filter_that_makes_no_sense_is_reported_and_finds_nothing(
     assert expected in text_of(page)
 
 
-def test_page_of_a_narrowed_list_looks_through_a_stretch_and_goes_on_below_it(
+def test_page_of_a_filtered_list_searches_some_rows_and_the_next_goes_on(
     admin_client: Client, attempts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JournalEntryAdmin, "max_examined", 2)
@@ -190,7 +190,7 @@ def test_operator_with_limits_reads_only_about_those_executors(
     assert operator.get(f"{LIST}{other.pk}/change/").status_code == 302
 
 
-def test_list_of_an_operator_with_limits_looks_through_a_stretch_of_everything(
+def test_list_of_an_operator_with_limits_searches_some_rows_of_all(
     role_client: Any, role_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However rare their entries are, a page costs no more than any other."""

@@ -1,4 +1,4 @@
-"""What several tests of the reports look at."""
+"""Data that several tests of the reports use."""
 
 from __future__ import annotations
 

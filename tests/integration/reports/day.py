@@ -1,4 +1,4 @@
-"""The day whose ends the tests of report pages look at."""
+"""The day of ends that the tests of report pages use."""
 
 from __future__ import annotations
 

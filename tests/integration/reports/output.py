@@ -148,7 +148,7 @@ def _check_time(shown: int | None, exact: int | None, *, rounded: bool) -> None:
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:
-    """The least of the ascending values that so many per cent of them do not exceed."""
+    """The least of the ascending values that `percent` of them do not exceed."""
     return values[math.ceil(percent * len(values) / 100) - 1] if values else None
 
 

@@ -36,7 +36,7 @@ def now(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClo
 
 
 def fail(days: float, count: int, *, kinds: int = 12) -> None:
-    """So many failures in the last days, most of them of a few kinds; of two types."""
+    """Failures of the last days, most of them of a few kinds; of two types."""
     chance = random.Random(count)
     write(
         *(
@@ -60,19 +60,19 @@ def roll_up() -> None:
 def test_sums_of_parts_are_what_the_journal_adds_up_to_at_once() -> None:
     fail(20, 1200)
     roll_up()
-    most = dict.fromkeys(LEVELS, 0)
+    largest = dict.fromkeys(LEVELS, 0)
     for level, start in RollupBucket.objects.filter(entries__gt=0).values_list("level", "start"):
         counted = set(rows_of(level, start, read_one(start, start + level).tallies(level)))
         assert counted == set(stored_rows(level, start))
         for type_ in ("mail", "sms"):
             own = [row for row in counted if row[2] == "error" and row[4].startswith(f"{type_}:")]
-            most[level] = max(most[level], len(own))
+            largest[level] = max(largest[level], len(own))
             ended = [row for row in counted if row[2:5] == ("type", start, type_)]
             assert sum(row[5] for row in own) == sum(row[5] for row in ended)
-    limited = {level: count for level, count in most.items() if level in tally.CAPPED}
-    assert max(limited.values()) == most[DAY] == 4
+    limited = {level: count for level, count in largest.items() if level in tally.CAPPED}
+    assert max(limited.values()) == largest[DAY] == 4
     # Eight times those of a day, without another limit.
-    assert most[EIGHT_DAYS] > 4
+    assert largest[EIGHT_DAYS] > 4
 
 
 def test_most_frequent_error_is_shown_and_the_rest_is_counted(admin_client: Client) -> None:

@@ -118,15 +118,15 @@ def test_trend_shows_when() -> None:
     ],
     ids=[BY_COUNT, NEWEST, NEW],
 )
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_first_groups_are_complete_and_all_are_counted(order: str, key: Any, most: int) -> None:
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_first_groups_are_complete_and_all_are_counted(order: str, key: Any, limit: int) -> None:
     write(*drawn(40, NOW - timedelta(days=3), CLOSED, 4))
     roll_up()
     start = NOW - timedelta(days=2)
     every = failures(start, NOW, steps=24, limit=100, order=order)
     assert list(every.groups) == sorted(every.groups, key=key, reverse=True)
-    found = failures(start, NOW, steps=24, limit=most, order=order)
-    assert found.groups == every.groups[:most]
+    found = failures(start, NOW, steps=24, limit=limit, order=order)
+    assert found.groups == every.groups[:limit]
     assert found.count == every.count == len(every.groups) == 9
     assert found.total == every.total == sum(each.total for each in every.groups)
 

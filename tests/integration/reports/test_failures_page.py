@@ -94,7 +94,7 @@ def test_group_is_retried_from_the_page_and_the_way_leads_back(
     assert answer["Location"] == f"{PAGE}?period=1h&sort=count"
 
 
-def test_who_only_looks_is_offered_no_action(role_client: Any, refused: list[int]) -> None:
+def test_viewer_is_offered_no_action(role_client: Any, refused: list[int]) -> None:
     page = role_client("viewer").get(PAGE)
     assert rows(page) == [("mail", 3), ("bill", 1)]
     assert links(page, "Retry…") == links(page, "Cancel…") == []

@@ -54,7 +54,7 @@ def name_of(sample: Any) -> str:
 
 
 # --- who may read it ----------------------------------------------------------------------------
-def test_whoever_serves_others_asks_for_a_key_that_may_read(
+def test_metrics_need_a_key_that_may_read(
     client: Client, make_key: Callable[..., str], settings: Any
 ) -> None:
     settings.EMBEDDED = False
@@ -163,7 +163,7 @@ def test_pauses_and_breakers_are_reported(client: Client, frozen_clock: FrozenCl
     assert samples(client)["job_type_breaker{state=half_open,type=web}"] == 1
 
 
-def test_workers_that_live_are_counted_with_their_places(
+def test_live_workers_are_counted_with_their_slots(
     client: Client, frozen_clock: FrozenClock
 ) -> None:
     for name in ("w1", "w2", "w3"):

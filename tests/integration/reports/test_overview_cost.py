@@ -47,7 +47,7 @@ def stages() -> list[list[str]]:
     until = Stored.read().closed_until
     assert until is not None
     parts = known_of(until)
-    return [parts[:so_many] for so_many in range(len(parts) + 1)]
+    return [parts[:count] for count in range(len(parts) + 1)]
 
 
 @pytest.mark.django_db(transaction=True)  # ANALYZE TABLE commits

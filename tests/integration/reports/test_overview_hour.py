@@ -197,7 +197,7 @@ def test_a_refresh_has_what_lacks_of_the_newest_hour_part_by_part(
     known = re.findall(r'data-known="([^"]+)"', whole)
     assert len(known) == 2
 
-    answers = [refresh(admin_client, known=known[:so_many]) for so_many in range(3)]
+    answers = [refresh(admin_client, known=known[:count]) for count in range(3)]
 
     for part, html in zip(parts, answers, strict=True):
         assert re.findall(r'^\s*<div id="([^"]+)"', html, flags=re.MULTILINE)[0] == part

@@ -111,7 +111,7 @@ def test_workers_beat_and_sweeps_show_how_they_are(
     assert "w3" in notices(html)["lost"]
 
 
-def test_silent_beat_and_missing_workers_are_alarming(
+def test_stopped_beat_and_missing_workers_are_alarming(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     html = home(admin_client)

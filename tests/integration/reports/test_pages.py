@@ -69,7 +69,7 @@ def test_figures_of_the_page_are_those_of_the_summary(
         ("dispatch", "executor"),
     ],
 )
-def test_every_count_leads_to_a_list_of_so_many_entries(
+def test_every_count_leads_to_a_list_of_that_many_entries(
     admin_client: Client, history: None, source: str, by: str
 ) -> None:
     followed = 0

@@ -197,7 +197,7 @@ def test_late_commit_is_included_at_all_levels(now: FrozenClock) -> None:
     Naive().check(summarise("dispatch", "executor", day), "dispatch", "executor", day)
 
 
-def test_late_commits_are_looked_for_once_a_minute_only(
+def test_late_commits_are_searched_once_a_minute_only(
     now: FrozenClock, django_assert_num_queries: Any
 ) -> None:
     sweep()

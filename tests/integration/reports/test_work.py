@@ -91,10 +91,14 @@ def test_jobs(frozen_clock: FrozenClock) -> None:
 
     [done] = jobs(1, stage="a")
     control.mark_done(job=row(done), **BY)
-    [worn] = jobs(1, stage="a")
-    control.edit(job=row(worn), version=row(worn).version, changes={"max_attempts": 5}, **BY)
-    Job.objects.filter(pk=worn).update(attempts=3)
-    control.edit(job=row(worn), version=row(worn).version, changes={"max_attempts": 2}, **BY)
+    [exhausted] = jobs(1, stage="a")
+    control.edit(
+        job=row(exhausted), version=row(exhausted).version, changes={"max_attempts": 5}, **BY
+    )
+    Job.objects.filter(pk=exhausted).update(attempts=3)
+    control.edit(
+        job=row(exhausted), version=row(exhausted).version, changes={"max_attempts": 2}, **BY
+    )
     jobs(1, stage="a", attempts=2)
     jobs(1, stage="a", run_at=frozen_clock.instant - timedelta(hours=3))
     assert discard_exhausted(until=clock.now() + timedelta(seconds=1)) == 2
@@ -104,7 +108,7 @@ def test_jobs(frozen_clock: FrozenClock) -> None:
 
     assert counts(found["mail"]) == {
         "succeeded": 2,  # one by hand
-        "failed": 4,  # failing, lost, edited to no attempt left, given up
+        "failed": 4,  # failing, lost, exhausted by an edit, discarded
         "retried": 2,
         "timed_out": 1,
         "expired": 1,

@@ -31,7 +31,7 @@ def test_rate_is_requests_in_a_window_of_seconds(text: str, rate: Rate) -> None:
 @pytest.mark.parametrize(
     "text", ["", "600", "600/", "/m", "0/m", "-1/m", "6e2/m", "600/w", "600 / m", "١/m", "1" * 10]
 )
-def test_message_of_a_wrong_rate_shows_how_a_rate_looks(text: str) -> None:
+def test_message_of_a_wrong_rate_shows_the_format(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a rate; .* for example 10/s, 600/m"):
         Rate.parse(text)
 

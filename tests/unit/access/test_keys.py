@@ -1,4 +1,4 @@
-"""What a key looks like, and which headers carry one."""
+"""The format of a key, and which headers carry one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_credentials_when_shown_hide_the_digest() -> None:
         basic("shop-k7m2xq:s3cret:more"),
     ],
 )
-def test_message_of_an_unreadable_header_shows_how_it_has_to_look(header: str) -> None:
+def test_message_of_an_unreadable_header_shows_the_format(header: str) -> None:
     with pytest.raises(ValueError, match=r"not readable; send it once, as 'Authorization: Bearer"):
         keys.read_header(header)
 

@@ -26,7 +26,7 @@ from apps.common.admin.timeline import Moment, render_timeline
 @pytest.mark.parametrize(
     "key", ["password", "Password", "API_KEY", "api-key", "apiKey", "Authorization", "token"]
 )
-def test_value_under_a_secret_key_is_masked_however_it_is_spelled(key: str) -> None:
+def test_value_under_a_secret_key_is_redacted_however_it_is_spelled(key: str) -> None:
     assert redacted({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
 
 

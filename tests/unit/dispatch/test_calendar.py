@@ -50,7 +50,7 @@ def recurrence(rule: Rule, zone: ZoneInfo, **limits: Any) -> Recurrence:
 
 
 def due_in(plan: Recurrence, low: int, high: int) -> list[int]:
-    """The due seconds in [low, high), looked up forward and backward alike."""
+    """The due seconds in [low, high), searched forward and backward alike."""
     first, last = instant_of(low), instant_of(high - 1)
     forward = between(plan, first, last)
     backward = list(takewhile(lambda instant: instant >= first, plan.before(last)))
@@ -146,7 +146,7 @@ def test_cron_at_any_time_is_what_the_clock_shows(
 def test_interval_is_exact_from_its_start(
     start: datetime, minutes: int, later: int, zone: ZoneInfo
 ) -> None:
-    """I20, S0.22: start + k · space, wherever one begins to look, and a look drifts nowhere."""
+    """I20, S0.22: start + k · space, wherever the search begins, without drift."""
     plan = recurrence(EveryMinutes(minutes), zone, start_at=start)
     space = timedelta(minutes=minutes)
     moment = start + timedelta(seconds=later)
@@ -162,19 +162,19 @@ def test_interval_is_exact_from_its_start(
 
 
 @given(plans(), st.lists(INSTANT, min_size=2, max_size=4))
-def test_every_look_finds_the_same_occurrences(plan: Recurrence, looks: list[datetime]) -> None:
-    """I19, I23: one ascending row of whole seconds within the limits, from wherever looked at."""
+def test_every_search_finds_the_same_occurrences(plan: Recurrence, starts: list[datetime]) -> None:
+    """I19, I23: ascending whole seconds within the limits, wherever the search starts."""
     least = max(plan.start_at, plan.effective_from or plan.start_at)
-    for look in looks:
-        ahead = list(islice(plan.after(look), 5))
-        behind = list(islice(plan.before(look), 5))
-        row = [instant for instant in behind[::-1] if instant != look] + ahead
+    for start in starts:
+        following = list(islice(plan.after(start), 5))
+        preceding = list(islice(plan.before(start), 5))
+        row = [instant for instant in preceding[::-1] if instant != start] + following
 
         assert all(earlier < later for earlier, later in pairwise(row))
         assert all(instant == instant_of(occurrence_of(instant)) for instant in row)
         assert all(least <= instant for instant in row)
         assert all(plan.end_at is None or instant < plan.end_at for instant in row)
-        assert all(instant >= look for instant in ahead) and all(i <= look for i in behind)
+        assert all(instant >= start for instant in following) and all(i <= start for i in preceding)
         if row:
             assert between(plan, row[0], row[-1]) == row
             assert list(islice(plan.before(row[-1]), len(row))) == row[::-1]

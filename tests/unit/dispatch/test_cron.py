@@ -19,7 +19,7 @@ LONGEST = ",".join(["10"] * 30) + " * * *"
 
 
 def due(expression: str, zone: str, first: str, last: str) -> list[str]:
-    """The instants between two, as day and time, looked up forward and backward alike."""
+    """The instants between two, as day and time, searched forward and backward alike."""
     low, high = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (first, last))
     plan = Recurrence(
         rule=parse_cron(expression, field="cron"), zone=parse_zone(zone), start_at=low, end_at=high

@@ -232,7 +232,7 @@ def test_start_with_a_fraction_of_a_second_counts_as_the_next_second() -> None:
 )
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
 @pytest.mark.parametrize("start", [*ENDS_OF_THE_CALENDAR, START])
-def test_looks_at_the_ends_of_the_calendar_end(
+def test_search_at_the_ends_of_the_calendar_ends(
     wire: dict[str, Any], zone: str, start: datetime
 ) -> None:
     """Nothing overflows and nothing runs for ever, however far the next instant is."""

@@ -40,7 +40,7 @@ def test_retention_of_nothing_keeps_all() -> None:
 @pytest.mark.parametrize(
     ("source", "deleted", "changed", "start", "end", "since"),
     [
-        # A standing task: its end, or for a once task the end of the lookback; an edit is later.
+        # A task: its end, or for a once task the end of the lookback; an edit is later.
         ("once", False, -90, -90, -50, -50),
         ("once", False, -40, -90, -50, -40),
         ("once", False, -90, -90, None, -83),

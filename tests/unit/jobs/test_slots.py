@@ -27,14 +27,14 @@ WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_s
         ("fast", ("slow",), 4, 0),
     ],
 )
-def test_lane_never_takes_all_places_of_a_worker_of_both(
+def test_lane_never_takes_all_slots_of_a_worker_of_both(
     lane: str, lanes: tuple[str, ...], slots: int, limit: int
 ) -> None:
     assert max_drains(lane, lanes, slots) == limit
 
 
 @pytest.mark.parametrize(
-    ("lane", "lanes", "slots", "looks"),
+    ("lane", "lanes", "slots", "polled"),
     [
         ("fast", BOTH, 4, ("fast",)),
         ("slow", BOTH, 4, ("slow", "fast")),
@@ -42,10 +42,10 @@ def test_lane_never_takes_all_places_of_a_worker_of_both(
         ("slow", ("slow",), 4, ("slow",)),
     ],
 )
-def test_slow_drains_help_with_fast_jobs_and_not_the_other_way(
-    lane: str, lanes: tuple[str, ...], slots: int, looks: tuple[str, ...]
+def test_slow_workers_help_with_fast_jobs_and_not_the_other_way(
+    lane: str, lanes: tuple[str, ...], slots: int, polled: tuple[str, ...]
 ) -> None:
-    assert lanes_polled(lane, lanes, slots) == looks
+    assert lanes_polled(lane, lanes, slots) == polled
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_action_takes_the_arrow_and_shows_who_and_why_once(
     assert (entry.from_state, entry.to_state) == (before, after)
 
 
-def test_reason_is_demanded(admin_client: Client) -> None:
+def test_reason_is_required(admin_client: Client) -> None:
     number = in_state(t.FAILED)
     page = admin_client.post(f"{LIST}act/retry/", {"ids": str(number), "reason": ""})
     assert page.status_code == 200

@@ -94,7 +94,7 @@ def test_context_that_does_not_fit_is_shown_beside_its_field(admin_client: Clien
 
 
 def test_all_that_is_wrong_with_a_new_job_is_shown_at_once(admin_client: Client) -> None:
-    """The context, what is no number, what is out of range, and what the type demands."""
+    """The context, what is no number, what is out of range, and what the type requires."""
     job_type("mail", params_schema=MAIL)
     typed = {
         "params-uses_raw": "on",
@@ -156,7 +156,7 @@ def scheduled(**columns: Any) -> int:
 def test_edit_changes_what_was_typed_and_shows_before_and_after(
     role_client: Any, frozen_clock: FrozenClock
 ) -> None:
-    """S1.21: change time, priority and most attempts; I55: with before, after and why."""
+    """S1.21: change time, priority and maximum attempts; I55: with before, after and why."""
     client = role_client("operator")
     number = scheduled(context={"to": "ann"})
     Worker.objects.create(

@@ -147,10 +147,10 @@ def test_search_by_number_finds_that_job_however_old(
     assert shown(admin_client.get(LIST, {"q": str(numbers[0])})) == [numbers[0]]
 
 
-def test_rare_row_is_found_a_bounded_stretch_at_a_time(
+def test_each_page_searches_a_bounded_number_of_rows(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many rows there are, a page reads so many of them, and says so."""
+    """A page reads a limited number of rows, and says so."""
     monkeypatch.setattr(JobAdmin, "max_examined", 4)
     job_type()
     numbers = jobs(10)
@@ -195,7 +195,7 @@ def test_few_open_jobs_are_found_by_index_however_old(
         assert shown(admin_client.get(LIST, query)) == [old], query
 
 
-def test_many_open_jobs_are_looked_through_like_others(
+def test_many_open_jobs_are_searched_like_others(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobAdmin, "max_examined", 3)

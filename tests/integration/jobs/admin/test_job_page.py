@@ -127,7 +127,7 @@ def test_contexts_checkpoints_and_results_are_for_those_who_may_see_them(
         assert (payload in text) is (role == "configurer"), payload
 
 
-def test_secrets_are_masked(admin_client: Client) -> None:
+def test_secrets_are_redacted(admin_client: Client) -> None:
     job_type()
     (number,) = jobs(context={"password": "hunter2", "list": [{"api_key": "hunter3"}]})
     for url in (f"{LIST}{number}/change/", f"{LIST}{number}/edit/"):

@@ -1,4 +1,4 @@
-"""Job types in the admin: settings, curve of waits, pause, breaker, and who serves them."""
+"""Job types in the admin: settings, curve of waits, pause, breaker, workers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def act(client: Client, name: str, made: JobType, **data: str) -> Any:
     return client.post(f"{TYPES}act/{name}/", data)
 
 
-def worker(*types: str, host: str = "host-a", silent: int = 0, **columns: Any) -> Worker:
+def worker(*types: str, host: str = "host-a", seconds_ago: int = 0, **columns: Any) -> Worker:
     return Worker.objects.create(
         name=f"{host}:{Worker.objects.count()}",
         host=host,
         types=list(types),
         started_at=clock.now(),
-        last_heartbeat_at=clock.now() - timedelta(seconds=silent),
+        last_heartbeat_at=clock.now() - timedelta(seconds=seconds_ago),
         **columns,
     )
 
@@ -215,12 +215,12 @@ def test_waiting_jobs_are_counted_so_far_and_no_further(
 def test_type_that_no_live_worker_serves_is_named(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
-    """S1.5, S1.19: silent, gone and foreign hosts serve nobody."""
+    """S1.5, S1.19: lost, ended and foreign workers run nothing."""
     for name in ("mail", "web", "crm", "scan"):
         job_type(name)
     job_type("bound", allowed_hosts=["host-x"])
     worker("mail")
-    worker("web", silent=600)
+    worker("web", seconds_ago=600)
     worker("crm", state=Worker.State.GONE)
     worker("bound", host="host-a")
     for url in (TYPES, reverse("admin:jobs_worker_changelist")):
@@ -261,8 +261,8 @@ def test_workers_are_listed_with_heartbeat_load_and_what_they_serve(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:
     live = worker("mail", "web", running=17, capacity=4, drains={"fast": 2}, lanes=["fast"])
-    worker("mail", host="host-b", silent=90)
-    worker("mail", host="host-c", state=Worker.State.DRAINING, silent=3)
+    worker("mail", host="host-b", seconds_ago=90)
+    worker("mail", host="host-c", state=Worker.State.DRAINING, seconds_ago=3)
     text = text_of(admin_client.get(reverse("admin:jobs_worker_changelist")))
     for expected in (
         "Active 0 s ago",

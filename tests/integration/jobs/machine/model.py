@@ -94,11 +94,11 @@ class Model:
         jobs = [j for j in self.jobs.values() if j.type == type_ and j.status == "ready"]
         return sorted(jobs, key=lambda job: job.place)
 
-    def give_up_if_worn(self, job: Job) -> None:
-        is_worn = job.attempts >= job.max_attempts
-        if is_worn or self.has_expired(job):
+    def discard_if_exhausted(self, job: Job) -> None:
+        is_exhausted = job.attempts >= job.max_attempts
+        if is_exhausted or self.has_expired(job):
             job.goes("failed")
-            job.ends.append("gave_up" if is_worn else "expired")
+            job.ends.append("gave_up" if is_exhausted else "expired")
 
     def has_expired(self, job: Job) -> bool:
         assert job.expected_at
@@ -200,15 +200,15 @@ class Model:
         job.ends.append("run_now")
         return True
 
-    def edited(self, job: Job, priority: int, most: int) -> bool:
+    def edited(self, job: Job, priority: int, maximum: int) -> bool:
         if job.status not in ("scheduled", "ready"):
             return False
-        if (job.priority, job.max_attempts) == (priority, most):
+        if (job.priority, job.max_attempts) == (priority, maximum):
             return True
         job.ends.append("edited")
         moved = job.priority != priority
-        job.priority, job.max_attempts = priority, most
-        if most <= job.attempts:
+        job.priority, job.max_attempts = priority, maximum
+        if maximum <= job.attempts:
             job.goes("failed")
             return True
         job.version += 1

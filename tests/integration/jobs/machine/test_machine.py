@@ -83,12 +83,14 @@ class JobsMachine(RuleBasedStateMachine):
         name=st.sampled_from(TYPES),
         delay=st.sampled_from([0, 0, 5, 40]),
         priority=st.integers(-2, 2),
-        most=st.sampled_from([1, 2, 3, 3]),
+        maximum=st.sampled_from([1, 2, 3, 3]),
     )
-    def submit(self, name: str, delay: int, priority: int, most: int) -> None:
+    def submit(self, name: str, delay: int, priority: int, maximum: int) -> None:
         run_at = self.clock.instant + timedelta(seconds=delay)
-        [number] = jobs(1, name, run_at=run_at, priority=priority, max_attempts=most, stage="one")
-        self.model.submit(model.Job(number, name, run_at, priority=priority, max_attempts=most))
+        [number] = jobs(
+            1, name, run_at=run_at, priority=priority, max_attempts=maximum, stage="one"
+        )
+        self.model.submit(model.Job(number, name, run_at, priority=priority, max_attempts=maximum))
 
     @rule(seconds=st.sampled_from([0.5, 5, 15, 31, 101, 1000]))
     def time_passes(self, seconds: float) -> None:
@@ -104,7 +106,7 @@ class JobsMachine(RuleBasedStateMachine):
     def hold_some(self, by: Holder, limit: int, rotation: int, types: tuple[str, ...]) -> Any:
         self.model.promote()
         held = hold(holder=by, types=types, limit=limit, rotation=rotation)
-        self._adopt_given_up()
+        self._adopt_discarded()
         assert len(held) <= limit
         for name in types:
             mine = [job for job in held if job.type == name]
@@ -120,13 +122,13 @@ class JobsMachine(RuleBasedStateMachine):
             assert job.checkpoint == self.model.jobs[job.id].checkpoint
         return multiple(*held)
 
-    def _adopt_given_up(self) -> None:
-        """Which worn jobs a hold meets depends on how far it looks; each must have been worn."""
+    def _adopt_discarded(self) -> None:
+        """Which exhausted jobs a hold reaches depends on how far it reads."""
         failed = Job.objects.filter(status="failed").values_list("pk", flat=True)
         for number in failed:
             job = self.model.jobs[number]
             if job.status == "ready":
-                self.model.give_up_if_worn(job)
+                self.model.discard_if_exhausted(job)
                 assert job.status == "failed"
 
     @rule(held=leases, how=st.sampled_from(ENDS))
@@ -188,12 +190,12 @@ class JobsMachine(RuleBasedStateMachine):
         self._operate(job, self.model.run_now(job), control.run_now)
 
     @precondition(lambda self: self.model.jobs)
-    @rule(data=st.data(), priority=st.integers(-2, 2), most=st.integers(1, 4))
-    def edit(self, data: st.DataObject, priority: int, most: int) -> None:
+    @rule(data=st.data(), priority=st.integers(-2, 2), maximum=st.integers(1, 4))
+    def edit(self, data: st.DataObject, priority: int, maximum: int) -> None:
         job = self._some(data)
         version = job.version
-        expected = self.model.edited(job, priority, most)
-        changes = {"priority": priority, "max_attempts": most}
+        expected = self.model.edited(job, priority, maximum)
+        changes = {"priority": priority, "max_attempts": maximum}
         self._operate(job, expected, control.edit, version=version, changes=changes)
 
     def _some(self, data: st.DataObject) -> model.Job:
@@ -212,12 +214,12 @@ class JobsMachine(RuleBasedStateMachine):
             assert expected
 
     @precondition(lambda self: self.model.jobs)
-    @rule(data=st.data(), most=st.integers(1, 4))
-    def change_maximum_by_sql(self, data: st.DataObject, most: int) -> None:
+    @rule(data=st.data(), maximum=st.integers(1, 4))
+    def change_maximum_by_sql(self, data: st.DataObject, maximum: int) -> None:
         """Also of a job under way, which no form offers."""
         job = self._some(data)
-        job.max_attempts = most
-        Job.objects.filter(pk=job.id).update(max_attempts=most)
+        job.max_attempts = maximum
+        Job.objects.filter(pk=job.id).update(max_attempts=maximum)
 
     @invariant()
     def table_is_as_the_model_says(self) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 from apps.dispatch.models import OnceTask
 from tests.browser.appearance.test_pages import SAME, written
 from tests.browser.conftest import Watch
-from tests.browser.looks import english_texts, sideways
+from tests.browser.layout import english_texts, sideways
 from tests.frozen import FrozenClock
 from tests.scenes import Morning, play_morning
 

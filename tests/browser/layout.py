@@ -1,4 +1,4 @@
-"""What can be measured of how a page looks: whether it fits, and whose language it speaks."""
+"""Measures of a page: whether it fits the screen, and which language its texts are in."""
 
 from __future__ import annotations
 
