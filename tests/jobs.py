@@ -8,16 +8,16 @@ from typing import Any
 from django.db.models import F
 
 from apps.common import clock, ids
+from apps.common.errors import PlatformError
 from apps.common.rows import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
-from apps.jobs.rules.outcome import Outcome
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.hold import HeldJob, Holder, hold
 from apps.jobs.services.rescue import rescue_due
-from apps.jobs.services.settle import Settled, settle
+from apps.jobs.services.settle import settle
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -77,9 +77,15 @@ def take(
     return hold(holder=by, types=types, limit=limit, rotation=rotation)
 
 
-def end(held: HeldJob, how: str = "succeeded", **details: Any) -> Settled:
-    """Report one held job."""
-    return settle(outcomes=[Outcome(id=held.id, token=held.token, end=how, **details)])[0]
+def end(held: HeldJob, how: str = "succeeded", **details: Any) -> str:
+    """Report one held job; returns its status after it, or the code of the refusal."""
+    [answer] = settle(outcomes=[held.ended(how, **details)])
+    return answer_of(answer)
+
+
+def answer_of(answer: str | PlatformError) -> str:
+    """An answer of `settle` as one word: the job's status, or the code of the refusal."""
+    return answer.code if isinstance(answer, PlatformError) else answer
 
 
 def drained(process: Process, lane: str = "fast") -> int:

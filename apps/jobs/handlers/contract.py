@@ -3,50 +3,83 @@ a result or an error."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
+
+from apps.jobs.errors import LeaseLost
+from apps.jobs.rules.outcome import HeldJob
 
 MAX_WAIT = timedelta(days=366)
+PROGRESS_SECONDS = 0.5
 
 
-class Context(Protocol):
-    """The attempt under way. `job_id` and `attempt` together serve as an idempotency key."""
+class Context:
+    """The attempt under way. `job_id` and `attempt` together serve as an idempotency key.
 
-    @property
-    def job_id(self) -> int: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def user_id(self) -> str: ...
-    @property
-    def stage(self) -> str: ...
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def max_attempts(self) -> int: ...
-    @property
-    def trace_id(self) -> str: ...
+    `saved` is the last checkpoint, of an earlier attempt or this one; None at first.
+    """
 
-    @property
-    def saved(self) -> Any:
-        """The last checkpoint, of an earlier attempt or this one; None at first."""
+    def __init__(
+        self,
+        job: HeldJob,
+        *,
+        is_stopping: Callable[[], bool],
+        store_checkpoint: Callable[..., bool],
+        store_progress: Callable[..., bool],
+    ) -> None:
+        self.job_id = job.id
+        self.type = job.type
+        self.key = job.key
+        self.user_id = job.user_id
+        self.stage = job.stage
+        self.attempt = job.attempt
+        self.max_attempts = job.max_attempts
+        self.trace_id = job.trace_id
+        self.saved = job.checkpoint
+        self._job = job
+        self._is_stopping = is_stopping
+        self._store_checkpoint = store_checkpoint
+        self._store_progress = store_progress
+        self._sequence = job.sequence
+        self._shown: float | None = job.progress
+        self._shown_at = 0.0
 
     @property
     def cancelled(self) -> bool:
         """Whether to stop: an operator cancelled the job, or the lease is lost."""
+        return self._job.lost or self._job.cancel_requested
 
     @property
     def stopping(self) -> bool:
         """Whether the process is to end soon: save a checkpoint and raise Retry(0)."""
+        return self._is_stopping()
 
     def checkpoint(self, data: Any, progress: float | None = None) -> None:
         """Keep any JSON to go on from, and move the deadline of the attempt."""
+        self._sequence += 1
+        self._store(self._store_checkpoint, data=data, sequence=self._sequence, progress=progress)
+        self.saved = data
 
     def progress(self, percent: float) -> None:
         """Show how far it is, 0 to 100; that moves the deadline, too."""
+        # In a tight loop, every step would be a commit.
+        now = time.monotonic()
+        if percent == self._shown or (percent < 100 and now - self._shown_at < PROGRESS_SECONDS):
+            return
+        self._store(self._store_progress, percent=percent)
+        self._shown, self._shown_at = percent, now
+
+    def _store(self, store: Callable[..., bool], **values: Any) -> None:
+        job = self._job
+        try:
+            job.cancel_requested |= store(job=job.id, token=job.token, **values)
+        except LeaseLost:
+            job.lost = True
+            raise
+        job.deadline = time.monotonic() + (job.hard_end_at - job.held_at).total_seconds()
 
 
 class Retry(Exception):

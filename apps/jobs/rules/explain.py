@@ -10,6 +10,7 @@ from apps.common.messages import Message, Reason
 from apps.common.messages import Message as _
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.outcome import is_suspect
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 
 RUNNING = "running"
@@ -227,7 +228,7 @@ def _unserved(case: Case, policy: TypeSnapshot) -> Iterator[Reason]:
 
 
 def _in_turn(case: Case) -> Iterator[Reason]:
-    if case.last_end == t.END_LOST or case.max_attempts == 1:
+    if is_suspect(case.last_end, case.max_attempts):
         yield Reason(
             ALONE,
             _("A worker runs it alone, because it may crash the worker."),

@@ -1,10 +1,10 @@
-"""How attempts end: what is reported, whether it can be kept, and what the job does next."""
+"""One attempt: the job as it was held, the reported outcome, and what the job does next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from apps.common.errors import Invalid, PlatformError
 from apps.common.json_rules import check_json, check_size, check_text
@@ -38,6 +38,47 @@ _ARROWS = {
     t.END_LOST: "rescue",
     t.END_TIMED_OUT: "rescue",
 }
+
+
+@dataclass(slots=True, eq=False)
+class HeldJob:
+    """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
+
+    `alone`: it may have killed its worker before, so nothing else should run beside it. The last
+    four are kept by the process that runs it: the deadline of the attempt on the monotonic clock,
+    when its handler started (0 before), and what the heartbeat learned.
+    """
+
+    id: int
+    type: str
+    key: str
+    user_id: str
+    stage: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    holds: int
+    last_end: str
+    sequence: int
+    progress: int | None
+    trace_id: str
+    context: Any
+    checkpoint: Any
+    run_at: datetime
+    created_at: datetime
+    token: str
+    held_at: datetime
+    lease_until: datetime
+    hard_end_at: datetime
+    alone: bool
+    deadline: float = 0.0
+    started: float = 0.0
+    lost: bool = False
+    cancel_requested: bool = False
+
+    def ended(self, end: str, **report: Any) -> Outcome:
+        """The outcome of the attempt."""
+        return Outcome(id=self.id, token=self.token, end=end, **report)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -214,29 +255,19 @@ def is_same_report(last_end: str, reported: str) -> bool:
     return last_end == reported or (reported == t.END_RELEASED and last_end == t.END_LOST)
 
 
-class Waiting(Protocol):
-    """The columns of a waiting job that decide whether it may run."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def max_attempts(self) -> int: ...
-    @property
-    def expected_at(self) -> datetime: ...
+def is_suspect(last_end: str, max_attempts: int) -> bool:
+    """Whether the job may have killed its worker, or must not pay for another that does."""
+    return last_end == t.END_LOST or max_attempts == 1
 
 
 def discard_reason(
-    job: Waiting, type_: TypeSnapshot | None, now: datetime
+    type_: TypeSnapshot, attempts: int, max_attempts: int, expected_at: datetime, now: datetime
 ) -> tuple[str, str] | None:
     """The event and the reason why a waiting job must not run any more; None when it may."""
-    if type_ is None:
-        return "gave_up", f"there is no job type {job.type} any more"
-    if job.attempts >= job.max_attempts:
-        return "gave_up", f"{job.attempts} of {job.max_attempts} attempts are used"
-    if type_.is_expired(job.expected_at, now):
-        at = f"{job.expected_at:%Y-%m-%d %H:%M:%S} UTC"
+    if attempts >= max_attempts:
+        return "gave_up", f"{attempts} of {max_attempts} attempts are used"
+    if type_.is_expired(expected_at, now):
+        at = f"{expected_at:%Y-%m-%d %H:%M:%S} UTC"
         return "expired", f"it has expired: it was scheduled for {at}"
     return None
 

@@ -32,7 +32,7 @@ SYSTEM, WORKER, OPERATOR = "system", "worker", "operator"
 
 
 class LockedJob(NamedTuple):
-    """The columns of a job by which rules decide, read under its row lock.
+    """The columns of a job by which its end is decided, read under its row lock.
 
     `attempts` counts the present one while the job runs, `held_at` belongs to the latest hold.
     """
@@ -54,8 +54,6 @@ class LockedJob(NamedTuple):
     run_at: datetime
     expected_at: datetime
     held_at: datetime
-    lease_until: datetime
-    hard_end_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

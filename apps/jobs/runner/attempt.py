@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,136 +11,46 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from apps.common import clock, logs
-from apps.jobs.errors import LeaseLost
-from apps.jobs.handlers.contract import Cancelled, Fail, NextStage, Retry
+from apps.jobs.handlers.contract import Cancelled, Context, Fail, NextStage, Retry
 from apps.jobs.handlers.registry import Handler
-from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
+from apps.jobs.rules.outcome import RETRY_NEVER, HeldJob, Outcome
 from apps.jobs.rules.transitions import (
     END_CANCELLED,
     END_FAILED,
-    END_RELEASED,
     END_STAGE_DONE,
     END_SUCCEEDED,
 )
-from apps.jobs.runner.process import Holding
 from apps.jobs.services import leases
-from apps.jobs.services.hold import HeldJob
 
 logger = logging.getLogger(__name__)
 
 MAX_ERROR = 15_000
 _MAX_LAST = 3_000
-_PROGRESS_SECONDS = 0.5
 
 
-class Attempt:
-    """The Context of a long handler."""
-
-    def __init__(self, holding: Holding, is_stopping: Callable[[], bool]) -> None:
-        self._holding = holding
-        self._is_stopping = is_stopping
-        self._sequence = holding.job.sequence
-        self._saved = holding.job.checkpoint
-        self._shown: float | None = holding.job.progress
-        self._shown_at = 0.0
-
-    @property
-    def job_id(self) -> int:
-        return self._holding.job.id
-
-    @property
-    def type(self) -> str:
-        return self._holding.job.type
-
-    @property
-    def key(self) -> str:
-        return self._holding.job.key
-
-    @property
-    def user_id(self) -> str:
-        return self._holding.job.user_id
-
-    @property
-    def stage(self) -> str:
-        return self._holding.job.stage
-
-    @property
-    def attempt(self) -> int:
-        return self._holding.job.attempt
-
-    @property
-    def max_attempts(self) -> int:
-        return self._holding.job.max_attempts
-
-    @property
-    def trace_id(self) -> str:
-        return self._holding.job.trace_id
-
-    @property
-    def saved(self) -> Any:
-        return self._saved
-
-    @property
-    def cancelled(self) -> bool:
-        return self._holding.lost or self._holding.cancel_requested
-
-    @property
-    def stopping(self) -> bool:
-        return self._is_stopping()
-
-    def checkpoint(self, data: Any, progress: float | None = None) -> None:
-        job = self._holding.job
-        self._sequence += 1
-        self._write(
-            lambda: leases.checkpoint(
-                job=job.id,
-                token=job.token,
-                data=data,
-                sequence=self._sequence,
-                progress=progress,
-            )
-        )
-        self._saved = data
-
-    def progress(self, percent: float) -> None:
-        # In a tight loop, every step would be a commit.
-        now = time.monotonic()
-        if percent == self._shown or (percent < 100 and now - self._shown_at < _PROGRESS_SECONDS):
-            return
-        job = self._holding.job
-        self._write(lambda: leases.progress(job=job.id, token=job.token, percent=percent))
-        self._shown, self._shown_at = percent, now
-
-    def _write(self, write: Callable[[], leases.Renewed]) -> None:
-        job = self._holding.job
-        try:
-            renewed = write()
-        except LeaseLost:
-            self._holding.lost = True
-            raise
-        self._holding.cancel_requested |= renewed.cancel_requested
-        self._holding.deadline = time.monotonic() + (job.hard_end_at - job.held_at).total_seconds()
-
-
-def run(handler: Handler | None, holding: Holding, is_stopping: Callable[[], bool]) -> Outcome:
+def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
     """Call the handler and return the outcome, whatever the handler does.
 
     Log lines meanwhile carry the job, its type, attempt and trace.
     """
-    job = holding.job
     trace = {"trace_id": job.trace_id} if job.trace_id else {}
     with logs.bound(job=str(job.id), type=job.type, attempt=job.attempt, **trace):
-        return _called(handler, holding, is_stopping)
+        return _called(handler, job, is_stopping)
 
 
-def _called(handler: Handler | None, holding: Holding, is_stopping: Callable[[], bool]) -> Outcome:
-    job = holding.job
+def _called(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
     if handler is None:
         return _failed(job, f"No handler runs jobs of type {job.type} here.", retry=RETRY_NEVER)
     was_inside = connections[DEFAULT_DB_ALIAS].in_atomic_block
     try:
         if handler.is_long:
-            returned = handler.function(job.context, Attempt(holding, is_stopping))
+            context = Context(
+                job,
+                is_stopping=is_stopping,
+                store_checkpoint=leases.checkpoint,
+                store_progress=leases.progress,
+            )
+            returned = handler.function(job.context, context)
         else:
             returned = handler.function(job.context)
         return _returned(returned, job)
@@ -154,21 +63,14 @@ def _called(handler: Handler | None, holding: Holding, is_stopping: Callable[[],
 def _returned(value: Any, job: HeldJob) -> Outcome:
     """The outcome of what the handler returned."""
     if isinstance(value, NextStage):
-        return Outcome(
-            id=job.id,
-            token=job.token,
-            end=END_STAGE_DONE,
+        return job.ended(
+            END_STAGE_DONE,
             stage=value.stage,
             context=value.context,
             priority=value.priority,
             run_at=None if value.wait is None else clock.now() + value.wait,
         )
-    return Outcome(id=job.id, token=job.token, end=END_SUCCEEDED, result=value)
-
-
-def released(job: HeldJob) -> Outcome:
-    """Return the job unchanged: its handler did not run."""
-    return Outcome(id=job.id, token=job.token, end=END_RELEASED)
+    return job.ended(END_SUCCEEDED, result=value)
 
 
 def interrupted(job: HeldJob, why: str) -> Outcome:
@@ -183,21 +85,14 @@ def _after(error: BaseException, job: HeldJob) -> Outcome:
     if isinstance(error, Fail):
         return _failed(job, str(error), retry=RETRY_NEVER)
     if isinstance(error, Cancelled):
-        return Outcome(id=job.id, token=job.token, end=END_CANCELLED, memo=storable(str(error)))
+        return job.ended(END_CANCELLED, memo=storable(str(error)))
     return _failed(job, format_error(error))
 
 
 def _failed(
     job: HeldJob, error: str, *, retry: str = "policy", after: timedelta | None = None
 ) -> Outcome:
-    return Outcome(
-        id=job.id,
-        token=job.token,
-        end=END_FAILED,
-        error=_cut(storable(error)),
-        retry=retry,
-        retry_after=after,
-    )
+    return job.ended(END_FAILED, error=_cut(storable(error)), retry=retry, retry_after=after)
 
 
 def format_error(error: BaseException) -> str:

@@ -15,13 +15,15 @@ from django.db import DatabaseError, InterfaceError, connection
 from apps.common import clock
 from apps.jobs.handlers import registry
 from apps.jobs.rules import slots
+from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.rules.transitions import END_RELEASED
 from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
 from apps.jobs.runner import attempt
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
-from apps.jobs.runner.process import FIRST_BATCH, Holding, Process
+from apps.jobs.runner.process import FIRST_BATCH, Process
 from apps.jobs.services import register
-from apps.jobs.services.hold import HeldJob, due_types, hold, new_token
+from apps.jobs.services.hold import due_types, hold, new_token
 from apps.jobs.services.settle import give_back
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -50,12 +52,12 @@ class Drain:
         self, process: Process, lane: str, *, summon: Callable[[], object] = lambda: None
     ) -> None:
         self.lane = lane
-        self.holdings: dict[int, Holding] = {}
-        self.current: Holding | None = None
+        self.held: dict[int, HeldJob] = {}
+        self.current: HeldJob | None = None
         self._process = process
         self._summon = summon
-        self._outbox = Outbox(self.holdings)
-        self._queue: deque[Holding] = deque()
+        self._outbox = Outbox(self.held)
+        self._queue: deque[HeldJob] = deque()
         self._overdue_at = 0.0
         # The token of a hold whose answer was lost: it may have taken jobs.
         self._unanswered = ""
@@ -178,9 +180,9 @@ class Drain:
         now, began = clock.now(), time.monotonic()
         self._overdue_at = began + min(OVERDUE_SECONDS, _max_wait(jobs))
         for job in jobs:
-            holding = Holding(job, began + (job.hard_end_at - now).total_seconds())
-            self.holdings[job.id] = holding
-            self._queue.append(holding)
+            job.deadline = began + (job.hard_end_at - now).total_seconds()
+            self.held[job.id] = job
+            self._queue.append(job)
         self._process.note_held(min(job.lease_until for job in jobs) - now)
 
     def _run_all(self, types: Mapping[str, TypeSnapshot], *, alone: bool = False) -> None:
@@ -198,18 +200,17 @@ class Drain:
                 self._release_queue()
                 break
             try:
-                holding = self._queue.popleft()
+                job = self._queue.popleft()
             except IndexError:
                 # Released meanwhile by the caretaker thread.
                 break
-            job = holding.job
-            if holding.lost:
-                self.holdings.pop(job.id, None)
+            if job.lost:
+                self.held.pop(job.id, None)
                 continue
             type_ = types[job.type]
-            holding.started = began
-            self.current = holding
-            outcome = attempt.run(registry.find(type_.handler), holding, is_stopping)
+            job.started = began
+            self.current = job
+            outcome = attempt.run(registry.find(type_.handler), job, is_stopping)
             self.current = None
             ended = time.monotonic()
             outbox.add(outcome, ended)
@@ -228,7 +229,7 @@ class Drain:
         now = time.monotonic()
         while self._queue:
             with suppress(IndexError):
-                self._outbox.add(attempt.released(self._queue.pop().job), now)
+                self._outbox.add(self._queue.pop().ended(END_RELEASED), now)
 
     # --- Called by other threads of the process -------------------------------------------------
 
@@ -246,7 +247,7 @@ class Drain:
         current = self.current
         if current is not None and current.deadline > time.monotonic():
             why = "The worker ended before the handler did; it is tried again at once."
-            self._outbox.add(attempt.interrupted(current.job, why), time.monotonic())
+            self._outbox.add(attempt.interrupted(current, why), time.monotonic())
         self._outbox.flush()
 
     # --- Whether it is needed -------------------------------------------------------------------

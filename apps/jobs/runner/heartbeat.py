@@ -68,12 +68,10 @@ class Heartbeat(threading.Thread):
 
 def renew_all(process: Process) -> None:
     """Renew the leases of all held jobs; note which are lost or to be cancelled."""
-    holdings = process.holdings()
-    for start in range(0, len(holdings), _MAX_RENEWED):
-        part = holdings[start : start + _MAX_RENEWED]
-        answers = renew(leases=[(each.job.id, each.job.token) for each in part])
-        for each in part:
-            answer = answers.get(each.job.id)
-            if answer is not None:
-                each.lost |= not answer.ok
-                each.cancel_requested |= answer.cancel_requested
+    held = process.held()
+    for start in range(0, len(held), _MAX_RENEWED):
+        part = held[start : start + _MAX_RENEWED]
+        renewed = renew(leases=[(job.id, job.token) for job in part])
+        for job in part:
+            job.lost |= job.id not in renewed
+            job.cancel_requested |= renewed.get(job.id, False)

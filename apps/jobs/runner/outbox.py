@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from apps.jobs.rules.outcome import RETRY_NEVER, Outcome
+from apps.common.errors import Invalid, PlatformError
+from apps.jobs.rules.outcome import RETRY_NEVER, HeldJob, Outcome
 from apps.jobs.rules.transitions import END_FAILED
-from apps.jobs.runner.process import Holding
-from apps.jobs.services.settle import INVALID, Settled, settle
+from apps.jobs.services.settle import settle
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +23,13 @@ _MAX_BATCH = 1000
 
 
 class Outbox:
-    """The outcomes of one drain that are not settled yet; settling removes the holding.
+    """The outcomes of one drain that are not settled yet; settling removes the job from `held`.
 
     The drain adds and flushes. While a handler runs, the caretaker thread flushes.
     """
 
-    def __init__(self, holdings: MutableMapping[int, Holding]) -> None:
-        self._holdings = holdings
+    def __init__(self, held: MutableMapping[int, HeldJob]) -> None:
+        self._held = held
         self._waiting: deque[Outcome] = deque()
         self._since = 0.0
         self._limit = _MAX_BATCH
@@ -66,17 +66,17 @@ class Outbox:
             raise
         self._limit = min(_MAX_BATCH, 2 * self._limit)
         for outcome in batch:
-            self._holdings.pop(outcome.id, None)
+            self._held.pop(outcome.id, None)
         refused = [
             _refused(outcome, answer)
             for outcome, answer in zip(batch, answers, strict=True)
-            if answer.code == INVALID
+            if isinstance(answer, Invalid)
         ]
         if refused:
             _settle_each(refused)
 
 
-def _settle_each(batch: Sequence[Outcome]) -> Sequence[Settled]:
+def _settle_each(batch: Sequence[Outcome]) -> Sequence[str | PlatformError]:
     try:
         return settle(outcomes=batch)
     except (OperationalError, InterfaceError):
@@ -87,14 +87,12 @@ def _settle_each(batch: Sequence[Outcome]) -> Sequence[Settled]:
         logger.exception("settling %d jobs failed", len(batch))
         if len(batch) > 1:
             return [_settle_each([each])[0] for each in batch]
-        return [Settled(batch[0].id, False, code=INVALID, message=f"It cannot be kept: {error!r}")]
+        return [Invalid(f"It cannot be kept: {error!r}")]
 
 
-def _refused(outcome: Outcome, answer: Settled) -> Outcome:
+def _refused(outcome: Outcome, error: Invalid) -> Outcome:
     """The failure of a job whose own report cannot be kept."""
-    logger.error(
-        "job %d ended as %s, which is refused: %s", outcome.id, outcome.end, answer.message
-    )
+    logger.error("job %d ended as %s, which is refused: %s", outcome.id, outcome.end, error.detail)
     return replace(
         outcome,
         end=END_FAILED,
@@ -104,5 +102,5 @@ def _refused(outcome: Outcome, answer: Settled) -> Outcome:
         memo="",
         stage=None,
         context=None,
-        error=f"What the handler returned cannot be kept: {answer.message}",
+        error=f"What the handler returned cannot be kept: {error.detail}",
     )

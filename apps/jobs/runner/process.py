@@ -19,8 +19,9 @@ from typing import Protocol
 
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
+from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.services import register
-from apps.jobs.services.hold import HeldJob, Holder
+from apps.jobs.services.hold import Holder
 from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
@@ -53,18 +54,6 @@ def machine() -> str:
     except OSError:
         return ""
     return hashlib.sha256(f"{boot} {space}".encode()).hexdigest()[:8]
-
-
-@dataclass(slots=True, eq=False)
-class Holding:
-    """A job that this process holds. `deadline`, its deadline, is on the monotonic clock;
-    `started` is 0 until its handler runs."""
-
-    job: HeldJob
-    deadline: float
-    started: float = 0.0
-    lost: bool = False
-    cancel_requested: bool = False
 
 
 class BatchSizes:
@@ -170,8 +159,8 @@ class Draining(Protocol):
     """What the process wants to know of each of its drains."""
 
     lane: str
-    holdings: dict[int, Holding]
-    current: Holding | None
+    held: dict[int, HeldJob]
+    current: HeldJob | None
 
     def maintain(self) -> None:
         """Do what cannot wait until the running handler ends."""
@@ -243,9 +232,9 @@ class Process:
             self.period = period
             self.poked.set()
 
-    def holdings(self) -> list[Holding]:
+    def held(self) -> list[HeldJob]:
         """All that is held now."""
-        return [each for drain in list(self.drains) for each in list(drain.holdings.values())]
+        return [job for drain in list(self.drains) for job in list(drain.held.values())]
 
     def lanes(self) -> dict[str, int]:
         """How many drains of each lane run here."""
@@ -265,7 +254,7 @@ class Process:
         self.changed = False
         if not self._registered:
             self._register(types)
-        running = sum(each.started > 0 for each in self.holdings())
+        running = sum(job.started > 0 for job in self.held())
         known = register.beat(
             name=self.name,
             drains=self.lanes(),

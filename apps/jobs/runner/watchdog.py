@@ -53,7 +53,7 @@ class Caretaker(threading.Thread):
     def maintain(self) -> None:
         """One round."""
         for drain in list(self._process.drains):
-            if drain.holdings:
+            if drain.held:
                 self._process.busy.set()
             try:
                 drain.maintain()
@@ -89,8 +89,8 @@ class Watchdog(threading.Thread):
             if current is not None and now > current.deadline + MARGIN_SECONDS:
                 logger.error(
                     "job %d of type %s is past its deadline; its process ends",
-                    current.job.id,
-                    current.job.type,
+                    current.id,
+                    current.type,
                 )
                 self._end(STUCK)
                 return

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, connection
@@ -23,9 +24,9 @@ from apps.common.db import (
     transactional,
 )
 from apps.jobs.models import Job, JobType
-from apps.jobs.rules.outcome import discard_reason
+from apps.jobs.rules.outcome import HeldJob, discard_reason, is_suspect
 from apps.jobs.rules.slots import shares
-from apps.jobs.rules.transitions import END_LOST, READY, WAITING
+from apps.jobs.rules.transitions import READY, WAITING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
 from apps.jobs.services.move import take_arrow
@@ -40,8 +41,7 @@ _HELD = (
     "id, type, `key`, user_id, stage, priority, attempts, max_attempts, holds, last_end, "
     "sequence, progress, trace_id, context, checkpoint, run_at, created_at"
 )
-# `expected_at` is read only where needed: a time costs as much as all the other columns.
-_PEEKED = "order_key, id, type, last_end, attempts, max_attempts, "
+_PEEKED = "order_key, id, type, last_end, attempts, max_attempts"
 
 
 class Holder(NamedTuple):
@@ -49,52 +49,6 @@ class Holder(NamedTuple):
 
     name: str
     host: str
-
-
-class HeldJob(NamedTuple):
-    """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
-
-    `alone`: it may have killed its worker before, so nothing else should run beside it.
-    """
-
-    id: int
-    type: str
-    key: str
-    user_id: str
-    stage: str
-    priority: int
-    attempt: int
-    max_attempts: int
-    holds: int
-    last_end: str
-    sequence: int
-    progress: int | None
-    trace_id: str
-    context: Any
-    checkpoint: Any
-    run_at: datetime
-    created_at: datetime
-    token: str
-    held_at: datetime
-    lease_until: datetime
-    hard_end_at: datetime
-    alone: bool
-
-
-class ReadyJob(NamedTuple):
-    """A job that may be held; `expected_at` is read only where the type expires."""
-
-    order_key: int
-    id: int
-    type: str
-    last_end: str
-    attempts: int
-    max_attempts: int
-    expected_at: Any
-
-    @property
-    def is_suspect(self) -> bool:
-        return self.last_end == END_LOST or self.max_attempts == 1
 
 
 class Claim:
@@ -108,101 +62,101 @@ class Claim:
         self.full: Collection[str] = ()
         # The jobs that were tried, in their order.
         self.tried: list[int] = []
-        self._alone = False
+        # Those that are held alone.
+        self._suspects: set[int] = set()
         self._holder = holder
         self._now = now
         self._token = token
         self._hosts = ["", holder.host] if holder.host else [""]
 
-    def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> list[ReadyJob]:
-        """The jobs to try, in order; plain reads that lock nothing."""
+    def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> dict[str, list[int]]:
+        """The jobs of each type to try, in order; plain reads that lock nothing."""
         names = sorted(self.types)
         if len(names) > 1:
             names = sorted(types_with_work(names, self._hosts))
         weights = {name: self.types[name].weight for name in names}
-        wanted = []
+        wanted = {}
         for name, share in shares(limit, weights, rotation=rotation).items():
             type_ = self.types[name]
-            wanted.append((type_, max(1, min(share, type_.batch_limit, batch.get(name, share)))))
+            wanted[name] = max(1, min(share, type_.batch_limit, batch.get(name, share)))
         return self._chosen(self._first_ready(wanted), rotation)
 
-    def _first_ready(self, wanted: list[tuple[TypeSnapshot, int]]) -> dict[str, list[ReadyJob]]:
-        """The first ready jobs of each type, up to the number beside it, none of them locked.
+    def _first_ready(self, wanted: Mapping[str, int]) -> dict[str, list[int]]:
+        """The first ready jobs of each type, up to the wanted number, none of them locked.
 
-        One range of the claim index for each type and host, so that nothing is sorted.
+        One range of the claim index for each type and host, so that nothing is sorted. Jobs that
+        must not run any more are discarded.
         """
-        locked = locked_jobs()
-        rows = fetch_each(
+        locked, over = locked_jobs(), set[int]()
+        found: dict[str, list[tuple[int, int]]] = {name: [] for name in wanted}
+        for order_key, number, name, last_end, attempts, max_attempts, expected_at in fetch_each(
             (
-                f"SELECT {_PEEKED}{'expected_at' if type_.expires_after else 'NULL'} "
+                # A time costs as much as all the other columns.
+                f"SELECT {_PEEKED}, {'expected_at' if self.types[name].expires_after else 'NULL'} "
                 f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
                 "ORDER BY order_key, id LIMIT %s",
-                (READY, type_.name, host, limit + len(locked)),
+                (READY, name, host, limit + len(locked)),
             )
-            for type_, limit in wanted
+            for name, limit in wanted.items()
             for host in self._hosts
-        )
-        found: dict[str, list[ReadyJob]] = {type_.name: [] for type_, _ in wanted}
-        for *columns, expected_at in rows:
-            job = ReadyJob._make([*columns, instant(expected_at)])
-            if job.id not in locked:
-                found[job.type].append(job)
-        return {type_.name: sorted(found[type_.name])[:limit] for type_, limit in wanted}
-
-    def _chosen(self, found: dict[str, list[ReadyJob]], rotation: int) -> list[ReadyJob]:
-        """The jobs of each type before its first suspect; or one suspect, if its type is first."""
-        over = {
-            job.id
-            for jobs in found.values()
-            for job in jobs
-            if discard_reason(job, self.types[job.type], self._now)
-        }
+        ):
+            if number in locked:
+                continue
+            if is_suspect(last_end, max_attempts):
+                self._suspects.add(number)
+            expected_at = instant(expected_at)
+            if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):
+                over.add(number)
+            else:
+                found[name].append((order_key, number))
         if over:
             self.discarded = discard(over, types=self.types, now=self._now)
-            found = {n: [job for job in jobs if job.id not in over] for n, jobs in found.items()}
+        return {n: [number for _, number in sorted(found[n])[:most]] for n, most in wanted.items()}
+
+    def _chosen(self, found: Mapping[str, list[int]], rotation: int) -> dict[str, list[int]]:
+        """The jobs of each type before its first suspect; or one suspect, if its type is first."""
         names = [name for name, jobs in found.items() if jobs]
         if not names:
-            return []
+            return {}
         # The types rotate: jobs behind a long one may be released.
         first = rotation % len(names)
         names = names[first:] + names[:first]
         heads = [found[name][0] for name in names]
-        if heads[0].is_suspect or all(head.is_suspect for head in heads):
-            return heads[:1]
-        return [job for name in names for job in _before_suspect(found[name])]
+        if heads[0] in self._suspects or self._suspects.issuperset(heads):
+            return {names[0]: heads[:1]}
+        return {
+            name: list(takewhile(lambda number: number not in self._suspects, found[name]))
+            for name, head in zip(names, heads, strict=True)
+            if head not in self._suspects
+        }
 
-    def take(self, jobs: list[ReadyJob]) -> list[HeldJob]:
-        """Hold those of the jobs that no other worker has taken meanwhile."""
-        limited = sorted({job.type for job in jobs if self.types[job.type].is_limited})
+    def take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
+        """Hold those of the jobs, given by type, that no other worker has taken meanwhile."""
+        limited = sorted(name for name in jobs if self.types[name].is_limited)
         return self._take_limited(jobs, limited) if limited else self._take(jobs)
 
     def take_new(self, number: int, type_: str) -> list[HeldJob]:
         """The job, held, if it is of the type and was never held; no suspect."""
         self.tried = [number]
-        self._update(self.types[type_], [number], " AND holds = 0 AND max_attempts > 1")
-        return self.held()
+        guard = " AND holds = 0 AND max_attempts > 1"
+        return self.held() if self._update(self.types[type_], [number], guard) else []
 
     @transactional
-    def _take_limited(self, jobs: list[ReadyJob], limited: list[str]) -> list[HeldJob]:
+    def _take_limited(self, jobs: Mapping[str, list[int]], limited: list[str]) -> list[HeldJob]:
         limits = TypeLimits.lock([self.types[name] for name in limited], self._now)
         self.full = limits.full
         held = self._take(limits.let_through(jobs))
         limits.count(job.type for job in held)
         return held
 
-    def _take(self, jobs: list[ReadyJob]) -> list[HeldJob]:
-        self.tried = [job.id for job in jobs]
-        self._alone = len(jobs) == 1 and jobs[0].is_suspect
-        ids: dict[str, list[int]] = {}
-        for job in jobs:
-            ids.setdefault(job.type, []).append(job.id)
-        for name in sorted(ids):
-            self._update(self.types[name], sorted(ids[name]))
-        return self.held()
+    def _take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
+        self.tried = [number for numbers in jobs.values() for number in numbers]
+        taken = [self._update(self.types[name], sorted(jobs[name])) for name in sorted(jobs)]
+        return self.held() if any(taken) else []
 
-    def _update(self, type_: TypeSnapshot, ids: list[int], guard: str = "") -> None:
+    def _update(self, type_: TypeSnapshot, ids: list[int], guard: str = "") -> int:
         lease_until, hard_end_at = self._lease(type_)
-        take_arrow(
+        return take_arrow(
             "hold",
             ids,
             sets=", attempts = attempts + 1, holds = holds + 1, held_at = %s, "
@@ -243,14 +197,9 @@ class Claim:
             at[created_at],
         )
         lease = self._lease(self.types[plain[1]])
-        return HeldJob._make([*plain, *read, self._token, self._now, *lease, self._alone])
-
-
-def _before_suspect(jobs: list[ReadyJob]) -> Iterable[ReadyJob]:
-    for job in jobs:
-        if job.is_suspect:
-            return
-        yield job
+        alone = plain[0] in self._suspects
+        values = [*plain, *read, self._token, self._now, *lease, alone]
+        return HeldJob(*values)
 
 
 def types_with_work(names: Collection[str], hosts: Sequence[str] | None = None) -> set[str]:

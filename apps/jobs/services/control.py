@@ -27,7 +27,7 @@ from apps.jobs.rules.submission import (
 )
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.rules.type_snapshot import RANGES
-from apps.jobs.services.move import Move, attempt_facts, move, require_arrow
+from apps.jobs.services.move import attempt_facts, entry_of, move, require_arrow
 from apps.jobs.services.submit import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -221,7 +221,9 @@ def _take(
     require_arrow(job, arrow)
     if not reason.strip():
         raise Invalid.field("reason", _("Say why; the job's timeline shows it."))
-    move([Move(job, arrow, changes, event, {"actor": actor, "reason": reason, **facts})], now=now)
+    target = changes.get("status", job.status)
+    entry = entry_of(job, event, target, now, actor=actor, reason=reason, **facts)
+    move([(arrow, job, changes, entry)])
     for name, value in changes.items():
         setattr(job, name, value)
     job.version += 1

@@ -11,7 +11,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import discard_reason
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.move import Move, lock_jobs, move
+from apps.jobs.services.move import entry_of, lock_jobs, move
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 
@@ -33,8 +33,13 @@ def discard_exhausted(*, until: datetime) -> int:
             first = Job.objects.filter(status=t.READY, type=name).order_by(
                 "affinity_host", "order_key", "id"
             )[:MAX_READ]
-            rows = first.only("type", "attempts", "max_attempts", "expected_at")
-            found = [row.pk for row in rows if discard_reason(row, types.get(name), now)]
+            rows = first.values_list("pk", "attempts", "max_attempts", "expected_at")
+            found = [
+                number
+                for number, attempts, limit, expected_at in rows
+                if name not in types
+                or discard_reason(types[name], attempts, limit, expected_at, now)
+            ]
             done = discard(found, types=types, now=now) if found else 0
             discarded += done
             if done < MAX_READ:
@@ -59,7 +64,11 @@ def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: dat
     """End waiting jobs that must not run as failed; returns how many."""
     moves = []
     for job in lock_jobs(ids).values():
-        reason = job.status in t.WAITING and discard_reason(job, types.get(job.type), now)
+        if job.status not in t.WAITING:
+            continue
+        reason: tuple[str, str] | None = "gave_up", f"there is no job type {job.type} any more"
+        if type_ := types.get(job.type):
+            reason = discard_reason(type_, job.attempts, job.max_attempts, job.expected_at, now)
         if not reason:
             continue
         event, text = reason
@@ -72,7 +81,7 @@ def discard(ids: Collection[int], *, types: Mapping[str, TypeSnapshot], now: dat
             "memo": text,
             "error_key": journal.error_key(text),
         }
-        facts = {"reason": text, "error_key": changes["error_key"]}
-        moves.append(Move(job, "discard", changes, event, facts))
-    move(moves, now=now)
+        entry = entry_of(job, event, t.FAILED, now, reason=text, error_key=changes["error_key"])
+        moves.append(("discard", job, changes, entry))
+    move(moves)
     return len(moves)

@@ -11,7 +11,8 @@ from django.db import DatabaseError
 
 from apps.common import clock
 from apps.common.db import is_retryable
-from apps.jobs.services.claim import Claim, HeldJob, Holder, note_locked, types_with_work
+from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.services.claim import Claim, Holder, note_locked, types_with_work
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import connection
 
@@ -20,22 +20,12 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
 
 
-class Renewed(NamedTuple):
-    """The answer to a renewal; not `ok` means that the worker has lost the job."""
+def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, bool]:
+    """Renew the leases of these (job, token) pairs, up to the deadline of each attempt.
 
-    ok: bool
-    lease_until: datetime | None = None
-    cancel_requested: bool = False
-
-
-LOST = Renewed(False)
-
-
-def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
-    """Renew the leases of these (job, token) pairs, up to the deadline of each attempt; by job.
-
-    After its deadline an attempt is not renewed: its lease is lost. There is no transaction: a
-    process that freezes here must not keep its jobs locked, or the rescue could not end them.
+    Returns whether the job is to be cancelled, by job; jobs whose lease is lost are left out. After
+    its deadline an attempt is not renewed: its lease is lost. There is no transaction: a process
+    that freezes here must not keep its jobs locked, or the rescue could not end them.
     """
     if not leases:
         return {}
@@ -48,20 +38,19 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
         [*ids, RUNNING],
     )
     policies = type_snapshots({row[1] for row in rows})
-    answers = dict.fromkeys(ids, LOST)
+    renewed: dict[int, bool] = {}
     groups: dict[tuple[str, str], list[int]] = {}
     for number, type_, token, deadline, cancel_requested in rows:
         policy, deadline = policies.get(type_), instant(deadline)
         if policy is None or token != tokens[number] or deadline <= now:
             continue
-        until = min(now + policy.lease, deadline)
-        answers[number] = Renewed(True, until, bool(cancel_requested))
+        renewed[number] = bool(cancel_requested)
         groups.setdefault((type_, token), []).append(number)
     for (type_, token), numbers in sorted(groups.items()):
         if _extend(numbers, token, now, policies[type_]) < len(numbers):
-            held = _still_held(numbers, token)
-            answers.update((number, LOST) for number in numbers if number not in held)
-    return answers
+            for number in set(numbers) - _still_held(numbers, token):
+                del renewed[number]
+    return renewed
 
 
 def _extend(numbers: list[int], token: str, now: datetime, policy: TypeSnapshot) -> int:
@@ -86,8 +75,8 @@ def _still_held(numbers: list[int], token: str) -> set[int]:
 @transactional
 def checkpoint(
     *, job: int, token: str, data: Any, sequence: int, progress: float | None = None
-) -> Renewed:
-    """Store a checkpoint; extend the lease and the deadline.
+) -> bool:
+    """Store a checkpoint; extend the lease and the deadline. Whether the job is to be cancelled.
 
     `sequence` grows with every checkpoint of a stage; a repeat of the last one changes nothing.
     LeaseLost when the worker has lost the job; Invalid when the data cannot be stored.
@@ -102,8 +91,8 @@ def checkpoint(
 
 
 @transactional
-def progress(*, job: int, token: str, percent: float) -> Renewed:
-    """Store the progress, 0 to 100 without decimals; extend the lease and the deadline."""
+def progress(*, job: int, token: str, percent: float) -> bool:
+    """Store the progress, 0 to 100 without decimals; else like a checkpoint."""
     return _keep(job, token, _percent(percent), None)
 
 
@@ -115,7 +104,7 @@ def _percent(percent: float | None) -> dict[str, int]:
     return {"progress": int(percent)}
 
 
-def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) -> Renewed:
+def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) -> bool:
     now = clock.now()
     rows = fetch(
         f"SELECT type, hard_end_at, cancel_requested, sequence FROM {table(Job)} "
@@ -139,4 +128,4 @@ def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) ->
     )
     if not kept:
         raise LeaseLost(f"Job {job} was taken away; stop working on it.")
-    return Renewed(True, until, bool(rows[0][2]))
+    return bool(rows[0][2])

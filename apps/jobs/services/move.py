@@ -1,7 +1,7 @@
 """The one way to change the state of a job: lock, arrow of the table, guarded UPDATE, journal.
 
-`move` takes locked rows, each with columns and a journal entry of its own. `take_arrow` takes rows
-that nobody has locked: promotion and hold, which lose a race by changing fewer rows.
+`move` takes locked rows, each with its changes and its journal entry. `take_arrow` takes rows that
+nobody has locked: promotion and hold, which lose a race by changing fewer rows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from apps.common.db import Instants, exclusive_lock, execute, fetch, placeholders, table
 from apps.common.errors import Conflict
@@ -25,16 +25,6 @@ from apps.journal.models import Source
 _MS = timedelta(milliseconds=1)
 _COLUMNS = ", ".join(LockedJob._fields)
 _FIRST_TIME = LockedJob._fields.index("run_at")
-
-
-class Move(NamedTuple):
-    """An arrow that a locked job takes. `facts` are further fields of its journal entry."""
-
-    job: LockedJob | Job
-    arrow: str
-    changes: Mapping[str, Any]
-    event: str
-    facts: Mapping[str, Any]
 
 
 def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, LockedJob]:
@@ -57,13 +47,16 @@ def lock_jobs(ids: Iterable[int], *, skip_locked: bool = False) -> dict[int, Loc
     }
 
 
-def move(moves: Sequence[Move], *, now: datetime) -> None:
-    """Take the arrows: an UPDATE for each group with the same columns, one INSERT of entries.
+def move(
+    moves: Sequence[tuple[str, LockedJob | Job, Mapping[str, Any], journal.Entry]],
+) -> None:
+    """Take these arrows, each with the job, the columns that it changes and its journal entry.
 
-    Conflict when the table has no such arrow, or a row was not locked and has changed.
+    An UPDATE for each group with the same columns, one INSERT of entries. Conflict when the table
+    has no such arrow, or a row was not locked and has changed.
     """
     groups: dict[tuple[Any, ...], dict[int, Mapping[str, Any]]] = {}
-    for job, arrow, changes, *_rest in moves:
+    for arrow, job, changes, _entry in moves:
         require_arrow(job, arrow, changes.get("status"))
         # The new status keeps apart what ends differently: within a group most values are equal.
         group = (job.status, changes.get("status"), *changes)
@@ -79,7 +72,7 @@ def move(moves: Sequence[Move], *, now: datetime) -> None:
                     number=min(rows),
                 )
             )
-    journal.write([_entry(each, now) for each in moves])
+    journal.write([entry for *_move, entry in moves])
 
 
 def require_arrow(job: LockedJob | Job, arrow: str, target: str | None = None) -> None:
@@ -135,16 +128,18 @@ def attempt_facts(job: LockedJob | Job, now: datetime) -> dict[str, Any]:
     }
 
 
-def _entry(each: Move, now: datetime) -> journal.Entry:
-    job = each.job
+def entry_of(
+    job: LockedJob | Job, event: str, to_state: str, now: datetime, **fields: Any
+) -> journal.Entry:
+    """The journal entry of a job before it is changed."""
     return journal.Entry(
         at=now,
         source=Source.JOB,
         subject_id=job.id,
-        event=each.event,
+        event=event,
         from_state=job.status,
-        to_state=each.changes.get("status", job.status),
+        to_state=to_state,
         type_or_task=job.type,
         trace_id=job.trace_id,
-        **each.facts,
+        **fields,
     )

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from apps.common.db import fetch, placeholders, table
 from apps.common.rows import ensure_row
@@ -14,14 +14,6 @@ from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-
-
-class OfType(Protocol):
-    @property
-    def type(self) -> str: ...
-
-
-Each = TypeVar("Each", bound=OfType)
 
 
 def lock_states(types: Iterable[str]) -> dict[str, TypeState]:
@@ -69,18 +61,10 @@ class TypeLimits:
         """The types of which none may be held now."""
         return [name for name, left in self._free.items() if left <= 0]
 
-    def let_through(self, candidates: Iterable[Each]) -> list[Each]:
-        """The candidates that the limits leave, in their order."""
-        passed = []
-        free = dict(self._free)
-        for candidate in candidates:
-            left = free.get(candidate.type)
-            if left is None:
-                passed.append(candidate)
-            elif left > 0:
-                free[candidate.type] = left - 1
-                passed.append(candidate)
-        return passed
+    def let_through(self, jobs: Mapping[str, list[int]]) -> dict[str, list[int]]:
+        """The jobs of each type that the limits leave."""
+        passed = {name: numbers[: self._free.get(name)] for name, numbers in jobs.items()}
+        return {name: numbers for name, numbers in passed.items() if numbers}
 
     def count(self, held: Iterable[str]) -> None:
         """Take the tokens of what was held, by type, and keep the states of these types.

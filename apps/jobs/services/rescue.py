@@ -13,7 +13,6 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import Outcome
-from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.services.move import lock_jobs
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.settle import end_attempts
@@ -90,21 +89,26 @@ def _rescue(found: Mapping[int, str], now: datetime, lost: frozenset[str], by_le
     # A job may have been held when its type was deleted; once it waits, it is discarded.
     types = {name: JobType(name=name).snapshot for name in names} | type_snapshots(names)
     states = lock_states(name for name in names if types[name].breaker.enabled)
-    ends = [
-        (job, Outcome(id=job.id, token=job.lease_token, end=end))
-        for job in lock_jobs(found, skip_locked=True).values()
-        if (end := _end_of(job, now, lost, by_lease))
-    ]
+    jobs = lock_jobs(found, skip_locked=True)
+    ends = []
+    for number, late, silent in _running(jobs, now):
+        job = jobs[number]
+        # Else it was renewed meanwhile.
+        if late or job.worker in lost or (by_lease and silent):
+            end = t.END_TIMED_OUT if late else t.END_LOST
+            ends.append((job, Outcome(id=number, token=job.lease_token, end=end)))
     return len(end_attempts(ends, types=types, states=states, now=now))
 
 
-def _end_of(job: LockedJob, now: datetime, lost: frozenset[str], by_lease: bool) -> str:
-    """How the attempt ended; "" when it was settled or renewed meanwhile."""
-    if job.status != t.RUNNING:
-        return ""
-    if job.hard_end_at <= now:
-        return t.END_TIMED_OUT
-    return t.END_LOST if job.worker in lost or (by_lease and job.lease_until <= now) else ""
+def _running(jobs: Collection[int], now: datetime) -> list[tuple[int, bool, bool]]:
+    """The locked jobs that still run; whether each is past its deadline, and past its lease."""
+    if not jobs:
+        return []
+    return fetch(
+        f"SELECT id, hard_end_at <= %s, lease_until <= %s FROM {table(Job)} "
+        f"WHERE id IN ({placeholders(len(jobs))}) AND status = %s ORDER BY id",
+        [now, now, *jobs, t.RUNNING],
+    )
 
 
 def free_hosts(*, alive: Collection[str], now: datetime) -> int:

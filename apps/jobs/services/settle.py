@@ -6,49 +6,36 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from apps.common import clock
 from apps.common.db import fetch, placeholders, table, transactional
-from apps.common.errors import PlatformError
+from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.move import Move, attempt_facts, lock_jobs, move
+from apps.jobs.services.move import attempt_facts, entry_of, lock_jobs, move
 from apps.jobs.services.protection import count_ends, lock_states
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
-from apps.journal.models import Source
-
-LEASE_LOST = "lease_lost"
-CONFLICT = "conflict"
-NOT_FOUND = "not_found"
-INVALID = "invalid"
 
 
-class Settled(NamedTuple):
-    """The answer to one report: the job's status after it, or why nothing was changed."""
+def settle(*, outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
+    """End the attempts as reported, each on its own merits.
 
-    id: int
-    ok: bool
-    status: str = ""
-    code: str = ""
-    message: str = ""
-
-
-def settle(*, outcomes: Sequence[Outcome]) -> list[Settled]:
-    """End the attempts as reported, each on its own merits; the answers come in the same order.
-
-    A report whose token is not the job's any more changes nothing (`lease_lost`) and is kept in the
-    journal as stale. The same report again is answered as at first, another one by `conflict`.
+    Returns, in the same order, the status of each job after it, or the error why nothing was
+    changed. A report whose token is not the job's any more is LeaseLost, and is kept in the journal
+    as stale. The same report again is answered as at first, another one is a Conflict. What cannot
+    be stored is Invalid.
     """
     answers = _settle(outcomes)
-    if any(answer.status in t.WAITING for answer in answers):
+    if any(answer in t.WAITING for answer in answers):
         wakeup.announce()
     return answers
 
@@ -58,11 +45,12 @@ def give_back(*, token: str) -> int:
     # A literal, without which SQLite would not use its partial index.
     running = f"SELECT id FROM {table(Job)} WHERE status = '{t.RUNNING}' AND lease_token = %s"
     ids = [number for (number,) in fetch(running, [token])]
-    return len(settle(outcomes=[Outcome(id=each, token=token, end=t.END_RELEASED) for each in ids]))
+    settle(outcomes=[Outcome(id=each, token=token, end=t.END_RELEASED) for each in ids])
+    return len(ids)
 
 
 @transactional
-def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
+def _settle(outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
     now = clock.now()
     types = type_snapshots()
     breakers = {name for name, type_ in types.items() if type_.breaker.enabled}
@@ -71,7 +59,7 @@ def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
     if any(job.type not in types for job in jobs.values()):
         # A type may be newer than the snapshots.
         types = type_snapshots(max_age=0)
-    answers: dict[int, Settled] = {}
+    answers: dict[int, str | PlatformError] = {}
     ends: list[tuple[LockedJob, Outcome]] = []
     stale: list[journal.Entry] = []
     first: dict[int, Outcome] = {}
@@ -81,9 +69,9 @@ def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
         first[each.id] = each
         job = jobs.get(each.id)
         if job is None or job.type not in types:
-            answers[each.id] = Settled(each.id, False, code=NOT_FOUND)
+            answers[each.id] = NotFound()
         elif not each.token or job.lease_token != each.token:
-            answers[each.id] = Settled(each.id, False, code=LEASE_LOST)
+            answers[each.id] = LeaseLost()
             stale.append(_stale(each, job, now))
         elif job.status != t.RUNNING:
             answers[each.id] = _repeated(each, job)
@@ -91,16 +79,15 @@ def _settle(outcomes: Sequence[Outcome]) -> list[Settled]:
             try:
                 rules.validate(each, job, types[job.type])
             except PlatformError as error:
-                answers[each.id] = Settled(each.id, False, code=INVALID, message=error.detail)
+                answers[each.id] = Invalid(error.detail)
             else:
                 ends.append((job, each))
-    statuses = end_attempts(ends, types=types, states=states, now=now)
-    answers |= {number: Settled(number, True, status) for number, status in statuses.items()}
+    answers |= end_attempts(ends, types=types, states=states, now=now)
     journal.write(stale)
     return [
         answers[each.id]
         if each is first[each.id] or each == first[each.id]
-        else Settled(each.id, False, code=CONFLICT, message="named twice")
+        else Conflict("named twice")
         for each in outcomes
     ]
 
@@ -115,26 +102,22 @@ def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
     return {row[0] for row in rows}
 
 
-def _repeated(report: Outcome, job: LockedJob) -> Settled:
+def _repeated(report: Outcome, job: LockedJob) -> str | PlatformError:
     if rules.is_same_report(job.last_end, report.end):
-        return Settled(report.id, True, job.status)
-    return Settled(report.id, False, code=CONFLICT, message=f"it ended as {job.last_end}")
+        return job.status
+    return Conflict(f"it ended as {job.last_end}")
 
 
 def _stale(report: Outcome, job: LockedJob, now: datetime) -> journal.Entry:
     """The report of a worker that had lost its lease, kept for the timeline."""
-    return journal.Entry(
-        at=now,
-        source=Source.JOB,
-        subject_id=job.id,
-        event="stale",
-        from_state=job.status,
-        to_state=job.status,
-        type_or_task=job.type,
+    return entry_of(
+        job,
+        "stale",
+        job.status,
+        now,
         reason=f"reported {report.end} after its lease was lost",
         error=report.error,
         data={"end": report.end, "memo": report.memo[:500]},
-        trace_id=job.trace_id,
     )
 
 
@@ -168,8 +151,9 @@ def end_attempts(
         if outcome.end in rules.LOSSES:
             # Every later report of the attempt is stale.
             changes["lease_token"] = ""
-        moves.append(Move(job, rules.arrow_of(outcome, after), changes, outcome.end, facts))
-    move(moves, now=now)
+        entry = entry_of(job, outcome.end, after.status, now, **facts)
+        moves.append((rules.arrow_of(outcome, after), job, changes, entry))
+    move(moves)
     if states:
         counted = [
             (job.type, outcome.is_failure)
@@ -177,7 +161,7 @@ def end_attempts(
             if outcome.end not in (t.END_RELEASED, t.END_CANCELLED)
         ]
         count_ends(types, states, counted, now)
-    return {each.job.id: each.changes["status"] for each in moves}
+    return {job.id: entry.to_state for _arrow, job, _changes, entry in moves}
 
 
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from apps.dispatch.models import Dispatch
 from apps.dispatch.services import ending, pull
 from apps.jobs.handlers import registry
 from apps.jobs.runner import attempt
-from apps.jobs.runner.process import Holding
 from apps.jobs.services import control
 from tests import factories
 from tests.clients import JsonClient
@@ -114,7 +113,7 @@ def test_lines_of_a_handler_carry_job_type_attempt_and_trace(lines: list[dict[st
     [held] = take(1)
     handler = registry.Handler("mail", handle, is_long=False)
 
-    attempt.run(handler, Holding(held, deadline=0.0), lambda: False)
+    attempt.run(handler, held, lambda: False)
     logger.warning("after")
 
     inside, after = lines

@@ -115,4 +115,4 @@ def test_edited_type_is_read_anew_before_its_job_is_held(monkeypatch: pytest.Mon
     [held] = take_new(number)
 
     assert held.lease_until - held.held_at == timedelta(seconds=60)
-    assert end(held).ok
+    assert end(held) == "succeeded"

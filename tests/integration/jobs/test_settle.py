@@ -15,7 +15,7 @@ from apps.jobs.services import type_snapshots
 from apps.jobs.services.leases import checkpoint, progress, renew
 from apps.jobs.services.settle import settle
 from tests.frozen import FrozenClock
-from tests.jobs import end, events_of, job_type, jobs, last_entry, rescue, row, take
+from tests.jobs import answer_of, end, events_of, job_type, jobs, last_entry, rescue, row, take
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def test_success_keeps_the_result_and_records_wait_and_run(frozen_clock: FrozenC
     answer = end(held, result={"sent": 1}, memo="sent")
 
     job = row(number)
-    assert (answer.ok, answer.status) == (True, "succeeded")
+    assert answer == "succeeded"
     assert (job.status, job.result, job.memo, job.last_end) == (
         "succeeded",
         {"sent": 1},
@@ -90,7 +90,7 @@ def test_another_report_with_the_same_token_is_a_conflict() -> None:
 
     answer = end(held, "failed")
 
-    assert (answer.ok, answer.code) == (False, "conflict")
+    assert answer == "conflict"
     assert row(number).status == "succeeded"
 
 
@@ -105,11 +105,11 @@ def test_report_after_rescue_is_refused_and_kept_as_stale(frozen_clock: FrozenCl
 
     answer = end(held)
 
-    assert (answer.ok, answer.code) == (False, "lease_lost")
+    assert answer == "lease_lost"
     assert row(number).status == "running"
     assert row(number).lease_token == again.token
     assert events_of(number) == ["lost", "stale"]
-    assert end(again).ok
+    assert end(again) == "succeeded"
 
 
 def test_report_of_an_unknown_job_or_without_token_changes_nothing() -> None:
@@ -124,7 +124,7 @@ def test_report_of_an_unknown_job_or_without_token_changes_nothing() -> None:
         ]
     )
 
-    assert [answer.code for answer in answers] == ["not_found", "lease_lost"]
+    assert [answer_of(each) for each in answers] == ["not_found", "lease_lost"]
     assert row(number).status == "running"
 
 
@@ -135,8 +135,8 @@ def test_unfit_result_is_refused_and_the_job_goes_on_running() -> None:
 
     answer = end(held, result={"x": "\x00"})
 
-    assert (answer.code, row(number).status) == ("invalid", "running")
-    assert end(held, "nonsense").code == "invalid"
+    assert (answer, row(number).status) == ("invalid", "running")
+    assert end(held, "nonsense") == "invalid"
 
 
 def test_batch_is_settled_each_on_its_own_merits() -> None:
@@ -152,7 +152,12 @@ def test_batch_is_settled_each_on_its_own_merits() -> None:
 
     answers = settle(outcomes=outcomes)
 
-    assert [answer.ok for answer in answers] == [True, True, False, True]
+    assert [answer_of(each) for each in answers] == [
+        "succeeded",
+        "succeeded",
+        "lease_lost",
+        "scheduled",
+    ]
     assert [row(number).status for number in numbers] == [
         "succeeded",
         "succeeded",
@@ -206,7 +211,7 @@ def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPa
     [held] = take()
     monkeypatch.setattr(type_snapshots, "_cached", (time.monotonic(), {}))
 
-    assert end(held).ok
+    assert end(held) == "succeeded"
 
 
 def test_released_job_has_its_attempt_back() -> None:
@@ -226,14 +231,14 @@ def test_stage_after_stage_with_attempts_of_its_own() -> None:
     [number] = jobs(1, stage="fetch")
     [held] = take()
 
-    assert end(held, "stage_done", stage="ship").code == "invalid"
-    assert end(held, "stage_done", stage="fetch").code == "invalid"
-    assert end(held, "stage_done", stage="parse", context={"page": 1}, priority=5).ok
+    assert end(held, "stage_done", stage="ship") == "invalid"
+    assert end(held, "stage_done", stage="fetch") == "invalid"
+    assert end(held, "stage_done", stage="parse", context={"page": 1}, priority=5) == "ready"
     job = row(number)
     assert (job.stage, job.context, job.priority, job.attempts) == ("parse", {"page": 1}, 5, 0)
     [held] = take()
-    assert end(held, "stage_done", stage="fetch").code == "invalid"
-    assert end(held).ok
+    assert end(held, "stage_done", stage="fetch") == "invalid"
+    assert end(held) == "succeeded"
 
 
 @pytest.mark.parametrize("with_context", [0, 1])
@@ -245,7 +250,7 @@ def test_stages_that_end_together_each_keep_their_own_context(with_context: int)
     ]
     outcomes[with_context].context = {"page": 1}
 
-    assert all(answer.ok for answer in settle(outcomes=outcomes))
+    assert settle(outcomes=outcomes) == ["ready", "ready"]
 
     expected: list[dict[str, int]] = [{"position": 0}, {"position": 1}]
     expected[with_context] = {"page": 1}
@@ -259,10 +264,11 @@ def test_renewing_reports_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
     frozen_clock.advance(seconds=10)
     Job.objects.filter(pk=number).update(cancel_requested=True)
 
-    renewed = renew(leases=[(number, held.token)])[number]
+    assert renew(leases=[(number, held.token)]) == {number: True}
 
-    assert renewed == (True, frozen_clock.instant + timedelta(seconds=30), True)
-    assert row(number).version == 2
+    job = row(number)
+    assert job.lease_until == frozen_clock.instant + timedelta(seconds=30)
+    assert job.version == 2
 
 
 def test_checkpoint_is_kept_and_moves_the_deadline(frozen_clock: FrozenClock) -> None:

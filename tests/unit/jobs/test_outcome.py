@@ -64,8 +64,6 @@ JOB = LockedJob(
     run_at=NOON - timedelta(minutes=1),
     expected_at=NOON - timedelta(minutes=1),
     held_at=NOON,
-    lease_until=NOON,
-    hard_end_at=NOON,
 )
 
 

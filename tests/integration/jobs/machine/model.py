@@ -115,7 +115,7 @@ class Model:
         job.lease_until = min(self.now + timedelta(seconds=LEASE), job.hard_end_at)
 
     def settled(self, number: int, token: str, how: str, stage: str = "") -> str:
-        """ "ok", or the code of the refusal."""
+        """The status of the job after it, or the code of the refusal."""
         job = self.jobs[number]
         if not token or job.token != token:
             job.ends.append("stale")
@@ -123,11 +123,11 @@ class Model:
         if job.status != "running":
             # A suspect that was given back has kept its loss.
             reported = "released" if job.last_end == "lost" else job.last_end
-            return "ok" if reported == how else "conflict"
+            return job.status if reported == how else "conflict"
         if how == "stage_done" and STAGES.index(stage) <= STAGES.index(job.stage):
             return "invalid"
         self.ended(job, how, stage)
-        return "ok"
+        return job.status
 
     def ended(self, job: Job, how: str, stage: str = "") -> None:
         if (job.last_end, how) != ("lost", "released"):
