@@ -81,7 +81,7 @@ def _cache() -> str:
 
 
 def _beat(status: Status) -> str:
-    if not status.is_beat_silent:
+    if not status.is_beat_late:
         return ""
     last = status.last_beat
     return "no sweep has ever begun" if last is None else f"no sweep has begun since {last}"

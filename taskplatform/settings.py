@@ -113,7 +113,7 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # --- Database: SQLite here, MariaDB/MySQL by DATABASE_URL --------------------------------------
-SILENT_TRANSACTION_SECONDS = 300
+IDLE_TRANSACTION_SECONDS = 300
 DATABASES = {"default": environment.database("DATABASE_URL", VAR_DIR / "taskplatform.sqlite3")}
 _database = DATABASES["default"]
 _database["CONN_MAX_AGE"] = None
@@ -137,7 +137,7 @@ else:
             "SET time_zone='+00:00', sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"
             # What a machine has locked that went away in mid-transaction, the server would keep
             # locked for hours. MySQL knows no such limit and takes this for a comment.
-            f" /*M! , idle_transaction_timeout={SILENT_TRANSACTION_SECONDS} */"
+            f" /*M! , idle_transaction_timeout={IDLE_TRANSACTION_SECONDS} */"
         ),
     }
 

@@ -108,7 +108,9 @@ class ApiClientForm(VersionedForm):
     class Meta:
         help_texts = {
             "name": _("Whose key it is; the public id is made of it."),
-            "rate": _("Most requests, as 10/s, 600/m, 5000/h or 100000/d. Empty: no limit."),
+            "rate": _(
+                "Maximum rate of requests, as 10/s, 600/m, 5000/h or 100000/d. Empty: no limit."
+            ),
             "expires_at": _("Empty: never."),
         }
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A builder that takes longer is given up by those who wait for it.
+# Others stop waiting for a builder that takes longer.
 BUILD_SECONDS = 5
 MAX_WAIT = 0.25
 _POLL = 0.005

@@ -96,7 +96,7 @@ def _types(status: Status) -> Iterator[Metric]:
 
 def _dispatches(status: Status) -> Iterator[Metric]:
     count, deadline = status.open_dispatches(MAX_COUNTED)
-    yield _single("dispatches_open", f"Dispatches in hand, {_UP_TO}", count)
+    yield _single("dispatches_open", f"Open dispatches, {_UP_TO}", count)
     yield _single(
         "dispatches_overdue_seconds",
         "How long the earliest deadline of an open dispatch has passed",

@@ -1,6 +1,6 @@
 // For people who use no mouse or see no page: areas that move inside the page and what opens and
 // closes the menu can be reached by the keyboard, what stands beside it is named the main part, and
-// where a narrow screen has no headings, each cell tells its own as the heading is written.
+// where a narrow screen has no headings, each cell shows its heading, in the same letters.
 (() => {
   "use strict";
 

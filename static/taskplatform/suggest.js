@@ -26,7 +26,7 @@
         if (before + term !== asked) return;
         list.replaceChildren(...names.map((name) => new Option(name, before + name)));
       } catch {
-        // No server, or the login page in place of names: whoever types on asks again.
+        // No server, or the login page in place of names: the next key asks again.
         if (before + term === asked) asked = null;
       }
     }

@@ -16,7 +16,7 @@ from taskplatform.sdk import ApiError, Client, Dispatch, Ending, PlatformError, 
 # One answer in this number is dropped and requested again.
 LOSE_ONE_IN = 6
 # Seconds after which an executor gives a call up; longer than any hiccup of a server at work.
-GIVE_UP_AFTER = 20.0
+RETRY_SECONDS = 20.0
 
 _random = random.SystemRandom()
 
@@ -113,7 +113,7 @@ class ForgetfulClient(Client):
     """Drops some answers to callbacks and repeats the call, as a device on a bad line does."""
 
     def __init__(self, clients: Clients, url: str, key: str) -> None:
-        super().__init__(url, key, give_up_after=GIVE_UP_AFTER)
+        super().__init__(url, key, give_up_after=RETRY_SECONDS)
         self._clients = clients
 
     def callback(self, uid: str, *args: Any, **kwargs: Any) -> Ending:

@@ -53,7 +53,7 @@ KINDS = (
         share=200,
         context={"seconds": NO_NUMBER},
         settings={
-            "title": "Fails, is tried again and given up",
+            "title": "Fails, is retried and discarded",
             "handler": "sleep",
             "lane": "fast",
             "max_attempts": 3,

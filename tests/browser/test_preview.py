@@ -36,8 +36,8 @@ def test_two_clicks_from_the_list_to_the_answer(browser_page: Page, morning: Mor
     browser_page.goto(reverse("admin:dispatch_executor_changelist"))
 
     browser_page.get_by_role("link", name=user, exact=True).click()
-    ahead = browser_page.locator("section", has=browser_page.get_by_text("The queue ahead"))
-    expect(ahead.get_by_role("row").nth(1)).to_contain_text("in hand")
+    upcoming = browser_page.locator("section", has=browser_page.get_by_text("Upcoming tasks"))
+    expect(upcoming.get_by_role("row").nth(1)).to_contain_text("open dispatch")
 
     browser_page.get_by_role("button", name=WHY).click()
     expect(browser_page.get_by_role("status")).to_contain_text(f"{user} can")

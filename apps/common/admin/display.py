@@ -194,7 +194,7 @@ def is_secret(key: str) -> bool:
 
 
 def redacted(value: Any) -> Any:
-    """The JSON value with MASK instead of every value under a masked key."""
+    """The JSON value with MASK instead of every value under one of MASKED_KEYS."""
     if isinstance(value, dict):
         return {key: MASK if is_secret(key) else redacted(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -59,19 +59,19 @@ def fields_for(schema: Schema | None) -> list[Part]:
     """
     if schema is None:
         return []
-    return list(_parts(schema, schema, (), is_demanded=True))
+    return list(_parts(schema, schema, (), is_mandatory=True))
 
 
-def _parts(root: Schema, schema: Schema, above: Path, *, is_demanded: bool) -> Iterator[Part]:
+def _parts(root: Schema, schema: Schema, above: Path, *, is_mandatory: bool) -> Iterator[Part]:
     properties = schema.get("properties")
     required = schema.get("required", [])
     for name, declared in properties.items() if isinstance(properties, dict) else ():
         path = (*above, name)
         prop = _resolved(root, declared)
-        is_required = is_demanded and name in required
+        is_required = is_mandatory and name in required
         opens = prop.get("type") == "object" and isinstance(prop.get("properties"), dict)
         if opens and not above and not _COMBINING & prop.keys() and "$ref" not in prop:
-            yield from _parts(root, prop, path, is_demanded=is_required)
+            yield from _parts(root, prop, path, is_mandatory=is_required)
             continue
         field = _field(path, prop, is_required=is_required)
         title = str(prop.get("title") or name)
@@ -126,7 +126,7 @@ def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
     if kind == "string":
         return _text_field(path[-1], prop, is_required=is_required)
     if kind == "array" and _is_text(prop.get("items")):
-        return Lines(is_demanded=is_required, required=is_required and bool(prop.get("minItems")))
+        return Lines(is_mandatory=is_required, required=is_required and bool(prop.get("minItems")))
     return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
 
 
@@ -285,16 +285,16 @@ class Instant(forms.DateTimeField):
 class Lines(forms.CharField):
     """A list of texts, one in a line; an empty box is the empty list when a list is required."""
 
-    def __init__(self, *, is_demanded: bool, **kwargs: Any) -> None:
+    def __init__(self, *, is_mandatory: bool, **kwargs: Any) -> None:
         super().__init__(strip=False, widget=UnfoldAdminTextareaWidget({"rows": 4}), **kwargs)
-        self.is_demanded = is_demanded
+        self.is_mandatory = is_mandatory
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(str(item) for item in value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> Any:
         lines = _lines(super().clean(value))
-        return lines if lines or self.is_demanded else None
+        return lines if lines or self.is_mandatory else None
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return (initial or []) != _lines(data or "")

@@ -177,10 +177,10 @@ class SchemaForm(forms.Form):
             while path and path not in names:
                 path = path.rpartition(".")[0]
             name = RAW if self.is_raw else names.get(path)
-            self.add_error(name, self._told(error))
+            self.add_error(name, self._message(error))
 
     @staticmethod
-    def _told(error: FieldError) -> str:
+    def _message(error: FieldError) -> str:
         """The message, unless it would quote a secret."""
         if any(is_secret(step) for step in re.split(r"[.\[\]]", error.field)):
             return gettext("This does not fit the template.")

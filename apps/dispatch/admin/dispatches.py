@@ -99,7 +99,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         ),
     )
 
-    most_indexed = 1_000
+    max_indexed = 1_000
 
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_title = text_column("title", _("title"))
@@ -127,8 +127,8 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
             found = found.filter(open_for__isnull=False)
         if found is rows:
             return None
-        keys = list(found.order_by().values_list("pk", flat=True)[: self.most_indexed + 1])
-        return keys if len(keys) <= self.most_indexed else None
+        keys = list(found.order_by().values_list("pk", flat=True)[: self.max_indexed + 1])
+        return keys if len(keys) <= self.max_indexed else None
 
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
         who = term or given.get("executor", "")

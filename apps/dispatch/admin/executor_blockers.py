@@ -23,8 +23,8 @@ def blocker_sentences(executor: Executor) -> list[SafeString]:
 
 
 def _linked(executor: Executor, kind: str, count: int) -> SafeString:
-    most = executors.MAX_COUNTED
-    sentence = _sentence(kind, count) % {"count": f"{most}+" if count > most else count}
+    limit = executors.MAX_COUNTED
+    sentence = _sentence(kind, count) % {"count": f"{limit}+" if count > limit else count}
     if kind == "operators":
         return format_html("{}", sentence)
     url = _url(kind, executor.name)

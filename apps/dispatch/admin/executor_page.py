@@ -22,7 +22,7 @@ from apps.common.admin.timeline import Moment
 from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_panel
-from apps.dispatch.admin.preview import PERIOD_FORM, queue_ahead
+from apps.dispatch.admin.preview import PERIOD_FORM, upcoming_tasks
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.queue import rebuilt
 from apps.dispatch.services.state import ExecutorState, state_of
@@ -75,13 +75,13 @@ class ExecutorPage(PlatformModelAdmin):
         title = _("Members") if row.is_group else _("Groups")
         links = Panel(_("Its tasks and dispatches"), _links(row))
         rest = [Panel(title, _neighbours(row, request.user)), *super().panels(request, row)]
-        ahead = Panel(_("The queue ahead"), queue_ahead(request, row))
+        upcoming = Panel(_("Upcoming tasks"), upcoming_tasks(request, row))
         if row.is_group:
-            return [ahead, links, *rest]
+            return [upcoming, links, *rest]
         state = state_of(row.pk)
         return [
-            Panel(_("In hand"), _in_hand(row)),
-            ahead,
+            Panel(_("Open dispatch"), _open_dispatch(row)),
+            upcoming,
             why_not_panel(request, row),
             Panel(_("Latest dispatches"), _latest(row)),
             links,
@@ -110,7 +110,7 @@ def _links(row: Executor) -> SafeString:
     )
 
 
-def _in_hand(row: Executor) -> SafeString:
+def _open_dispatch(row: Executor) -> SafeString:
     dispatch = Dispatch.objects.defer("params", "result").open_of(row.pk)
     if dispatch is None:
         return format_html("<p>{}</p>", _("Nothing."))

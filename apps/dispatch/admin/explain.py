@@ -51,7 +51,7 @@ WORDS = {
     rules.QUOTA_USED: _("quota used up"),
     policy.ALREADY_TAKEN: _("had already"),
     policy.COOLING_DOWN: _("cooling down"),
-    rules.IN_FLIGHT: _("in hand"),
+    rules.IN_FLIGHT: _("open dispatch"),
     rules.OUTSIDE_WINDOW: _("outside the window"),
     rules.MISFIRE_SKIPPED: _("missed"),
 }

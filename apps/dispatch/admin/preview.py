@@ -28,7 +28,7 @@ from apps.common.errors import Invalid
 from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
 from apps.dispatch.services.preview import NO_ID, Item, Period, period_of, preview
 
-AHEAD: dict[str, tuple[timedelta, str | Promise]] = {
+PERIODS: dict[str, tuple[timedelta, str | Promise]] = {
     "1": (timedelta(days=1), _("24 hours")),
     "3": (timedelta(days=3), _("3 days")),
     "7": (timedelta(days=7), _("7 days")),
@@ -162,26 +162,26 @@ def _midnight(day: date) -> datetime:
     return make_aware(datetime.combine(day, time.min))
 
 
-def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
+def upcoming_tasks(request: HttpRequest, executor: Executor) -> SafeString:
     """The preview of the executor's queue for the period in the address."""
     chosen = request.GET.get("ahead", USUAL)
-    chosen = chosen if chosen in AHEAD else USUAL
+    chosen = chosen if chosen in PERIODS else USUAL
     now = clock.now()
     form = PeriodForm(request.GET)
     period = form.period(now=now)
     if period is None:
-        period = Period(now, now + AHEAD[chosen][0])
+        period = Period(now, now + PERIODS[chosen][0])
     else:
         chosen = ""
-    ahead = preview(executor, period, now=now)
-    shown = runs(ahead.items)
+    upcoming = preview(executor, period, now=now)
+    shown = runs(upcoming.items)
     return render_to_string(
-        "admin/includes/queue_ahead.html",
+        "admin/includes/upcoming_tasks.html",
         {
             "executor": executor,
             "lines": lines(shown[:MAX_LINES], request.user, now=now),
             "left_out": max(0, len(shown) - MAX_LINES),
-            "goes_on": ahead.more,
+            "goes_on": upcoming.more,
             "form": form,
             "form_id": PERIOD_FORM,
             "errors": [
@@ -189,7 +189,7 @@ def queue_ahead(request: HttpRequest, executor: Executor) -> SafeString:
                 *(f"{field.label}: {error}" for field in form for error in field.errors),
             ],
             "periods": [
-                (f"?ahead={key}", text, key == chosen) for key, (_length, text) in AHEAD.items()
+                (f"?ahead={key}", text, key == chosen) for key, (_length, text) in PERIODS.items()
             ],
         },
     )

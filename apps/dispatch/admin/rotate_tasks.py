@@ -130,7 +130,7 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
     when_empty = _("No rotation runs in these days. Choose others above, or plan one.")
     list_display = (
         "shown_title",
-        "executor_and_room",
+        "executor_and_rotations",
         "shown_status",
         "rule_words",
         "next_due",
@@ -162,13 +162,13 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
         )
 
     @column(_("executor"))
-    def executor_and_room(self, task: Any) -> SafeString:
+    def executor_and_rotations(self, task: Any) -> SafeString:
         """The executor, and how many of the rotations that it may have are taken."""
-        counts = {"count": task.executor_rotations, "most": conf.ROTATIONS_PER_EXECUTOR}
+        counts = {"count": task.executor_rotations, "limit": conf.ROTATIONS_PER_EXECUTOR}
         return format_html(
             '{}<span class="cell-note">{}</span>',
             self.executor_link(task),
-            gettext("%(count)d of %(most)d rotations") % counts,
+            gettext("%(count)d of %(limit)d rotations") % counts,
         )
 
     # --- the page ---------------------------------------------------------------------------------
@@ -183,11 +183,11 @@ class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
             '<p>{}</p><ol class="plain-list">{}</ol><p>{}</p>',
             translate(task.summary),
             format_html_join("", "<li>{}</li>", ((shown_time(instant),) for instant in coming)),
-            gettext("%(executor)s has %(count)s of at most %(most)s active rotations.")
+            gettext("%(executor)s has %(count)s of at most %(limit)s active rotations.")
             % {
                 "executor": task.executor.name,
                 "count": tasks.active_rotations([task.executor_id])[task.executor_id],
-                "most": conf.ROTATIONS_PER_EXECUTOR,
+                "limit": conf.ROTATIONS_PER_EXECUTOR,
             },
         )
 

@@ -118,7 +118,7 @@ class TaskForm(VersionedForm):
     def rule_errors(self) -> Sequence[FieldError]:
         if "title" not in self.fields:
             return ()
-        # The params are judged by their own form.
+        # The form of the params validates them.
         fields = {**self.given(), "template": None, "params": {}}
         model: Any = type(self.instance)
         try:
@@ -142,7 +142,7 @@ class TaskForm(VersionedForm):
             )
             others.append(FieldError("template", "invalid", text))
         elif about_params and self.params_form is not None:
-            # Errors can only be added to a form that has been judged.
+            # Errors can only be added to a form that has been validated.
             self.params_form.full_clean()
             self.params_form.show(about_params)
         super().show(others)

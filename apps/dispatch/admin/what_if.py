@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import PlatformModelAdmin
-from apps.dispatch.admin.preview import AHEAD, Line, Run, lines, runs
+from apps.dispatch.admin.preview import PERIODS, Line, Run, lines, runs
 from apps.dispatch.models import Executor
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import (
@@ -140,9 +140,9 @@ class WhatIfMixin(PlatformModelAdmin):
 def _compared(request: HttpRequest, compare: Callable[..., WhatIf], actor: str) -> dict[str, Any]:
     """The comparison for the period of the button."""
     chosen = request.POST.get(BUTTON, "")
-    chosen = chosen if chosen in AHEAD else USUAL
+    chosen = chosen if chosen in PERIODS else USUAL
     now = clock.now()
-    period = Period(now, now + AHEAD[chosen][0])
+    period = Period(now, now + PERIODS[chosen][0])
     return _shown(request, compare(period=period, actor=actor, now=now), chosen, now)
 
 
@@ -157,8 +157,8 @@ def _shown(request: HttpRequest, comparison: WhatIf, chosen: str, now: datetime)
         queue["is_open"] = True
     return {
         "more_members": comparison.more_members,
-        "most_members": MAX_MEMBERS,
-        "periods": [(key, text, key == chosen) for key, (_length, text) in AHEAD.items()],
+        "max_members": MAX_MEMBERS,
+        "periods": [(key, text, key == chosen) for key, (_length, text) in PERIODS.items()],
         "queues": queues,
     }
 

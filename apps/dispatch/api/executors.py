@@ -69,7 +69,7 @@ class ExecutorsView(ApiView):
         kind = names.kind_of(body["name"])
         if body.pop("kind", kind) != kind:
             raise Invalid.field("kind", f"{body['name']} is a {kind}, as its prefix says.")
-        _demand_bound(request, body["name"])
+        _require_bound(request, body["name"])
         executor = executors.create_executor(**body, actor=actor_of(request))
         return JsonAnswer(ExecutorOut.of(executor), status=201)
 
@@ -122,7 +122,7 @@ class MembersView(ApiView):
         return JsonAnswer({"members": members})
 
 
-def _demand_bound(request: Request, name: str) -> None:
+def _require_bound(request: Request, name: str) -> None:
     """A key bound to executors cannot make others."""
     bound = executors_of(request)
     if bound is not None and name not in bound:

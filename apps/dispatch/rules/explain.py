@@ -50,7 +50,7 @@ _HAD = {
     COOLING_DOWN: _(
         "{executor} had it as dispatch {number} and may have it again after the lease time."
     ),
-    IN_FLIGHT: _("{executor} has it in hand as dispatch {number}."),
+    IN_FLIGHT: _("{executor} holds it as dispatch {number}."),
 }
 
 
@@ -221,13 +221,13 @@ def _in_flight(executor: str, held: Held, identity: Identity) -> Reason:
     number = str(held.number)
     if held.identity == identity:
         message = _(
-            "{executor} has it in hand as dispatch {number}; a pull returns the same one.",
+            "{executor} holds it as dispatch {number}; a pull returns the same one.",
             executor=executor,
             number=number,
         )
     else:
         message = _(
-            "{executor} has another task in hand, dispatch {number}; a pull returns that one.",
+            "{executor} holds another task, dispatch {number}; a pull returns that one.",
             executor=executor,
             number=number,
         )

@@ -20,7 +20,7 @@ from apps.journal import services as journal
 from apps.journal.models import Source
 
 State = Dispatch.State
-SILENT = "silent past the deadline"
+OVERDUE = "silent past the deadline"
 _MS = timedelta(milliseconds=1)
 
 
@@ -97,7 +97,7 @@ def expire_if_due(dispatch: Dispatch, *, now: datetime, executor: str = "") -> b
     The row decides: since it was read, its executor may have been given more time.
     """
     return end_alone(
-        dispatch, State.EXPIRED, now=now, executor=executor, reason=SILENT, is_overdue=True
+        dispatch, State.EXPIRED, now=now, executor=executor, reason=OVERDUE, is_overdue=True
     )
 
 

@@ -99,8 +99,8 @@ def _given_back_at(candidate: Candidate, now: datetime) -> datetime | None:
     """The first deadline of its open dispatches, if expiry gives the task back."""
     if candidate.policy.on_expiry != policy.GIVE_BACK:
         return None
-    in_hand = Dispatch.objects.of(*candidate.identity).filter(
+    open_ones = Dispatch.objects.of(*candidate.identity).filter(
         state=Dispatch.State.OPEN, holds_stock=True
     )
-    first = in_hand.order_by("deadline_at").values_list("deadline_at", flat=True).first()
+    first = open_ones.order_by("deadline_at").values_list("deadline_at", flat=True).first()
     return None if first is None else max(first, now)

@@ -262,7 +262,7 @@ def past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
 
 
 def open_dispatch(state: ExecutorState) -> Dispatch | None:
-    """What the user has in hand."""
+    """The open dispatch of the user."""
     if state.open_dispatch is None:
         return None
     dispatches = Dispatch.objects.defer("params", "result", "message")
@@ -284,7 +284,7 @@ def held_of(dispatch: Dispatch) -> Held:
 
 
 def candidates_of(held: Held | None) -> list[Candidate]:
-    """What is in hand, which the plan may not have any more."""
+    """The open dispatch, whose task the plan may no longer have."""
     if held is None:
         return []
     source, task, occurrence = held.identity

@@ -23,9 +23,9 @@ class Wait:
     """The wait after the attempt with this number, in words, and where its point lies."""
 
     attempt: int
-    told: str
-    least: str
-    most: str
+    middle: str
+    low: str
+    high: str
     total: str
     x: float
     y: float
@@ -56,9 +56,9 @@ def _waits(policy: Backoff, retries: int) -> list[Wait]:
     return [
         Wait(
             attempt=position + 1,
-            told=words_of(middle),
-            least=words_of(backoff_seconds(policy, position + 1, chance=0)),
-            most=words_of(backoff_seconds(policy, position + 1, chance=1)),
+            middle=words_of(middle),
+            low=words_of(backoff_seconds(policy, position + 1, chance=0)),
+            high=words_of(backoff_seconds(policy, position + 1, chance=1)),
             total=words_of(totals[position]),
             x=_x(position, retries),
             y=_y(middle, top),

@@ -103,8 +103,8 @@ HELP = {
 
 class JobTypeForm(VersionedForm):
     params_schema = JsonTextField(label=_("Schema of the context"), rows=10, required=False)
-    stages = Lines(label=_("Stages"), is_demanded=True, required=False)
-    allowed_hosts = Lines(label=_("Allowed hosts"), is_demanded=True, required=False)
+    stages = Lines(label=_("Stages"), is_mandatory=True, required=False)
+    allowed_hosts = Lines(label=_("Allowed hosts"), is_mandatory=True, required=False)
 
     class Meta:
         model = JobType

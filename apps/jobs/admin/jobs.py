@@ -88,7 +88,7 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
     # Django shows the search box when there are any.
     search_fields = ("pk",)
     search_help_text = _("Number, key or user in full, or part of the last error")
-    most_indexed = 1_000
+    max_indexed = 1_000
     actions = ("retry", "retry_on_host", "run_now", "cancel", "force_cancel", "mark_done")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -143,8 +143,8 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
         return self._few(rows.filter(type__in=type_names(), key=key)) or None
 
     def _few(self, rows: QuerySet[Any]) -> Sequence[int] | None:
-        keys = list(rows.order_by().values_list("pk", flat=True)[: self.most_indexed + 1])
-        return keys if len(keys) <= self.most_indexed else None
+        keys = list(rows.order_by().values_list("pk", flat=True)[: self.max_indexed + 1])
+        return keys if len(keys) <= self.max_indexed else None
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -108,12 +108,12 @@ def ways_from(status: str) -> list[tuple[str, str]]:
     lines = []
     for by, name in who.items():
         arrows = [a for a in t.ARROWS.values() if a.by == by and status in a.sources]
-        told = [
+        rules = [
             f"{ARROW_WORDS[arrow.name]} → {_or(str(words[target]) for target in arrow.targets)}"
             for arrow in arrows
         ]
-        if told:
-            lines.append((name, "; ".join(told)))
+        if rules:
+            lines.append((name, "; ".join(rules)))
     return lines
 
 

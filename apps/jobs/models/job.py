@@ -122,7 +122,7 @@ class Job(models.Model):
                 condition=Q(status=transitions.RUNNING),
                 vendors=("sqlite",),
             ),
-            # How many failed, and which; elsewhere the index of claims tells.
+            # Counts and lists the failed; for others the index of claims does.
             VendorIndex(
                 fields=["type", "id"],
                 name="job_failed",
@@ -141,7 +141,7 @@ class Job(models.Model):
 
     @property
     def percent(self) -> int | None:
-        """How far it is, None when nobody tells; of the last stretch nobody does."""
+        """Progress in per cent; None when the handler reports none."""
         is_through = self.progress is not None and self.status == transitions.SUCCEEDED
         return 100 if is_through else self.progress
 

@@ -71,22 +71,22 @@ def unique_key(job_type: str, key: str) -> str:
 
 def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
     """What is wrong with a submission, whatever its type; its size is for the caller to measure."""
-    for name, text, most in (
+    for name, text, limit in (
         ("key", job.key, MAX_KEY),
         ("user_id", job.user_id, MAX_USER),
         ("trace_id", job.trace_id, MAX_TRACE),
         ("route_key", job.route_key, MAX_ROUTE),
     ):
-        if text and (type(text) is not str or len(text) > most or not _IS_KEY(text)):
+        if text and (type(text) is not str or len(text) > limit or not _IS_KEY(text)):
             yield FieldError(
                 name,
                 "invalid",
                 _(
-                    "{text!r} is no {name}; use at most {most} letters, digits and "
+                    "{text!r} is no {name}; use at most {limit} letters, digits and "
                     "_ . : @ / + -, without blanks.",
                     text=str(text)[:60],
                     name=name,
-                    most=most,
+                    limit=limit,
                 ),
             )
     yield from context_faults(job.context)
@@ -146,8 +146,8 @@ def _time_faults(job: Submission, now: datetime) -> Iterator[FieldError]:
             "delay",
             "invalid",
             _(
-                "A job waits from 0 to {most} days, not {delay}.",
-                most=MAX_DELAY.days,
+                "A job waits from 0 to {max} days, not {delay}.",
+                max=MAX_DELAY.days,
                 delay=str(job.delay),
             ),
         )
@@ -161,7 +161,7 @@ def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldErro
         yield FieldError(
             name,
             "invalid",
-            _("{at} is more than {most} days ahead.", at=at, most=MAX_DELAY.days),
+            _("{at} is more than {max} days ahead.", at=at, max=MAX_DELAY.days),
         )
 
 
@@ -170,17 +170,17 @@ def is_key(text: str, limit: int) -> bool:
     return 0 < len(text) <= limit and _IS_KEY(text) is not None
 
 
-def number_faults(name: str, value: Any, least: float, most: float) -> Iterator[FieldError]:
+def number_faults(name: str, value: Any, low: float, high: float) -> Iterator[FieldError]:
     """Of a number that must be whole."""
-    if type(value) is not int or not least <= value <= most:
+    if type(value) is not int or not low <= value <= high:
         yield FieldError(
             name,
             "invalid",
             _(
-                "{value} is no {name}; write a whole number from {least} to {most}.",
+                "{value} is no {name}; write a whole number from {min} to {max}.",
                 value=str(value)[:60],
                 name=name,
-                least=least,
-                most=most,
+                min=low,
+                max=high,
             ),
         )

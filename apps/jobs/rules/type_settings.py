@@ -1,4 +1,4 @@
-"""What the settings of a type may be, judged all at once."""
+"""Checks of the settings of a type; all mistakes are reported at once."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ FRACTIONS = frozenset(
 OPEN = frozenset({"expires_after_seconds", "max_running", "rate_per_minute", "retention_days"})
 # By whether it may have decimals, and be left open.
 _NO_NUMBER: Mapping[tuple[bool, bool], str] = {
-    (False, False): _("{value} does not do; write a whole number from {least} to {most}."),
-    (True, False): _("{value} does not do; write a number from {least} to {most}."),
+    (False, False): _("{value} does not do; write a whole number from {min} to {max}."),
+    (True, False): _("{value} does not do; write a number from {min} to {max}."),
     (False, True): _(
-        "{value} does not do; write a whole number from {least} to {most}, or null for none."
+        "{value} does not do; write a whole number from {min} to {max}, or null for none."
     ),
 }
 SETTINGS = (
@@ -79,8 +79,8 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
                     words=", ".join(words),
                 ),
             )
-    for name, (least, most) in type_snapshot.RANGES.items():
-        yield from _number_faults(name, settings[name], least, most)
+    for name, (low, high) in type_snapshot.RANGES.items():
+        yield from _number_faults(name, settings[name], low, high)
     for name in ("paused", "breaker_enabled"):
         if not isinstance(settings[name], bool):
             yield _fault(name, _("It must be true or false."))
@@ -101,17 +101,17 @@ def name_faults(name: Any) -> Iterator[FieldError]:
         yield _fault(
             "name",
             _(
-                "{text!r} is no name of a type; use 1 to {most} letters, digits and "
+                "{text!r} is no name of a type; use 1 to {limit} letters, digits and "
                 "_ . : @ / + -, without blanks.",
                 text=str(name)[:80],
-                most=MAX_NAME,
+                limit=MAX_NAME,
             ),
         )
 
 
-def _text_faults(name: str, text: Any, most: int) -> Iterator[FieldError]:
-    if not isinstance(text, str) or len(text) > most:
-        yield _fault(name, _("It must be text of at most {most} characters.", most=most))
+def _text_faults(name: str, text: Any, limit: int) -> Iterator[FieldError]:
+    if not isinstance(text, str) or len(text) > limit:
+        yield _fault(name, _("It must be text of at most {limit} characters.", limit=limit))
         return
     try:
         check_text(text, field=name)
@@ -119,29 +119,29 @@ def _text_faults(name: str, text: Any, most: int) -> Iterator[FieldError]:
         yield from error.errors
 
 
-def _number_faults(name: str, value: Any, least: float, most: float) -> Iterator[FieldError]:
+def _number_faults(name: str, value: Any, low: float, high: float) -> Iterator[FieldError]:
     if value is None and name in OPEN:
         return
     kinds = (int, float) if name in FRACTIONS else (int,)
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
+    if not is_number or not low <= value <= high:
         refusal = _NO_NUMBER[name in FRACTIONS, name in OPEN]
-        yield _fault(name, Message(refusal, value=str(value)[:60], least=least, most=most))
+        yield _fault(name, Message(refusal, value=str(value)[:60], min=low, max=high))
 
 
-def _list_faults(name: str, names: Any, most: int) -> Iterator[FieldError]:
+def _list_faults(name: str, names: Any, limit: int) -> Iterator[FieldError]:
     if not isinstance(names, list) or len(names) > MAX_LISTED:
-        yield _fault(name, _("It must be a list of at most {most} names.", most=MAX_LISTED))
+        yield _fault(name, _("It must be a list of at most {limit} names.", limit=MAX_LISTED))
         return
     for position, each in enumerate(names):
-        if not (isinstance(each, str) and is_key(each, most)):
+        if not (isinstance(each, str) and is_key(each, limit)):
             yield _fault(
                 f"{name}[{position}]",
                 _(
-                    "{text!r} is no name; use 1 to {most} letters, digits and "
+                    "{text!r} is no name; use 1 to {limit} letters, digits and "
                     "_ . : @ / + -, without blanks.",
                     text=str(each)[:60],
-                    most=most,
+                    limit=limit,
                 ),
             )
         elif each in names[:position]:

@@ -68,7 +68,9 @@ class FiguresOut(serializers.Serializer[Any]):
     retried = serializers.IntegerField(
         help_text="Attempts that another follows; hand-outs that repeat one without success."
     )
-    timed_out = serializers.IntegerField(help_text="For good, past the hard end.")
+    timed_out = serializers.IntegerField(
+        help_text="Final: the deadline of the last attempt passed."
+    )
     expired = serializers.IntegerField()
     released = serializers.IntegerField()
     cancelled = serializers.IntegerField()

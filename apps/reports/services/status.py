@@ -111,6 +111,6 @@ class Status:
         return last_beat(self.sweeps)
 
     @property
-    def is_beat_silent(self) -> bool:
+    def is_beat_late(self) -> bool:
         last = self.last_beat
         return last is None or self.now - last > BEAT_SILENCE

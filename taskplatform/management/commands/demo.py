@@ -77,7 +77,7 @@ class Command(BaseCommand):
         parser.add_argument("--key", default="", help="an API key with scope pull (the demo's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.is_silent = options["verbosity"] == 0
+        self.is_quiet = options["verbosity"] == 0
         try:
             if options["jobs"] is not None:
                 self._run_jobs(options)
@@ -91,12 +91,12 @@ class Command(BaseCommand):
             raise CommandError("Interrupted.", returncode=130) from interrupt
 
     def _print(self, lines: Iterable[str]) -> None:
-        if not self.is_silent:
+        if not self.is_quiet:
             for line in lines:
                 self._write(f"{line}\n")
 
     def _write(self, text: str) -> None:
-        if not self.is_silent:
+        if not self.is_quiet:
             self.stdout.write(text, ending="")
             self.stdout.flush()
 
@@ -233,9 +233,9 @@ def _work_to_do(seconds: int, *, fresh: bool) -> list[Occurrence]:
     return left
 
 
-def _require_range(option: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise CommandError(f"{option} {value} is out of range; choose from {least} to {most}.")
+def _require_range(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise CommandError(f"{option} {value} is out of range; choose from {low} to {high}.")
 
 
 def _own_url() -> str:

@@ -35,7 +35,7 @@ def test_reasons_are_listed_with_sentence_and_instant(
         "reasons": [
             {
                 "code": "in_flight",
-                "detail": f"uid_alice has it in hand as dispatch {taken.pk}; a pull returns the "
+                "detail": f"uid_alice holds it as dispatch {taken.pk}; a pull returns the "
                 "same one.",
                 "until": "2026-03-02T09:01:00Z",
             },

@@ -109,7 +109,7 @@ def test_each_page_searches_some_rows_unless_an_index_has_them(
     for query in ({"task": task}, {"executor": "gid_shops"}, {"state": "open", "task": task}):
         assert shown(admin_client, **query) == (everything[: 4 + ("state" not in query)], False)
     assert shown(admin_client, state="open") == (everything[:4], False)
-    monkeypatch.setattr(DispatchAdmin, "most_indexed", 3)
+    monkeypatch.setattr(DispatchAdmin, "max_indexed", 3)
     assert shown(admin_client, executor="gid_shops") == (everything[:2], True)
 
 

@@ -45,7 +45,7 @@ def test_answer_shows_reasons_and_instants(
     text = asked(admin_client, executor="uid_alice", task=f"once:{task.pk}")
 
     assert "uid_alice cannot have it now." in text
-    assert f"uid_alice has it in hand as dispatch {taken.pk}" in text
+    assert f"uid_alice holds it as dispatch {taken.pk}" in text
     assert "Its quota of 1 is used up." in text
     assert text.count("09:10") == 2
 

@@ -220,7 +220,7 @@ def test_dispatch_that_has_ended_meanwhile(client: Client, alice: Executor) -> N
     assert english_in(page) == []
 
 
-# --- the queue ahead ------------------------------------------------------------------------------
+# --- upcoming tasks -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "days",
     [

@@ -1,4 +1,4 @@
-"""The executor's page: the queue ahead, in hand, history, window and cache. S0.31, U2."""
+"""The executor's page: upcoming tasks, open dispatch, history, window and cache. S0.31, U2."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rebuild(client: Client, executor: Executor) -> Any:
     return client.post(reverse("admin:dispatch_executor_rebuild", args=[executor.pk]))
 
 
-class TestAhead:
+class TestUpcoming:
     def test_next_24_hours_in_hand_out_order(
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
@@ -79,8 +79,8 @@ class TestAhead:
 
         def days_shown(**query: Any) -> list[int]:
             text = page_of(admin_client, alice, **query).partition("Why not?")[0]
-            ahead = text.partition("The queue ahead")[2]
-            return [day for day in range(20) if f"On day {day}." in ahead]
+            upcoming = text.partition("Upcoming tasks")[2]
+            return [day for day in range(20) if f"On day {day}." in upcoming]
 
         assert days_shown(from_day="2026-03-03", to_day="2026-03-04") == [3, 4]
         assert days_shown(from_day="2026-03-04") == [4, 5]
@@ -105,7 +105,7 @@ class TestAhead:
         text = page_of(admin_client, alice, from_day=days[0], to_day=days[1])
 
         assert message in text
-        assert "Now" in text.partition("The queue ahead")[2].partition("Why not?")[0]
+        assert "Now" in text.partition("Upcoming tasks")[2].partition("Why not?")[0]
 
     def test_many_items_are_counted(self, alice: Executor, admin_client: Client) -> None:
         factories.rotation(alice, rule={"every_minutes": 10})
@@ -127,7 +127,7 @@ class TestAhead:
 
 
 class TestPast:
-    def test_in_hand_and_latest_dispatches(
+    def test_open_and_latest_dispatches(
         self, alice: Executor, admin_client: Client, frozen_clock: FrozenClock
     ) -> None:
         factories.once_task(alice, "First", priority=1)
@@ -138,9 +138,9 @@ class TestPast:
 
         text = page_of(admin_client, alice)
 
-        in_hand = text.partition("In hand")[2].partition("The queue ahead")[0]
+        open_one = text.partition("Open dispatch")[2].partition("Upcoming tasks")[0]
         latest = text.partition("Latest dispatches")[2].partition("Its tasks and dispatches")[0]
-        assert f"{held.pk} · Second" in in_hand
+        assert f"{held.pk} · Second" in open_one
         assert latest.index(str(held.pk)) < latest.index(str(taken.pk))
         assert "Succeeded" in latest
 

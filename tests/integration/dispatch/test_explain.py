@@ -146,7 +146,7 @@ class TestCodes:
         assert [(reason.code, reason.until) for reason in mine] == [("in_flight", after(10))]
         assert [(reason.code, reason.until) for reason in others] == [("in_flight", after(10))]
         assert "a pull returns the same one" in mine[0].detail
-        assert f"another task in hand, dispatch {taken.pk}" in others[0].detail
+        assert f"another task, dispatch {taken.pk}" in others[0].detail
 
     @pytest.mark.parametrize(
         ("on_expiry", "expected"),
@@ -272,9 +272,9 @@ def make_first(task: Any) -> None:
 
 def is_handed_out(executor: Executor, task: Any, at: datetime) -> bool:
     """Whether it comes as a new dispatch before anything is due that was not."""
-    in_hand = Dispatch.objects.open_of(executor.pk)
+    open_one = Dispatch.objects.open_of(executor.pk)
     while isinstance(taken := take_next(executor), Dispatch):
-        if in_hand is not None and taken.pk == in_hand.pk:
+        if open_one is not None and taken.pk == open_one.pk:
             return False
         if (taken.source, taken.task, taken.occurrence_at) == (task.source, task.pk, at):
             return True

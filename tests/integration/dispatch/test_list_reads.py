@@ -31,7 +31,7 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     that was never seen again. One task has a thousand of the older half."""
     monkeypatch.setattr(view, "MAX_EXAMINED", EXAMINED)
     monkeypatch.setattr(DispatchAdmin, "max_examined", EXAMINED)
-    monkeypatch.setattr(DispatchAdmin, "most_indexed", EXAMINED)
+    monkeypatch.setattr(DispatchAdmin, "max_indexed", EXAMINED)
     busy, rare, *others = (
         people.User(factories.user(f"uid_{name}").pk, f"uid_{name}", 0)
         for name in ("busy", "rare", *range(20))

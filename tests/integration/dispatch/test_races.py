@@ -162,7 +162,7 @@ def _answer_beside_a_hand_out(user: Executor, edit: Callable[[], object]) -> str
 
 
 def test_user_whose_call_loses_a_deadlock_is_served_all_the_same() -> None:
-    """I6: noting that a user was seen holds nothing, so of two it is the one that is given up."""
+    """I6: of a deadlock, the transaction that records when a user was seen is rolled back."""
     alice = factories.user()
     task = factories.once_task(alice)
     sessions: list[int] = []

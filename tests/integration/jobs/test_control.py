@@ -130,7 +130,7 @@ def test_a_reason_is_required(action: str) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_job_seen_in_an_older_state_is_judged_by_its_present_one(action: str) -> None:
-    """I26, I31: the object in hand may be stale."""
+    """I26, I31: the object that is passed may be stale."""
     status = next(status for name, status in BECOMES if name == action)
     job = job_in(status)
     gone_on = "succeeded" if action != "retry" else "running"

@@ -199,8 +199,8 @@ def test_window_slides_for_the_long_idle() -> None:
     assert given(played(*plan)) == [(2, 0)]
 
 
-def test_work_in_hand_may_open_the_window_downwards() -> None:
-    """S0.23: the latest work that is done decides, and the one in hand is the latest."""
+def test_open_work_may_extend_the_window_downwards() -> None:
+    """S0.23: the latest work that is done decides, and the open one is the latest."""
     past = Past(handed={}, latest={}, latest_done=after(-10))
     taken = held(1, deadline=5, minutes=-600)
     assert given(played(once(2, -500), past=past)) == []

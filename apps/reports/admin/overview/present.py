@@ -98,7 +98,7 @@ def dispatches(sight: Sight, status: Status) -> Panel:
     tiles = [
         Tile(
             key="dispatches-open",
-            title=_("in hand"),
+            title=_("open dispatches"),
             value=capped(count, MAX_COUNTED),
             url=url,
         ),
@@ -171,14 +171,14 @@ def _lost(status: Status) -> Iterator[Notice]:
 
 
 def _beat(status: Status) -> Iterator[Tile]:
-    last, is_silent = status.last_beat, status.is_beat_silent
+    last, is_late = status.last_beat, status.is_beat_late
     yield Tile(
         key="beat",
         title=_("beat"),
         value=gettext("never") if last is None else relative(last, status.now),
         url=_SWEEPS,
-        note=gettext("start beat: no sweep runs") if is_silent else "",
-        tone=DANGER if is_silent else "",
+        note=gettext("start beat: no sweep runs") if is_late else "",
+        tone=DANGER if is_late else "",
     )
     late = sum(status.is_overdue(each) for each in status.sweeps)
     yield Tile(

@@ -57,9 +57,9 @@ class Command(BaseCommand):
                 "Older entries have been removed from the journal, so their figures cannot be "
                 f"added up anew; take --from {since:%Y-%m-%d} or later."
             )
-        stretches = 0
+        batches = 0
         for part in rebuild(start, end):
-            stretches += 1
+            batches += 1
             self.stdout.write(f"{part.start:%Y-%m-%d %H:%M} to {part.end:%Y-%m-%d %H:%M} UTC")
-        if not stretches:
+        if not batches:
             self.stdout.write("Nothing of that period has been added up yet; the sweep will do it.")

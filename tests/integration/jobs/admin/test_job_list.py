@@ -199,7 +199,7 @@ def test_many_open_jobs_are_searched_like_others(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobAdmin, "max_examined", 3)
-    monkeypatch.setattr(JobAdmin, "most_indexed", 4)
+    monkeypatch.setattr(JobAdmin, "max_indexed", 4)
     job_type()
     numbers = jobs(5)
     page = admin_client.get(LIST, {"status": "ready"})
@@ -235,7 +235,7 @@ def test_list_reads_as_many_rows_of_a_large_table_as_of_a_small_one(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
 ) -> None:
     monkeypatch.setattr(JobAdmin, "max_examined", 200)
-    monkeypatch.setattr(JobAdmin, "most_indexed", 200)
+    monkeypatch.setattr(JobAdmin, "max_indexed", 200)
     job_type()
     job_type("web")
 
