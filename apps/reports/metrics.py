@@ -22,7 +22,7 @@ from apps.common.errors import Forbidden
 from apps.common.views import ApiView
 from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
-from apps.jobs.services import facts
+from apps.jobs.services import register
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
@@ -117,7 +117,7 @@ def _workers(status: Status) -> Iterator[Metric]:
     yield _single(
         "worker_places",
         "Jobs that the live in-house workers can run at once (slots)",
-        facts.slots(alive).total,
+        register.slots(alive).total,
     )
 
 

@@ -26,7 +26,7 @@ from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.control import edit_faults
-from apps.jobs.services.facts import hosts
+from apps.jobs.services.register import hosts
 from apps.jobs.services.submit import Submission, field_errors
 
 # Names of the service's fields that the form calls otherwise.

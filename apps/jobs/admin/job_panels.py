@@ -19,8 +19,8 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules import explain as rules
 from apps.jobs.rules import order, transitions
+from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
-from apps.jobs.services.facts import jobs_before
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 

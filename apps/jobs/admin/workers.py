@@ -21,7 +21,7 @@ from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter
 from apps.jobs.conf import conf
 from apps.jobs.models import JobType, Worker
-from apps.jobs.services.facts import active_workers, busy_slots, is_lost, slots, unserved
+from apps.jobs.services.register import active_workers, busy_slots, is_lost, slots, unserved
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source

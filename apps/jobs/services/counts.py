@@ -171,6 +171,22 @@ def _some(types: Sequence[str]) -> Iterator[list[str]]:
         yield list(types[start : start + _AT_ONCE])
 
 
+def jobs_before(job: Job, *, limit: int) -> int:
+    """How many ready jobs of its type and host are held before this one, counted up to `limit`.
+
+    Two ranges of the claim index: lower order keys, then the same key with lower ids.
+    """
+    if job.status != t.READY:
+        return 0
+    ready = Job.objects.filter(status=t.READY, type=job.type, affinity_host=job.affinity_host)
+    lower = ready.filter(order_key__lt=job.order_key).order_by("order_key")
+    count = len(lower.values_list("pk", flat=True)[:limit])
+    if count < limit:
+        equal = ready.filter(order_key=job.order_key, pk__lt=job.pk).order_by("pk")
+        count += len(equal.values_list("pk", flat=True)[: limit - count])
+    return count
+
+
 # --- starving types ------------------------------------------------------------------------------
 class Starving(NamedTuple):
     """A type, and since when its first job has been due."""

@@ -8,7 +8,8 @@ from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import MAX_AHEAD, Case, reasons
-from apps.jobs.services.facts import jobs_before, registered, server_of
+from apps.jobs.services.counts import jobs_before
+from apps.jobs.services.register import registered, server_of
 
 MAX_COUNTED = 1000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from apps.common.db import fetch, placeholders, table
 from apps.common.rows import ensure_row
@@ -129,3 +129,29 @@ def count_ends(
                 failures=failures[name],
             )
             state.save()
+
+
+class BreakerNow(NamedTuple):
+    """A breaker at this instant. `probe_at`: when an open one lets the first job through."""
+
+    state: str
+    probe_at: datetime | None
+    calls: int
+    failures: int
+
+
+def breakers(types: Iterable[TypeSnapshot], now: datetime) -> dict[str, BreakerNow]:
+    """The breakers of the types that have one, by type."""
+    guarded = {each.name: each.breaker for each in types if each.breaker.enabled}
+    if not guarded:
+        return {}
+    rows = TypeState.objects.filter(type__in=guarded)
+    stored = {row.type: row.breaker_state for row in rows}
+    found = {}
+    for name, policy in guarded.items():
+        state = breaker.at(policy, stored.get(name, breaker.BreakerState()), now)
+        probe_at = None
+        if state.state == breaker.OPEN and state.since is not None:
+            probe_at = state.since + timedelta(seconds=policy.open_seconds)
+        found[name] = BreakerNow(state.state, probe_at, state.calls, state.failures)
+    return found

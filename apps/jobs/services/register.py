@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import transactional
 from apps.common.rows import ensure_row
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
+from apps.jobs.rules.explain import Server
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.journal import services as journal
 from apps.journal.models import Source
 
 KEPT = timedelta(days=1)
 MAX_REMOVED = 500
+MAX_HOSTS = 2_000
 # Why a worker counts as lost.
 NO_HEARTBEAT = "it sent no heartbeat"
 PROCESS_GONE = "its process is gone"
@@ -116,24 +119,6 @@ def lose_overdue(*, now: datetime) -> int:
     return lose(names=names, reason=NO_HEARTBEAT) if names else 0
 
 
-def alive(now: datetime) -> list[Worker]:
-    """The workers with a recent heartbeat, by name."""
-    return list(
-        Worker.objects.filter(
-            state__in=_LIVING, last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE
-        ).order_by("name")
-    )
-
-
-def gone_workers(now: datetime) -> list[str]:
-    """The names of workers that left or were lost in the last hour."""
-    return list(
-        Worker.objects.filter(
-            state=Worker.State.GONE, last_heartbeat_at__gt=now - _REMEMBERED
-        ).values_list("name", flat=True)[:MAX_REMOVED]
-    )
-
-
 def forget_gone(*, now: datetime) -> int:
     """Remove the rows of workers that ended a day ago; returns how many."""
     old = Worker.objects.filter(
@@ -160,3 +145,80 @@ def _write_entries(names: Sequence[str], event: str, now: datetime, reason: str 
             for name in names
         ]
     )
+
+
+# --- who is there ---------------------------------------------------------------------------------
+def alive(now: datetime) -> list[Worker]:
+    """The workers with a recent heartbeat, by name."""
+    return list(
+        Worker.objects.filter(
+            state__in=_LIVING, last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE
+        ).order_by("name")
+    )
+
+
+def gone_workers(now: datetime) -> list[str]:
+    """The names of workers that left or were lost in the last hour."""
+    return list(
+        Worker.objects.filter(
+            state=Worker.State.GONE, last_heartbeat_at__gt=now - _REMEMBERED
+        ).values_list("name", flat=True)[:MAX_REMOVED]
+    )
+
+
+def registered() -> list[Worker]:
+    """The workers that have not gone, lost ones included, by name."""
+    return list(Worker.objects.filter(state__in=_LIVING).order_by("name"))
+
+
+def is_lost(worker: Worker, now: datetime) -> bool:
+    """Whether its heartbeat is overdue."""
+    silence = now - worker.last_heartbeat_at
+    return worker.state != Worker.State.GONE and silence >= conf.JOB_WORKER_SILENCE
+
+
+def active_workers(now: datetime) -> list[Worker]:
+    """The workers that take jobs now, by name."""
+    return [worker for worker in alive(now) if worker.state == Worker.State.ACTIVE]
+
+
+def hosts() -> list[str]:
+    """The hosts of registered workers, by name."""
+    rows = Worker.objects.filter(state__in=_LIVING).order_by()
+    return sorted(rows.values_list("host", flat=True).distinct()[:MAX_HOSTS])
+
+
+class Slots(NamedTuple):
+    """How many jobs the in-house workers can run at once."""
+
+    total: int
+    free: int
+
+
+def slots(workers: Iterable[Worker]) -> Slots:
+    inside = [worker for worker in workers if worker.kind == Worker.Kind.CELERY]
+    total = sum(worker.capacity for worker in inside)
+    return Slots(total, total - sum(map(busy_slots, inside)))
+
+
+def busy_slots(worker: Worker) -> int:
+    """A slot with a batch of jobs counts once; a worker loop that waits for jobs leaves it free."""
+    loops = sum(count for count in worker.drains.values() if isinstance(count, int))
+    return min(worker.running, loops or worker.capacity)
+
+
+def server_of(worker: Worker) -> Server:
+    return Server(host=worker.host, types=frozenset(worker.types), lanes=frozenset(worker.lanes))
+
+
+def serves(worker: Worker, type_: TypeSnapshot) -> bool:
+    """Whether the worker can hold jobs of the type."""
+    return server_of(worker).serves(type_) and type_.serves(worker.host)
+
+
+def unserved(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[TypeSnapshot]:
+    """The types that none of the workers can hold jobs of."""
+    servers = {server_of(worker) for worker in workers}
+    return [
+        each for each in types if not any(s.serves(each) and each.serves(s.host) for s in servers)
+    ]

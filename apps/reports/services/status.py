@@ -12,7 +12,7 @@ from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.dispatch.models import Dispatch
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services import counts, facts, type_snapshots
+from apps.jobs.services import counts, protection, register, type_snapshots
 
 # An overdue sweep is late by more than its period, and by more than any start may take.
 _MIN_LATE = timedelta(seconds=5)
@@ -66,9 +66,9 @@ class Status:
         return counts.next_scheduled()
 
     @cached_property
-    def breakers(self) -> dict[str, facts.BreakerNow]:
+    def breakers(self) -> dict[str, protection.BreakerNow]:
         """The breakers of the types that have one."""
-        return facts.breakers(self.types, self.now)
+        return protection.breakers(self.types, self.now)
 
     # --- dispatches ---
     def open_dispatches(self, limit: int) -> tuple[int, datetime | None]:
@@ -79,21 +79,21 @@ class Status:
     @cached_property
     def workers(self) -> list[Worker]:
         """The registered workers, lost ones included, by name."""
-        return facts.registered()
+        return register.registered()
 
     @property
     def live_workers(self) -> list[Worker]:
         """Those with a recent heartbeat, draining ones included."""
-        return [each for each in self.workers if not facts.is_lost(each, self.now)]
+        return [each for each in self.workers if not register.is_lost(each, self.now)]
 
     @property
     def active_workers(self) -> list[Worker]:
         """Those that take jobs."""
-        return [each for each in self.workers if facts.takes_jobs(each, self.now)]
+        return [each for each in self.live_workers if each.state == Worker.State.ACTIVE]
 
     @property
     def lost_workers(self) -> list[Worker]:
-        return [each for each in self.workers if facts.is_lost(each, self.now)]
+        return [each for each in self.workers if register.is_lost(each, self.now)]
 
     # --- sweeps ---
     @cached_property

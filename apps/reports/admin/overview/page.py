@@ -21,7 +21,7 @@ from apps.access.models import ApiClient
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
-from apps.jobs.services.facts import unserved
+from apps.jobs.services.register import unserved
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.rules.outcomes import DISPATCH, JOB

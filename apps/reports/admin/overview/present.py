@@ -24,7 +24,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services import counts, facts
+from apps.jobs.services import counts, register
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
@@ -147,7 +147,7 @@ def _workers(status: Status) -> Iterator[Tile]:
         note="" if last is None else gettext("heartbeat %s") % relative(last, status.now),
         tone="" if active else DANGER,
     )
-    slots = facts.slots(active)
+    slots = register.slots(active)
     yield Tile(
         key="slots",
         title=_("busy slots"),
