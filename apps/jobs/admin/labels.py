@@ -122,10 +122,10 @@ class WaitingTooLong(NamedTuple):
     wait: str
 
 
-def waiting_too_long(policies: Iterable[TypeSnapshot] | None = None) -> list[WaitingTooLong]:
+def waiting_too_long(types: Iterable[TypeSnapshot] | None = None) -> list[WaitingTooLong]:
     """The starving types among these (None: all), each with the wait of its next job."""
     now = clock.now()
-    return [WaitingTooLong(each.type, age(each.since, now)) for each in starving(now, policies)]
+    return [WaitingTooLong(each.type, age(each.since, now)) for each in starving(now, types)]
 
 
 def capped(count: int, limit: int) -> str:

@@ -62,14 +62,14 @@ class Server:
     types: frozenset[str]
     lanes: frozenset[str]
 
-    def serves(self, policy: TypeSnapshot) -> bool:
-        return policy.name in self.types and (not self.lanes or policy.lane in self.lanes)
+    def serves(self, type_: TypeSnapshot) -> bool:
+        return type_.name in self.types and (not self.lanes or type_.lane in self.lanes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A job and what decides whether it runs. `policy` None: its type is gone. `ahead`: the number
-    of ready jobs of its type before it, counted up to MAX_AHEAD."""
+    """A job and what decides whether it runs. `settings` are those of its type, None if it is gone;
+    `ahead` is the number of ready jobs of its type before it, counted up to MAX_AHEAD."""
 
     status: str
     type: str
@@ -81,7 +81,7 @@ class Case:
     expected_at: datetime
     affinity_host: str
     affinity_until: datetime | None
-    policy: TypeSnapshot | None
+    settings: TypeSnapshot | None
     pause_reason: str
     breaker: breaker.BreakerState
     running: int
@@ -97,7 +97,7 @@ def reasons(case: Case, now: datetime) -> list[Reason]:
         return [Reason(RUNNING, _("Worker {worker} is running it.", worker=case.worker))]
     if case.status in t.FINAL:
         return [Reason(FINISHED, _("The job has ended as {status}.", status=Message(case.status)))]
-    if case.policy is None:
+    if case.settings is None:
         return [
             Reason(
                 NO_TYPE,
@@ -108,15 +108,15 @@ def reasons(case: Case, now: datetime) -> list[Reason]:
             )
         ]
     found = [
-        *_over(case, case.policy, now),
+        *_over(case, case.settings, now),
         *_waits(case, now),
-        *_held_back(case, case.policy, now),
-        *_unserved(case, case.policy),
+        *_held_back(case, case.settings, now),
+        *_unserved(case, case.settings),
     ]
     return found or list(_in_turn(case))
 
 
-def _over(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reason]:
+def _over(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reason]:
     if case.attempts >= case.max_attempts:
         yield Reason(
             ATTEMPTS_USED,
@@ -126,7 +126,7 @@ def _over(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reason]:
                 max=case.max_attempts,
             ),
         )
-    expiry = policy.expires_at(case.expected_at)
+    expiry = type_.expires_at(case.expected_at)
     if expiry is not None and now >= expiry:
         yield Reason(
             EXPIRED,
@@ -143,15 +143,15 @@ def _waits(case: Case, now: datetime) -> Iterator[Reason]:
         )
 
 
-def _held_back(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reason]:
+def _held_back(case: Case, type_: TypeSnapshot, now: datetime) -> Iterator[Reason]:
     """The protections of the type."""
-    if policy.is_paused(now):
+    if type_.is_paused(now):
         yield Reason(
             PAUSED,
             _("The type {type} is paused: {reason}", type=case.type, reason=case.pause_reason),
-            until=policy.paused_until,
+            until=type_.paused_until,
         )
-    state = breaker.at(policy.breaker, case.breaker, now)
+    state = breaker.at(type_.breaker, case.breaker, now)
     if state.state == breaker.OPEN:
         opened = state.since or now
         yield Reason(
@@ -160,7 +160,7 @@ def _held_back(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reas
                 "Too many jobs of type {type} failed. No job starts until the breaker tests one.",
                 type=case.type,
             ),
-            until=opened + timedelta(seconds=policy.breaker.open_seconds),
+            until=opened + timedelta(seconds=type_.breaker.open_seconds),
         )
     elif state.state == breaker.HALF_OPEN and case.running:
         yield Reason(
@@ -170,18 +170,18 @@ def _held_back(case: Case, policy: TypeSnapshot, now: datetime) -> Iterator[Reas
                 type=case.type,
             ),
         )
-    if policy.max_running is not None and case.running >= policy.max_running:
+    if type_.max_running is not None and case.running >= type_.max_running:
         yield Reason(
             MAX_RUNNING,
             _(
                 "{running} jobs of type {type} are running, the maximum is {max}.",
                 type=case.type,
                 running=case.running,
-                max=policy.max_running,
+                max=type_.max_running,
             ),
         )
-    if policy.rate_per_minute is not None:
-        yield from _too_fast(case, policy.rate_per_minute, now)
+    if type_.rate_per_minute is not None:
+        yield from _too_fast(case, type_.rate_per_minute, now)
 
 
 def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
@@ -200,23 +200,23 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
     )
 
 
-def _unserved(case: Case, policy: TypeSnapshot) -> Iterator[Reason]:
-    hosts = {server.host for server in case.workers if server.serves(policy)}
+def _unserved(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
+    hosts = {server.host for server in case.workers if server.serves(type_)}
     if not hosts:
         yield Reason(
             NO_WORKER,
             _(
                 "No live worker runs jobs of type {type} in the lane {lane}.",
                 type=case.type,
-                lane=policy.lane,
+                lane=type_.lane,
             ),
         )
-    elif not any(policy.serves(host) for host in hosts):
+    elif not any(type_.serves(host) for host in hosts):
         yield Reason(
             HOST,
             _(
                 "The type runs only on {hosts}, where no worker runs it.",
-                hosts=", ".join(policy.allowed_hosts),
+                hosts=", ".join(type_.allowed_hosts),
             ),
         )
     if case.affinity_host:

@@ -31,7 +31,7 @@ def explain(job: Job) -> list[Reason]:
         expected_at=job.expected_at,
         affinity_host=job.affinity_host,
         affinity_until=job.affinity_until,
-        policy=None if job_type is None else job_type.snapshot,
+        settings=None if job_type is None else job_type.snapshot,
         pause_reason="" if job_type is None else job_type.pause_reason,
         breaker=breaker.BreakerState() if state is None else state.breaker_state,
         running=_running(job_type) if waits else 0,

@@ -37,29 +37,29 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, bool]:
         f"WHERE id IN ({placeholders(len(ids))}) AND status = %s",
         [*ids, RUNNING],
     )
-    policies = type_snapshots({row[1] for row in rows})
+    types = type_snapshots({row[1] for row in rows})
     renewed: dict[int, bool] = {}
     groups: dict[tuple[str, str], list[int]] = {}
-    for number, type_, token, deadline, cancel_requested in rows:
-        policy, deadline = policies.get(type_), instant(deadline)
-        if policy is None or token != tokens[number] or deadline <= now:
+    for number, name, token, deadline, cancel_requested in rows:
+        type_, deadline = types.get(name), instant(deadline)
+        if type_ is None or token != tokens[number] or deadline <= now:
             continue
         renewed[number] = bool(cancel_requested)
-        groups.setdefault((type_, token), []).append(number)
-    for (type_, token), numbers in sorted(groups.items()):
-        if _extend(numbers, token, now, policies[type_]) < len(numbers):
+        groups.setdefault((name, token), []).append(number)
+    for (name, token), numbers in sorted(groups.items()):
+        if _extend(numbers, token, now, types[name]) < len(numbers):
             for number in set(numbers) - _still_held(numbers, token):
                 del renewed[number]
     return renewed
 
 
-def _extend(numbers: list[int], token: str, now: datetime, policy: TypeSnapshot) -> int:
+def _extend(numbers: list[int], token: str, now: datetime, type_: TypeSnapshot) -> int:
     # The earlier of two instants: MIN in SQLite, where LEAST is unknown.
     least = "LEAST" if connection.vendor == "mysql" else "MIN"
     return execute(
         f"UPDATE {table(Job)} SET lease_until = {least}(%s, hard_end_at) "
         f"WHERE id IN ({placeholders(len(numbers))}) AND status = %s AND lease_token = %s",
-        [now + policy.lease, *numbers, RUNNING, token],
+        [now + type_.lease, *numbers, RUNNING, token],
     )
 
 
@@ -111,15 +111,15 @@ def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) ->
         "WHERE id = %s AND status = %s AND lease_token = %s",
         [job, RUNNING, token],
     )
-    policy = type_snapshots([rows[0][0]]).get(rows[0][0]) if rows else None
-    if policy is None or not token or instant(rows[0][1]) <= now:
+    type_ = type_snapshots([rows[0][0]]).get(rows[0][0]) if rows else None
+    if type_ is None or not token or instant(rows[0][1]) <= now:
         raise LeaseLost(f"Job {job} was taken away; stop working on it.")
     if sequence is not None and sequence < rows[0][3]:
         raise Invalid.field(
             "sequence", f"Checkpoint {rows[0][3]} is kept already; {sequence} comes too late."
         )
-    deadline = now + policy.max_processing
-    until = min(now + policy.lease, deadline)
+    deadline = now + type_.max_processing
+    until = min(now + type_.lease, deadline)
     sets = ", ".join(f"{name} = %s" for name in values)
     kept = execute(
         f"UPDATE {table(Job)} SET {sets}, lease_until = %s, hard_end_at = %s "

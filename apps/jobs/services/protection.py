@@ -46,14 +46,14 @@ class TypeLimits:
         self._free = dict(free)
 
     @classmethod
-    def lock(cls, policies: Sequence[TypeSnapshot], now: datetime) -> TypeLimits:
-        states = lock_states(policy.name for policy in policies)
-        running = _running([policy.name for policy in policies])
+    def lock(cls, types: Sequence[TypeSnapshot], now: datetime) -> TypeLimits:
+        states = lock_states(type_.name for type_ in types)
+        running = _running([type_.name for type_ in types])
         free = {}
-        for policy in policies:
-            state = states[policy.name]
-            state.breaker_state = breaker.at(policy.breaker, state.breaker_state, now)
-            free[policy.name] = _free(policy, state, running[policy.name], now)
+        for type_ in types:
+            state = states[type_.name]
+            state.breaker_state = breaker.at(type_.breaker, state.breaker_state, now)
+            free[type_.name] = _free(type_, state, running[type_.name], now)
         return cls(states, free)
 
     @property
@@ -80,16 +80,16 @@ class TypeLimits:
             state.save()
 
 
-def _free(policy: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
+def _free(type_: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
     free: float = math.inf
     for limit in (
-        policy.max_running,
-        breaker.max_running(policy.breaker, state.breaker_state, now),
+        type_.max_running,
+        breaker.max_running(type_.breaker, state.breaker_state, now),
     ):
         if limit is not None:
             free = min(free, limit - running)
-    if policy.rate_per_minute is not None:
-        state.tokens = rate.tokens_at(policy.rate_per_minute, state.tokens, state.filled_at, now)
+    if type_.rate_per_minute is not None:
+        state.tokens = rate.tokens_at(type_.rate_per_minute, state.tokens, state.filled_at, now)
         state.filled_at = now
         free = min(free, math.floor(state.tokens))
     return max(0, int(min(free, 2**31)))
@@ -105,7 +105,7 @@ def _running(types: list[str]) -> Counter[str]:
 
 
 def count_ends(
-    policies: Mapping[str, TypeSnapshot],
+    types: Mapping[str, TypeSnapshot],
     states: Mapping[str, TypeState],
     ends: Iterable[tuple[str, bool]],
     now: datetime,
@@ -122,7 +122,7 @@ def count_ends(
     for name, state in states.items():
         if calls[name]:
             state.breaker_state = breaker.record(
-                policies[name].breaker,
+                types[name].breaker,
                 state.breaker_state,
                 now,
                 calls=calls[name],

@@ -25,7 +25,7 @@ NEXT = Case(
     expected_at=NOW,
     affinity_host="",
     affinity_until=None,
-    policy=JobType(name="mail").snapshot,
+    settings=JobType(name="mail").snapshot,
     pause_reason="",
     breaker=breaker.BreakerState(),
     running=0,
@@ -36,7 +36,7 @@ NEXT = Case(
 )
 
 
-def policy(**settings: Any) -> Any:
+def type_(**settings: Any) -> Any:
     return JobType(name="mail", **settings).snapshot
 
 
@@ -44,27 +44,27 @@ def at(**duration: float) -> datetime:
     return NOW + timedelta(**duration)
 
 
-GUARDED = policy(breaker_enabled=True, breaker_open_seconds=30)
+GUARDED = type_(breaker_enabled=True, breaker_open_seconds=30)
 CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("running", {"status": "running", "worker": "host-a:1"}, None),
     ("finished", {"status": "succeeded"}, None),
     ("finished", {"status": "failed"}, None),
     ("finished", {"status": "cancelled"}, None),
-    ("no_type", {"policy": None}, None),
+    ("no_type", {"settings": None}, None),
     ("attempts_used", {"attempts": 3}, None),
     (
         "expired",
-        {"policy": policy(expires_after_seconds=60), "expected_at": at(seconds=-60)},
+        {"settings": type_(expires_after_seconds=60), "expected_at": at(seconds=-60)},
         None,
     ),
     ("scheduled", {"status": "scheduled", "run_at": at(hours=1)}, at(hours=1)),
     ("scheduled", {"status": "scheduled", "run_at": at(hours=-1)}, NOW),
-    ("paused", {"policy": policy(paused=True)}, None),
-    ("paused", {"policy": policy(paused=True, paused_until=at(hours=2))}, at(hours=2)),
+    ("paused", {"settings": type_(paused=True)}, None),
+    ("paused", {"settings": type_(paused=True, paused_until=at(hours=2))}, at(hours=2)),
     (
         "breaker_open",
         {
-            "policy": GUARDED,
+            "settings": GUARDED,
             "breaker": breaker.BreakerState(state="open", since=at(seconds=-10)),
         },
         at(seconds=20),
@@ -72,24 +72,24 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     (
         "breaker_probing",
         {
-            "policy": GUARDED,
+            "settings": GUARDED,
             "breaker": breaker.BreakerState(state="open", since=at(seconds=-30)),
             "running": 1,
         },
         None,
     ),
-    ("max_running", {"policy": policy(max_running=2), "running": 2}, None),
-    ("max_running", {"policy": policy(max_running=0)}, None),
+    ("max_running", {"settings": type_(max_running=2), "running": 2}, None),
+    ("max_running", {"settings": type_(max_running=0)}, None),
     (
         "rate",
-        {"policy": policy(rate_per_minute=60), "tokens": 0.5, "filled_at": NOW},
+        {"settings": type_(rate_per_minute=60), "tokens": 0.5, "filled_at": NOW},
         at(seconds=0.5),
     ),
-    ("rate", {"policy": policy(rate_per_minute=0)}, None),
+    ("rate", {"settings": type_(rate_per_minute=0)}, None),
     ("no_worker", {"workers": []}, None),
     ("no_worker", {"workers": [replace(HERE, types=frozenset({"sms"}))]}, None),
     ("no_worker", {"workers": [replace(HERE, lanes=frozenset({"slow"}))]}, None),
-    ("host", {"policy": policy(allowed_hosts=["host-b"])}, None),
+    ("host", {"settings": type_(allowed_hosts=["host-b"])}, None),
     ("affinity", {"affinity_host": "host-a"}, None),
     (
         "affinity",
@@ -100,14 +100,14 @@ CASES: list[tuple[str, dict[str, Any], datetime | None]] = [
     ("ahead", {"ahead": MAX_AHEAD}, None),
     ("next", {}, None),
     ("next", {"workers": [replace(HERE, lanes=frozenset())]}, None),
-    ("next", {"policy": policy(max_running=2), "running": 1}, None),
-    ("next", {"policy": policy(rate_per_minute=60), "tokens": 1.0, "filled_at": NOW}, None),
-    ("next", {"policy": policy(paused=True, paused_until=NOW)}, None),
-    ("next", {"policy": policy(allowed_hosts=["host-a"])}, None),
+    ("next", {"settings": type_(max_running=2), "running": 1}, None),
+    ("next", {"settings": type_(rate_per_minute=60), "tokens": 1.0, "filled_at": NOW}, None),
+    ("next", {"settings": type_(paused=True, paused_until=NOW)}, None),
+    ("next", {"settings": type_(allowed_hosts=["host-a"])}, None),
     (
         "next",
         {
-            "policy": policy(expires_after_seconds=60),
+            "settings": type_(expires_after_seconds=60),
             "expected_at": at(seconds=-60, microseconds=1),
         },
         None,
@@ -142,7 +142,7 @@ def test_all_reasons_are_reported() -> None:
         NEXT,
         status="scheduled",
         run_at=at(hours=1),
-        policy=policy(paused=True, max_running=1),
+        settings=type_(paused=True, max_running=1),
         running=1,
         workers=[],
         ahead=3,
