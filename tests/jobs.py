@@ -40,20 +40,19 @@ def job_type(name: str = "mail", **settings: Any) -> JobType:
 
 
 def jobs(count: int = 1, type: str = "mail", **columns: Any) -> list[int]:  # noqa: A002
-    """Insert `count` jobs that are due a millisecond apart; returns their numbers."""
+    """Insert `count` jobs that are all due at the same instant; returns their numbers."""
     now = clock.now()
     numbers = ids.next_ids(count)
-    first: datetime = columns.pop("run_at", now - timedelta(milliseconds=count))
+    run_at: datetime = columns.pop("run_at", now - timedelta(milliseconds=1))
     priority = columns.get("priority", 0)
     max_attempts = JobType.objects.get(name=type).max_attempts
     rows = []
     for position, number in enumerate(numbers):
-        run_at = first + timedelta(milliseconds=position)
         row = {
             "id": number,
             "type": type,
             "context": {"position": position},
-            "status": SCHEDULED if first > now else READY,
+            "status": SCHEDULED if run_at > now else READY,
             "run_at": run_at,
             "expected_at": run_at,
             "created_at": now,

@@ -56,7 +56,7 @@ register(
         "timed_out": Event(_("Timed out"), "timer_off", "warning"),
         "lost": Event(_("Worker lost"), "heart_broken", "warning"),
         "stage_done": Event(_("Stage done"), "flag", "success"),
-        "gave_up": Event(_("Exhausted"), "block", "danger"),
+        "gave_up": Event(_("Discarded"), "block", "danger"),
         "stale": Event(_("Stale result"), "schedule", "warning"),
         "retried": Event(_("Retried by hand"), "replay", "info"),
         "run_now": Event(_("Run now"), "bolt", "info"),

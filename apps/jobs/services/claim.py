@@ -111,7 +111,9 @@ class Claim:
                 found[name].append((order_key, number))
         if over:
             self.discarded = discard(over, types=self.types, now=self._now)
-        return {n: [number for _, number in sorted(found[n])[:most]] for n, most in wanted.items()}
+        return {
+            n: [number for _, number in sorted(found[n])[:limit]] for n, limit in wanted.items()
+        }
 
     def _chosen(self, found: Mapping[str, list[int]], rotation: int) -> dict[str, list[int]]:
         """The jobs of each type before its first suspect; or one suspect, if its type is first."""

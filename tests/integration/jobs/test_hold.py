@@ -63,6 +63,18 @@ def test_jobs_come_by_priority_and_age() -> None:
     assert [held.id for held in take()] == [urgent, old, low]
 
 
+def test_jobs_of_one_order_key_are_held_by_id() -> None:
+    """Jobs for any host and those for this one are read separately and merged."""
+    job_type()
+    numbers = jobs(9)
+    Job.objects.filter(pk__in=numbers[1::3]).update(affinity_host=HERE.host)
+    assert Job.objects.values("order_key").distinct().count() == 1
+
+    held = [[job.id for job in take(limit)] for limit in (2, 3, 4)]
+
+    assert held == [numbers[:2], numbers[2:5], numbers[5:]]
+
+
 def test_two_holds_never_share_a_job() -> None:
     """S4.9, S4.18: what one holds, the other does not see."""
     job_type()
