@@ -224,9 +224,7 @@ def explain_full_disk(output: "str") -> "None":
     for folder in (ROOT, tempfile.gettempdir()):
         require_space(folder, 5)
     if "No space left on device" in output or "[Errno 28]" in output:
-        raise CannotGoOn(
-            "The disk is full: No space left on device. Free some space and try again."
-        )
+        raise CannotGoOn(FULL_DISK)
 
 
 # --- The virtual environment --------------------------------------------------------------------

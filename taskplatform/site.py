@@ -11,7 +11,6 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.response import TemplateResponse
-from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -170,26 +169,6 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         audit = {"title": _("Audit"), "icon": "fact_check", "link": reverse(AUDIT_URL)}
         groups.append({"title": _("System"), "separator": True, "items": [audit]})
     return groups
-
-
-def stylesheet(request: HttpRequest) -> str:
-    return static("taskplatform/admin.css")
-
-
-def script(request: HttpRequest) -> str:
-    return static("taskplatform/suggest.js")
-
-
-def search_script(request: HttpRequest) -> str:
-    return static("taskplatform/search.js")
-
-
-def reach_script(request: HttpRequest) -> str:
-    return static("taskplatform/reach.js")
-
-
-def favicon(request: HttpRequest) -> str:
-    return static("taskplatform/favicon.svg")
 
 
 def locked_out(request: HttpRequest, response: Any = None, credentials: Any = None) -> HttpResponse:

@@ -31,7 +31,6 @@ from apps.jobs.runner import worker
 
 DATABASE_SECONDS = 30.0
 ADMIN = "admin"
-OWN_ADDRESS = "127.0.0.1"
 DEMO_SCOPES = ("pull", "submit", "read", "operate")
 
 # MariaDB/MySQL: no socket, connection refused, unknown host, gone away, lost, too many connections,
@@ -181,18 +180,9 @@ def ensure_demo(var: Path) -> str:
     return key
 
 
-def allow_own_http() -> None:
-    """Allow http jobs to call this platform itself.
-
-    Only on SQLite and localhost, and only when JOB_HTTP_HOSTS and JOB_HTTP_NETWORKS are not set.
-    """
-    is_set = any(os.environ.get(name) for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"))
-    if is_set or connection.vendor != "sqlite" or settings.HOST not in {"127.0.0.1", "localhost"}:
-        return
-    os.environ["JOB_HTTP_HOSTS"] = f"{OWN_ADDRESS}:{settings.PORT}"
-    os.environ["JOB_HTTP_NETWORKS"] = f"{OWN_ADDRESS}/32"
-    settings.JOB_HTTP_HOSTS = (os.environ["JOB_HTTP_HOSTS"],)
-    settings.JOB_HTTP_NETWORKS = (os.environ["JOB_HTTP_NETWORKS"],)
+def reachable_host() -> str:
+    """The address by which this machine reaches its own web process."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.HOST, settings.HOST)  # noqa: S104
 
 
 def keep_secret(path: Path, text: str) -> None:

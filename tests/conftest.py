@@ -121,13 +121,16 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 @pytest.fixture(scope="session", autouse=True)
 def plain_settings() -> Iterator[None]:
-    """Pages without collected static files, and passwords without the cost of hashing."""
+    """Pages without collected static files, passwords without the cost of hashing, and jobs that
+    may call no address, on any database."""
     from django.test import override_settings
 
     staticfiles = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     with override_settings(
         STORAGES={**django_settings.STORAGES, "staticfiles": staticfiles},
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+        JOB_HTTP_HOSTS=(),
+        JOB_HTTP_NETWORKS=(),
     ):
         yield
 

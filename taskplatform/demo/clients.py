@@ -7,11 +7,12 @@ import random
 import threading
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from taskplatform import sdk
-from taskplatform.sdk import ApiError, Client, Dispatch, Ending, PlatformError, Release
+from taskplatform.sdk import Client, Dispatch, Ending, Release
 
 # One answer in this number is dropped and requested again.
 LOSE_ONE_IN = 6
@@ -29,7 +30,8 @@ class Clients:
     """The executors, at work in the `with` block; its end stops them and waits for them.
 
     A simulated piece of work takes `pace` seconds on average. `mishaps` are what the first
-    hand-outs of tasks, by source and number, end as.
+    hand-outs of tasks, by source and number, end as. `trouble` is what keeps one of the executors
+    from going on, "" when all can.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Clients:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.broken_repeats: list[str] = []
+        self.trouble = ""
         self._url = url
         self._key = key
         self._uids = uids
@@ -51,13 +54,13 @@ class Clients:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(max_workers=len(uids), thread_name_prefix="executor")
-        self._runs: dict[str, Future[int]] = {}
 
     def __enter__(self) -> Clients:
         # Failed and repeated calls are part of the demo.
         self._level = sdk.logger.level
         sdk.logger.setLevel(logging.ERROR)
-        self._runs = {uid: self._pool.submit(self._run, uid) for uid in self._uids}
+        for uid in self._uids:
+            self._pool.submit(self._run, uid)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -65,48 +68,32 @@ class Clients:
         self._pool.shutdown()
         sdk.logger.setLevel(self._level)
 
-    def wait(self, seconds: float) -> bool:
-        """Let the executors work for these seconds; False at once when one cannot go on."""
-        return not self._stop.wait(seconds)
-
-    @property
-    def trouble(self) -> str:
-        """What keeps one of the executors from working, "" when all could."""
-        for uid, run in self._runs.items():
-            error = run.exception() if run.done() else None
-            if error is not None:
-                return f"{uid} could not go on: {error}"
-        return ""
-
     def count(self, event: str) -> None:
         with self._lock:
             self.counts[event] += 1
 
-    def _run(self, uid: str) -> int:
+    def _run(self, uid: str) -> None:
         try:
             with ForgetfulClient(self, self._url, self._key) as client:
-                return client.run(uid, self._work, stop=self._stop)
-        except BaseException:
+                client.run(uid, self._work, stop=self._stop)
+        except Exception as error:  # noqa: BLE001 - the command prints it
+            self.trouble = f"{uid} could not go on: {error}"
             self._stop.set()
-            raise
 
     def _work(self, dispatch: Dispatch) -> Mapping[str, Any]:
         self.count("handed")
         is_last = self._stop.wait(_random.uniform(0.4, 1.6) * self._pace)
+        mishaps = self._mishaps.get((dispatch.source, dispatch.task))
         # Nobody would be left to make up for a mishap after the end.
-        mishap = "" if is_last else self._next_mishap(dispatch)
-        if mishap:
+        if mishaps and not is_last:
+            with self._lock:
+                mishap = mishaps.popleft() if mishaps else ""
             self.count(mishap)
-        if mishap == "failed":
-            raise WorkFailed("The aisle was closed for cleaning")
-        if mishap == "released":
-            raise Release("Called away to the till")
+            if mishap == "failed":
+                raise WorkFailed("The aisle was closed for cleaning")
+            if mishap == "released":
+                raise Release("Called away to the till")
         return _result_of(dispatch)
-
-    def _next_mishap(self, dispatch: Dispatch) -> str:
-        with self._lock:
-            left = self._mishaps.get((dispatch.source, dispatch.task))
-            return left.popleft() if left else ""
 
 
 class ForgetfulClient(Client):
@@ -129,14 +116,9 @@ class ForgetfulClient(Client):
 
 def _agree(first: Ending, second: Ending) -> bool:
     """The same answer, and the same next task where the first named one."""
-    same_next = not isinstance(first.next, Dispatch) or (
-        isinstance(second.next, Dispatch) and second.next.number == first.next.number
-    )
-    return same_next and (first.number, first.state, first.finished_at) == (
-        second.number,
-        second.state,
-        second.finished_at,
-    )
+    number = getattr(first.next, "number", None)
+    same_next = number is None or number == getattr(second.next, "number", None)
+    return same_next and replace(first, next=None) == replace(second, next=None)
 
 
 def _result_of(dispatch: Dispatch) -> Mapping[str, Any]:
@@ -149,18 +131,3 @@ def _result_of(dispatch: Dispatch) -> Mapping[str, Any]:
         case "price-check":
             return {"checked": params["products"], "wrong": _random.randint(0, 3)}
     return {}
-
-
-def check_server(url: str, key: str, uid: str) -> None:
-    """Return when a server answers there and the key may pull; else PlatformError says why not.
-
-    It extends a dispatch that cannot exist, so nothing is handed out.
-    """
-    with Client(url, key, give_up_after=0.0) as client:
-        try:
-            client.extend(uid, "1", 1)
-        except ApiError as refusal:
-            if refusal.code != "not_found":
-                raise
-            return
-    raise PlatformError(f"{url} knows a dispatch that cannot exist")

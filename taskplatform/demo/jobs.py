@@ -1,160 +1,198 @@
-"""`demo --jobs`: submits jobs of four types, shows how they drain, and checks the promises."""
+"""`demo --jobs`: submits jobs of four types, waits for their ends, and checks the promises."""
 
 from __future__ import annotations
 
+import random
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.core.management import CommandError
-from django.db.models import Count, F
+from django.db.models import F
 
-from apps.common import clock, ids
+from apps.common import clock
+from apps.common.db import transactional
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, Worker
+from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
-from apps.jobs.services import register, types
+from apps.jobs.rules.addresses import host_is_listed
+from apps.jobs.services import types
 from apps.jobs.services.invariants import CHECKS
+from apps.jobs.services.register import active_workers, unserved
+from apps.jobs.services.submit import Submission, Submitted, submit_many
 from apps.journal.models import JournalEntry, Source
-from taskplatform.demo.job_types import (
-    FAILING,
-    HTTP,
-    NAMES,
-    counts_of,
-    ensure_job_types,
-    own_url,
-)
-from taskplatform.demo.job_types import submit_demo_jobs as submit
+from taskplatform.demo.company import ACTOR, JOB_TYPES, PEOPLE
 from taskplatform.demo.proofs import Proof, audited
-from taskplatform.demo.terminal import Column, Live, percentile, table
+from taskplatform.demo.terminal import bar, percentile
 
-POLL_SECONDS = 0.5
-# Where lines cannot be overwritten.
-SECONDS_BETWEEN_TABLES = 10.0
-TRIAL_SECONDS = 15.0
+HTTP, FAILING, SLOW, CHECKPOINTS = JOB_TYPES
+OWN_HOST = "127.0.0.1"
+# Of 10,000 jobs; all the others call the platform.
+SHARES = {FAILING: 200, SLOW: 80, CHECKPOINTS: 15}
+FIRST_JOBS = {HTTP: 20, FAILING: 6, SLOW: 6, CHECKPOINTS: 4}
 WORKER_SECONDS = 60.0
-# Ids are given before the commit, so an entry may appear below others.
-LATE = timedelta(seconds=5)
 # The audit reads the journal of the run up to this number of entries.
 MAX_AUDITED = 200_000
 
-COLUMNS = (
-    Column("Type", 16),
-    Column("Waiting", 7, "right"),
-    Column("Running", 7, "right"),
-    Column("Done", 6, "right"),
-    Column("Failed", 6, "right"),
-    Column("Retried", 7, "right"),
-    Column("Wait p50", 8, "right"),
-    Column("p95", 7, "right"),
-    Column("Run p50", 7, "right"),
-    Column("p95", 7, "right"),
+HEADINGS = (
+    *("Type", ">Open", ">Done", ">Failed", ">Retried"),
+    *(">Wait p50", ">p95", ">Run p50", ">p95"),
 )
 
-Write = Callable[[str], None]
+
+def context_of(name: str) -> dict[str, Any]:
+    """What the jobs of a type work on; the failing ones read a number from a text."""
+    contexts: dict[str, dict[str, Any]] = {
+        HTTP: {"url": f"http://{OWN_HOST}:{settings.PORT}/health/live"},
+        FAILING: {"seconds": "when the shop opens"},
+        SLOW: {"seconds": 0.5},
+        CHECKPOINTS: {"seconds": 3},
+    }
+    return contexts[name]
 
 
-def run_jobs(total: int, seconds: int, *, write: Write, in_place: bool) -> tuple[list[Proof], bool]:
-    """Submit jobs and show them until all have ended; the proofs, and whether time was up."""
+def counts_of(total: int) -> dict[str, int]:
+    """How many jobs of `total` are of which type; at least one of each."""
+    counts = {name: max(1, total * share // 10_000) for name, share in SHARES.items()}
+    return {HTTP: total - sum(counts.values()), **counts}
+
+
+def http_is_allowed() -> bool:
+    """Whether http_request may call this platform."""
+    listed = host_is_listed(OWN_HOST, settings.PORT, 80, conf.JOB_HTTP_HOSTS)
+    return listed and bool(conf.JOB_HTTP_NETWORKS)
+
+
+@transactional
+def submit_jobs(counts: Mapping[str, int], *, trace_id: str = "") -> list[Submitted]:
+    """Submit this number of jobs of each type, mixed, each for one of the people."""
     ensure_job_types()
-    await_workers(write)
-    _try_http()
-    trace_id = f"demo-{secrets.token_hex(8)}"
+    people = list(PEOPLE)
+    jobs = [
+        Submission(
+            type=name,
+            key=f"{name.removeprefix('demo-')}-{number + 1}",
+            context=context_of(name),
+            user_id=people[number % len(people)],
+            trace_id=trace_id,
+        )
+        for name, count in counts.items()
+        for number in range(count)
+    ]
+    random.shuffle(jobs)
+    return submit_many(jobs, by=ACTOR)
+
+
+@transactional
+def submit_first_jobs() -> int:
+    """Submit some jobs, four of them for later; 0 when the demo has submitted before.
+
+    Jobs that call the platform are left out where that is not allowed.
+    """
+    if not ensure_job_types() and Job.objects.filter(type__in=JOB_TYPES).exists():
+        return 0
+    counts = {name: n for name, n in FIRST_JOBS.items() if name != HTTP or http_is_allowed()}
+    later = [
+        Submission(
+            type=SLOW,
+            key=f"later-{quarter}",
+            context=context_of(SLOW),
+            delay=timedelta(minutes=15 * quarter),
+        )
+        for quarter in range(1, 5)
+    ]
+    return len(submit_jobs(counts)) + len(submit_many(later, by=ACTOR))
+
+
+def ensure_job_types() -> list[str]:
+    """Create the types that are missing; the others stay as operators have set them."""
+    return types.ensure_types(JOB_TYPES, JOB_TYPES, actor=ACTOR)
+
+
+def require_platform(write: Callable[[str], object]) -> None:
+    """Return when the web and workers could run all types; else CommandError with what to do."""
+    url = context_of(HTTP)["url"]
+    if not http_is_allowed():
+        raise CommandError(
+            f"Jobs may not call {url}. Start the platform and this command with JOB_HTTP_HOSTS="
+            f"{OWN_HOST}:{settings.PORT} and JOB_HTTP_NETWORKS={OWN_HOST}/32."
+        )
+    try:
+        urllib.request.urlopen(url, timeout=5).close()  # noqa: S310
+    except OSError as error:
+        raise CommandError(
+            f"{url} does not answer ({error}). Start the platform in another terminal with: make "
+            "run; if it runs on another port, give this command the same PORT."
+        ) from error
+    ensure_job_types()
     began = time.monotonic()
-    made = submit(counts_of(total), trace_id=trace_id)
-    took = time.monotonic() - began
-    write(f"Submitted {total:,} jobs of 4 types in {took:.1f} s, in one transaction.\n\n")
-    run = JobRun([each.id for each in made], trace_id)
-    took = _watch(run, began, seconds, Live(write, in_place=in_place, pause=SECONDS_BETWEEN_TABLES))
-    write(f"\n{run.ended:,} jobs ended in {took:.0f} s, {run.ended / took:,.0f} a second.\n")
-    return run.proofs(), took >= seconds
-
-
-def _watch(run: JobRun, began: float, seconds: int, live: Live) -> float:
-    ended, at = 0, began
+    is_waiting = False
     while True:
-        run.poll()
-        now = time.monotonic()
-        rate = (run.ended - ended) / max(now - at, 0.001)
-        ended, at = run.ended, now
-        took = now - began
-        over = not run.open or took >= seconds
-        heading = f"{took:4.0f} s   {ended:,} of {len(run.numbers):,} ended   {rate:,.0f} jobs/s"
-        live.show(took, [heading, *table(COLUMNS, run.rows())], last=over)
-        if over:
-            return took
-        time.sleep(POLL_SECONDS)
-
-
-@dataclass
-class Figures:
-    """Jobs of one type by status, and the times of their attempts in milliseconds."""
-
-    statuses: Counter[str] = field(default_factory=Counter)
-    waits: list[int] = field(default_factory=list)
-    runs: list[int] = field(default_factory=list)
-    retried: int = 0
+        now = clock.now()
+        snapshots = [types.find(name).snapshot for name in JOB_TYPES]
+        for each in snapshots:
+            if each.is_paused(now):
+                raise CommandError(f"Type {each.name} is paused; resume it in the admin.")
+        missing = unserved(snapshots, active_workers(now))
+        if not missing:
+            return
+        if time.monotonic() - began >= WORKER_SECONDS:
+            raise CommandError(
+                f"No worker takes jobs of type {missing[0].name}. Start one in another terminal "
+                f"with: make run, or: celery -A taskplatform worker -Q {missing[0].lane}"
+            )
+        if not is_waiting:
+            write(f"Waiting for a worker, up to {WORKER_SECONDS:.0f} s …\n")
+            is_waiting = True
+        time.sleep(0.5)
 
 
 class JobRun:
-    """The jobs of one run, known by their trace id; `poll` reads only what is new."""
+    """The jobs of one run, known by their trace id."""
 
-    def __init__(self, numbers: Sequence[int], trace_id: str) -> None:
-        self.numbers = numbers
-        self.figures = {name: Figures() for name in NAMES}
-        self._trace_id = trace_id
-        self._first = self._read_from = min(numbers)
-        self._seen: set[int] = set()
+    def __init__(self, total: int) -> None:
+        self.trace_id = f"demo-{secrets.token_hex(8)}"
+        made = submit_jobs(counts_of(total), trace_id=self.trace_id)
+        self.numbers = [each.id for each in made]
+        self.ended = 0
+        self._first = min(self.numbers)
+        self._began = time.monotonic()
 
-    @property
-    def open(self) -> int:
-        return sum(each.statuses[status] for each in self.figures.values() for status in t.OPEN)
-
-    @property
-    def ended(self) -> int:
-        return sum(each.statuses.total() for each in self.figures.values()) - self.open
-
-    def poll(self) -> None:
-        """Bring the figures up to now."""
-        for figures in self.figures.values():
-            figures.statuses.clear()
-        counted = self._jobs().values_list("type", "status").annotate(Count("pk")).order_by()
-        for name, status, count in counted:
-            self.figures[name].statuses[status] = count
-        now = clock.now()
-        attempts = JournalEntry.objects.filter(
-            source=Source.JOB,
-            trace_id=self._trace_id,
-            pk__gte=self._read_from,
-            wait_ms__isnull=False,
-        ).exclude(event=t.END_RELEASED)
-        columns = ("pk", "type_or_task", "to_state", "wait_ms", "run_ms")
-        for pk, name, after, wait, run in attempts.values_list(*columns):
-            if pk not in self._seen:
-                self._seen.add(pk)
-                figures = self.figures[name]
-                figures.waits.append(wait or 0)
-                figures.runs.append(run or 0)
-                figures.retried += after in t.WAITING
-        self._read_from = max(self._first, ids.lowest_id_at(now - LATE))
+    def look(self) -> tuple[str, bool]:
+        """A line of progress, and whether all have ended."""
+        self.ended = self._jobs().filter(status__in=t.FINAL).count()
+        rate = self.ended / (time.monotonic() - self._began)
+        line = f"{bar(self.ended, len(self.numbers))} ended · {rate:,.0f} a second"
+        return line, not self._jobs().filter(status__in=t.OPEN).exists()
 
     def rows(self) -> list[list[str]]:
-        """The rows of the table, in the order of COLUMNS."""
+        """The rows of the table, in the order of HEADINGS, with all attempts of the journal."""
+        counts = Counter(self._jobs().values_list("type", "status"))
+        entries = JournalEntry.objects.filter(
+            source=Source.JOB, trace_id=self.trace_id, pk__gte=self._first, wait_ms__isnull=False
+        ).exclude(event=t.END_RELEASED)
+        waits: dict[str, list[int]] = defaultdict(list)
+        runs: dict[str, list[int]] = defaultdict(list)
+        columns = ("type_or_task", "to_state", "wait_ms", "run_ms")
+        for name, after, wait, run in entries.values_list(*columns):
+            waits[name].append(wait or 0)
+            runs[name].append(run or 0)
+            counts[name, "retried"] += after in t.WAITING
         return [
             [
                 name,
-                f"{each.statuses[t.READY] + each.statuses[t.SCHEDULED]:,}",
-                f"{each.statuses[t.RUNNING]:,}",
-                f"{each.statuses[t.SUCCEEDED]:,}",
-                f"{each.statuses[t.FAILED] + each.statuses[t.CANCELLED]:,}",
-                f"{each.retried:,}",
-                *(_time(times, part) for times in (each.waits, each.runs) for part in (50, 95)),
+                f"{sum(counts[name, status] for status in t.OPEN):,}",
+                f"{counts[name, t.SUCCEEDED]:,}",
+                f"{counts[name, t.FAILED] + counts[name, t.CANCELLED]:,}",
+                f"{counts[name, 'retried']:,}",
+                *(_time(times[name], part) for times in (waits, runs) for part in (50, 95)),
             ]
-            for name, each in self.figures.items()
+            for name in JOB_TYPES
         ]
 
     def proofs(self) -> list[Proof]:
@@ -182,7 +220,7 @@ class JobRun:
 
     def _jobs(self) -> Any:
         within = Job.objects.filter(pk__gte=self._first, pk__lte=max(self.numbers))
-        return within.filter(trace_id=self._trace_id)
+        return within.filter(trace_id=self.trace_id)
 
 
 def _listed(jobs: Any) -> list[str]:
@@ -197,61 +235,3 @@ def _time(times: Sequence[int], percent: int) -> str:
         return "-"
     milliseconds = percentile(times, percent)
     return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
-
-
-# --- what the run needs ---------------------------------------------------------------------------
-def await_workers(write: Write) -> None:
-    """Return when live workers take all types of the demo; else CommandError says what to start."""
-    lanes = {}
-    for name in NAMES:
-        settings = types.find(name).snapshot
-        if settings.is_paused(clock.now()):
-            raise CommandError(f"Type {name} is paused; resume it in the admin.")
-        lanes[name] = settings.lane
-    until = time.monotonic() + WORKER_SECONDS
-    is_waiting = False
-    while problem := _missing(lanes):
-        if time.monotonic() >= until:
-            raise CommandError(problem)
-        if not is_waiting:
-            write(f"Waiting for a worker, up to {WORKER_SECONDS:.0f} s …\n")
-            is_waiting = True
-        time.sleep(POLL_SECONDS)
-
-
-def _missing(lanes: dict[str, str]) -> str:
-    """What no worker does and how to start one, "" when nothing is missing."""
-    live = [row for row in register.alive(clock.now()) if row.state == Worker.State.ACTIVE]
-    if not live:
-        return (
-            "No worker is alive that could run jobs. Start the platform in another terminal with: "
-            f"make run. One that died is noticed after {conf.JOB_WORKER_SILENCE.seconds} s."
-        )
-    for name, lane in lanes.items():
-        if not any(lane in worker.lanes for worker in live):
-            start = f"celery -A taskplatform worker -Q {lane}"
-            return f"No live worker takes jobs of type {name}; start one with: {start}"
-    return ""
-
-
-def _try_http() -> None:
-    """Let one job call the platform before thousands do, because that may not be allowed."""
-    [job] = submit({HTTP: 1}, trace_id="")
-    until = time.monotonic() + TRIAL_SECONDS
-    while time.monotonic() < until:
-        status, memo = Job.objects.values_list("status", "memo").get(pk=job.id)
-        if status == t.SUCCEEDED:
-            return
-        if memo or status in t.FINAL:
-            host = own_url().removeprefix("http://").partition("/")[0]
-            raise CommandError(
-                f"A job that calls {own_url()} failed: {memo or status} The workers need "
-                f"JOB_HTTP_HOSTS={host} and JOB_HTTP_NETWORKS=127.0.0.1/32, and the web "
-                "must answer there; `make run` on SQLite sets both, if this command has the "
-                "same PORT."
-            )
-        time.sleep(0.1)
-    raise CommandError(
-        f"Job {job.id}, the first of type {HTTP}, did not end within {TRIAL_SECONDS:.0f} s; "
-        "its page in the admin shows why."
-    )

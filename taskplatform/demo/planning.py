@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,117 +11,77 @@ from apps.common import clock
 from apps.common.db import transactional
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import executors, tasks, templates
-from apps.dispatch.services.executors import member_names
 from taskplatform.demo.company import (
     ACTOR,
+    GROUPS,
     PEOPLE,
     ROTATIONS,
     ROUND,
-    TEAMS,
     TEMPLATES,
     TOMORROW,
-    Inspection,
-    Rotation,
     shop_of,
 )
 
 
 @transactional
-def plan_first_round() -> list[OnceTask]:
-    """The company and its first round; [] when the demo has planned one before."""
+def plan(*, fresh: bool = False) -> tuple[list[OnceTask], list[RotateTask]]:
+    """The company, its first round and its rotations, where the demo has not planned them before,
+    with `fresh` another round; what is there stays as operators have changed it."""
     _ensure_company()
-    return [] if OnceTask.objects.filter(created_by=ACTOR).exists() else _plan_round()
+    is_planned = OnceTask.objects.filter(created_by=ACTOR).exists()
+    rotates = RotateTask.objects.filter(created_by=ACTOR).exists()
+    return (
+        plan_round() if fresh or not is_planned else [],
+        [] if rotates else list(map(_rotate, ROTATIONS)),
+    )
 
 
 @transactional
 def plan_round() -> list[OnceTask]:
-    """The company, where parts of it are missing, and another round."""
+    """Another round of the next shop."""
     _ensure_company()
-    return _plan_round()
-
-
-@transactional
-def plan_rotations() -> list[RotateTask]:
-    """The company and its rotations; [] when the demo has planned some before."""
-    _ensure_company()
-    if RotateTask.objects.filter(created_by=ACTOR).exists():
-        return []
-    return [_plan_rotation(rotation) for rotation in ROTATIONS]
-
-
-def quota_of_round() -> int:
-    """How many hand-outs one round takes, as the groups are now."""
-    groups = {team.name: len(member_names(executors.find(team.name))) for team in TEAMS}
-    return sum(
-        groups[inspection.executor] if inspection.quota is None else inspection.quota
-        for inspection in ROUND
-    )
+    first = OnceTask.objects.filter(created_by=ACTOR, title__startswith=f"{ROUND[0]['title']}, ")
+    shop = shop_of(first.count() + 1)
+    now = clock.now()
+    planned = [_inspect(each, shop, start_at=now) for each in ROUND]
+    ahead = OnceTask.objects.not_deleted().filter(created_by=ACTOR, start_at__gt=now)
+    if not ahead.exists():
+        planned.append(_inspect(TOMORROW, shop, start_at=now + timedelta(days=1)))
+    return planned
 
 
 def _ensure_company() -> None:
-    """Create what is missing; what is there stays as operators have changed it."""
-    names = [*PEOPLE, *(team.name for team in TEAMS)]
-    known = set(Executor.objects.values_list("name", flat=True).filter(name__in=names))
-    for name, title in PEOPLE.items():
+    titles = {**PEOPLE, **{name: group["title"] for name, group in GROUPS.items()}}
+    known = set(Executor.objects.values_list("name", flat=True).filter(name__in=titles))
+    for name, title in titles.items():
         if name not in known:
-            executors.create_executor(name=name, title=title, actor=ACTOR)
-    for team in TEAMS:
-        if team.name not in known:
-            group = executors.create_executor(name=team.name, title=team.title, actor=ACTOR)
-            executors.change_members(group=group, add=team.members, actor=ACTOR)
+            executor = executors.create_executor(name=name, title=title, actor=ACTOR)
+            if name in GROUPS:
+                members = GROUPS[name]["members"]
+                executors.change_members(group=executor, add=members, actor=ACTOR)
     for name, schema in TEMPLATES.items():
         if not Template.objects.filter(name=name).exists():
             templates.put_template(name=name, schema=schema, actor=ACTOR)
 
 
-def _plan_round() -> list[OnceTask]:
-    first = OnceTask.objects.filter(created_by=ACTOR, title__startswith=f"{ROUND[0].title}, ")
-    shop = shop_of(first.count() + 1)
-    planned = [_plan(inspection, shop) for inspection in ROUND]
-    ahead = OnceTask.objects.not_deleted().filter(created_by=ACTOR, start_at__gt=clock.now())
-    if not ahead.exists():
-        planned.append(_plan(TOMORROW, shop, later=timedelta(days=1)))
-    return planned
+def _inspect(inspection: Mapping[str, Any], shop: str, **fields: Any) -> Any:
+    title = f"{inspection['title']}, {shop}"
+    params = {"shop": shop, **inspection["params"]}
+    return _create(OnceTask, {**inspection, "title": title, "params": params, **fields})
 
 
-def _plan(inspection: Inspection, shop: str, *, later: timedelta = timedelta(0)) -> OnceTask:
-    return tasks.create_task(
-        OnceTask,
-        actor=ACTOR,
-        title=f"{inspection.title}, {shop}",
-        executor=executors.find(inspection.executor),
-        params={"shop": shop, **inspection.params},
-        start_at=clock.now() + later,
-        **_fields_of(inspection),
-    )
+def _rotate(rotation: Mapping[str, Any]) -> Any:
+    fields = dict(rotation)
+    since = timedelta(hours=fields.pop("since_hours"))
+    start_at = clock.now().replace(second=0, microsecond=0) - since
+    if "every_days" in fields["rule"]:
+        at = f"{start_at.astimezone(ZoneInfo(fields['time_zone'])):%H:%M}"
+        fields["rule"] = {"at": at, **fields["rule"]}
+    return _create(RotateTask, {**fields, "start_at": start_at})
 
 
-def _plan_rotation(rotation: Rotation) -> RotateTask:
-    start_at = clock.now().replace(second=0, microsecond=0) - rotation.since
-    rule = dict(rotation.rule)
-    if "every_days" in rule:
-        rule.setdefault("at", f"{start_at.astimezone(ZoneInfo(rotation.time_zone)):%H:%M}")
-    return tasks.create_task(
-        RotateTask,
-        actor=ACTOR,
-        title=rotation.title,
-        executor=executors.find(rotation.executor),
-        params=dict(rotation.params),
-        start_at=start_at,
-        rule=rule,
-        time_zone=rotation.time_zone,
-        misfire=rotation.misfire,
-        misfire_limit=rotation.misfire_limit,
-        status=rotation.status,
-        **_fields_of(rotation),
-    )
-
-
-def _fields_of(inspection: Inspection) -> dict[str, Any]:
-    return {
-        "template": templates.find_usable(inspection.template),
-        "mode": inspection.mode,
-        "dispatch_times": inspection.quota,
-        "priority": inspection.priority,
-        "on_failure": inspection.on_failure,
-    }
+def _create(model: Any, fields: dict[str, Any]) -> Any:
+    fields.pop("mishaps", None)
+    fields["executor"] = executors.find(fields["executor"])
+    fields["template"] = templates.find_usable(fields["template"])
+    return tasks.create_task(model, actor=ACTOR, **fields)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
 from apps.common.audit import RECENT, Check, audit
-from apps.dispatch.models import Dispatch
+from apps.dispatch.models import Dispatch, OnceTask, RotateTask
 from apps.dispatch.rules import policy
 from apps.dispatch.services.invariants import CHECKS
-from taskplatform.demo.work import Occurrence, OccurrenceResult
+from taskplatform.demo.work import Occurrence
 
 State = Dispatch.State
 
@@ -37,23 +36,21 @@ def audited(checks: Iterable[Check], *, recent: int = RECENT) -> list[Proof]:
     return proofs
 
 
-def proofs_of(
-    outcomes: Sequence[OccurrenceResult], *, since: datetime, everybody_works: bool
-) -> list[Proof]:
+def proofs_of(work: Sequence[Occurrence], *, since: datetime, everybody_works: bool) -> list[Proof]:
     """The promises of dispatch; the run began at `since`.
 
     Quotas must be met if everybody works; otherwise they must not be exceeded.
     """
-    off = [o for o in outcomes if (not o.is_met if everybody_works else o.handed > o.quota)]
-    dispatches = [dispatch for outcome in outcomes for dispatch in outcome.dispatches]
+    off = [o for o in work if (not o.is_met if everybody_works else o.handed > o.quota)]
+    dispatches = [dispatch for each in work for dispatch in each.dispatches]
     return [
         Proof(
             "every quota is met exactly" if everybody_works else "no quota is exceeded",
-            [f"{o.occurrence.title}: {o.handed} of {o.quota}" for o in off],
+            [f"{o.title}: {o.handed} of {o.quota}" for o in off],
         ),
         Proof(
             "nobody was handed a task again that was over for them",
-            [breach for outcome in outcomes for breach in _repeats(outcome)],
+            [breach for each in work for breach in _repeats(each)],
         ),
         Proof("nobody ever had two tasks at once", list(_overlaps(dispatches, since))),
         Proof(
@@ -64,19 +61,17 @@ def proofs_of(
     ]
 
 
-def _repeats(outcome: OccurrenceResult) -> Iterator[str]:
-    rounds: dict[str, list[Dispatch]] = defaultdict(list)
-    for dispatch in sorted(outcome.dispatches, key=lambda each: each.round):
-        rounds[dispatch.executor.name].append(dispatch)
-    for name, own in rounds.items():
-        for before in own[:-1]:
-            if not _may_repeat(outcome.occurrence, before.state):
-                yield f"{name} got {outcome.occurrence.title!r} again"
+def _repeats(work: Occurrence) -> Iterator[str]:
+    before: dict[str, str] = {}
+    for dispatch in sorted(work.dispatches, key=lambda each: each.round):
+        name = dispatch.executor.name
+        if name in before and not _may_repeat(work.task, before[name]):
+            yield f"{name} got {work.title!r} again"
+        before[name] = dispatch.state
 
 
-def _may_repeat(occurrence: Occurrence, state: str) -> bool:
+def _may_repeat(task: OnceTask | RotateTask, state: str) -> bool:
     # Written out, because a check by the rule under test would prove nothing.
-    task = occurrence.task
     return (
         state == State.RELEASED
         or (state == State.FAILED and task.on_failure != policy.FINISH)

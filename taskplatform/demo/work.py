@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Q
 from django.utils import timezone
@@ -18,29 +19,26 @@ from apps.dispatch.models import Dispatch, Membership, OnceTask, RotateTask, Sto
 from apps.dispatch.rules.queue import Identity
 from apps.dispatch.rules.recurrence import occurrence_of
 from taskplatform.demo.company import ACTOR, ROTATIONS, ROUND
-from taskplatform.demo.terminal import Column
+from taskplatform.demo.terminal import fit
 
 # Tasks must not leave the window of the executors while these are at work.
 _MARGIN = timedelta(hours=1)
 
-COLUMNS = (
-    Column("Task", 30),
-    Column("Mode", 8),
-    Column("Quota", 5, "right"),
-    Column("Handed", 6, "right"),
-    Column("Done", 4, "right"),
-    Column("Failed", 6, "right"),
-    Column("Back", 4, "right"),
-    Column("Who got it", 18),
-    Column("Met", 3),
+HEADINGS = (
+    *("Task", "Mode", ">Quota", ">Handed", ">Done", ">Failed", ">Back", "Who got it", "Met"),
 )
 
 
-class Occurrence(NamedTuple):
-    """A task with one of the instants at which it is due."""
+@dataclass
+class Occurrence:
+    """A task with one of the instants at which it is due, what its stock counts, and all of its
+    dispatches as of the last `refresh`."""
 
     task: OnceTask | RotateTask
     at: datetime
+    quota: int
+    handed: int = 0
+    dispatches: Sequence[Dispatch] = ()
 
     @property
     def identity(self) -> Identity:
@@ -56,25 +54,6 @@ class Occurrence(NamedTuple):
         return self.task.title
 
     @property
-    def quota(self) -> int:
-        """How often it is to be handed out; for "every member once" the number of members."""
-        task = self.task
-        if task.dispatch_times is not None:
-            return task.dispatch_times
-        if not task.executor.is_group:
-            return 1
-        return Membership.objects.filter(group=task.executor, user__enabled=True).count()
-
-
-class OccurrenceResult(NamedTuple):
-    """One occurrence, its quota, what its stock counts, and all of its dispatches."""
-
-    occurrence: Occurrence
-    quota: int
-    handed: int
-    dispatches: Sequence[Dispatch]
-
-    @property
     def open(self) -> int:
         return sum(dispatch.is_open for dispatch in self.dispatches)
 
@@ -88,37 +67,35 @@ class OccurrenceResult(NamedTuple):
 
     @property
     def cells(self) -> list[str]:
-        """The row of the final table, in the order of COLUMNS."""
+        """The row of the table, in the order of HEADINGS."""
         ends = Counter(dispatch.state for dispatch in self.dispatches)
-        times = Counter(d.executor.name for d in self.dispatches if d.holds_stock)
-        task = self.occurrence.task
+        names = Counter(d.executor.name for d in self.dispatches if d.holds_stock)
+        who = [
+            name.removeprefix("uid_") + (f"×{count}" if count > 1 else "")
+            for name, count in names.most_common()
+        ]
         return [
-            self.occurrence.title,
-            task.mode,
-            f"{'all ' if task.dispatch_times is None else ''}{self.quota}",
+            fit(self.title),
+            self.task.mode,
+            f"{'all ' if self.task.dispatch_times is None else ''}{self.quota}",
             str(len(self.dispatches)),
             str(ends["succeeded"]),
             str(ends["failed"]),
             str(ends["released"] + ends["expired"] + ends["cancelled"]),
-            " ".join(
-                name.removeprefix("uid_") + (f"×{count}" if count > 1 else "")
-                for name, count in times.most_common()
-            )
-            or "nobody",
+            " ".join(who[:2] + [f"+{len(who) - 2}"] * (len(who) > 2)),
             "yes" if self.is_met else "NO",
         ]
 
 
-def outcomes_of(work: Sequence[Occurrence]) -> list[OccurrenceResult]:
-    """The outcome of each occurrence so far, in the order given."""
+def refresh(work: Sequence[Occurrence]) -> None:
+    """Read stocks and dispatches again."""
     handed = {_identity_of(stock): stock.handed for stock in _rows_of(Stock, work)}
     dispatches: dict[Identity, list[Dispatch]] = defaultdict(list)
     for dispatch in _rows_of(Dispatch, work).select_related("executor").order_by("pk"):
         dispatches[_identity_of(dispatch)].append(dispatch)
-    return [
-        OccurrenceResult(each, each.quota, handed.get(each.identity, 0), dispatches[each.identity])
-        for each in work
-    ]
+    for each in work:
+        each.handed = handed.get(each.identity, 0)
+        each.dispatches = dispatches[each.identity]
 
 
 def _rows_of(model: Any, work: Sequence[Occurrence]) -> Any:
@@ -134,7 +111,7 @@ def _identity_of(row: Stock | Dispatch) -> Identity:
 
 def left_of(work: Sequence[Occurrence]) -> int:
     """How many hand-outs are left until all quotas are met."""
-    return sum(each.quota - each.handed for each in outcomes_of(work))
+    return sum(each.quota - each.handed for each in work)
 
 
 def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
@@ -148,25 +125,26 @@ def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
     oldest = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS) + _MARGIN
     active = {"created_by": ACTOR, "status": OnceTask.Status.ACTIVE}
     once = OnceTask.objects.filter(**active, start_at__gt=oldest, start_at__lte=now)
-    due = [
-        Occurrence(task, task.start_at) for task in once.select_related("executor").order_by("pk")
+    due: list[tuple[OnceTask | RotateTask, datetime]] = [
+        (task, task.start_at) for task in once.select_related("executor").order_by("pk")
     ]
     for task in RotateTask.objects.filter(**active).select_related("executor").order_by("pk"):
         lasting = task.due(later).occurrences
-        due += [
-            Occurrence(task, at)
-            for at in task.due(now).occurrences
-            if at > oldest and at in lasting
-        ]
-    return [
-        each.occurrence
-        for each in outcomes_of(due)
-        if not each.is_complete and not _is_kept_from_somebody(each, now)
-    ]
+        due += [(task, at) for at in task.due(now).occurrences if at > oldest and at in lasting]
+    work = [Occurrence(task, at, _quota_of(task)) for task, at in due]
+    refresh(work)
+    return [each for each in work if not each.is_complete and not _is_kept_from_somebody(each, now)]
 
 
-def _is_kept_from_somebody(outcome: OccurrenceResult, now: datetime) -> bool:
-    cooling_since = now - timedelta(seconds=outcome.occurrence.task.lease_seconds)
+def _quota_of(task: OnceTask | RotateTask) -> int:
+    """How often it is to be handed out; for "every member once" the number of members."""
+    if task.dispatch_times is not None or not task.executor.is_group:
+        return task.dispatch_times or 1
+    return Membership.objects.filter(group=task.executor, user__enabled=True).count()
+
+
+def _is_kept_from_somebody(work: Occurrence, now: datetime) -> bool:
+    cooling_since = now - timedelta(seconds=work.task.lease_seconds)
     return any(
         dispatch.state == Dispatch.State.CANCELLED
         or (
@@ -174,20 +152,15 @@ def _is_kept_from_somebody(outcome: OccurrenceResult, now: datetime) -> bool:
             and dispatch.finished_at
             and dispatch.finished_at > cooling_since
         )
-        for dispatch in outcome.dispatches
+        for dispatch in work.dispatches
     )
 
 
 def mishaps_of(work: Sequence[Occurrence]) -> dict[tuple[str, int], deque[str]]:
     """What the first hand-outs end as, by source and number of tasks that nobody has had yet."""
-    planned = {each.title: each.mishaps for each in (*ROUND, *ROTATIONS)}
+    planned = {each["title"]: each.get("mishaps", ()) for each in (*ROUND, *ROTATIONS)}
     return {
         (task.source, task.pk): deque(planned.get(task.title.partition(", ")[0], ()))
         for task in (each.task for each in work)
         if not Dispatch.objects.filter(source=task.source, task=task.pk).exists()
     }
-
-
-def count_of(work: Sequence[Occurrence]) -> str:
-    once = sum(isinstance(each.task, OnceTask) for each in work)
-    return f"{once} tasks and {len(work) - once} occurrences of rotations"

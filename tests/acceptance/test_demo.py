@@ -74,12 +74,10 @@ def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     rotating = [line for line in lines if " at " in line and line.endswith(("yes", "NO"))]
     assert (len(rows), len(rotating)) == (10, 6)
     assert all(row.endswith("yes") for row in [*rows, *rotating])
-    assert "    already_taken: uid_ann already had it as dispatch " in played.stdout
-    assert "    gid_stock_count would get " in played.stdout
     assert max(map(len, played.stdout.splitlines())) <= 100
 
     again = manage("demo")
-    assert "nothing of it is left to hand out" in again.stdout
+    assert "; 0 hand-outs of 0 due tasks are left." in again.stdout
 
     next_round = manage("demo", "--clients", "20", "--seconds", "30")
     assert next_round.returncode == 0, next_round.stdout + next_round.stderr
@@ -130,5 +128,5 @@ def test_two_runs_without_a_server_plan_once(
         "Planned a round of 11 tasks for the shop Nanjing Road.\nPlanned 4 rotations:\n"
     )
     assert second.stdout.startswith(
-        "The demo data is there; 95 hand-outs are left, of 10 tasks and 6 occurrences of rotations."
+        "The demo data is there; 95 hand-outs of 16 due tasks are left."
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from taskplatform.demo.terminal import Column, percentile, table
+from taskplatform.demo.terminal import percentile, table
 
 
 class RunOptions(NamedTuple):
@@ -63,7 +63,7 @@ def figure(
 
 def lines(figures: Iterable[Figure]) -> Iterator[str]:
     """A table with a line for each figure."""
-    columns = map(Column, ("figure", "value", "baseline", "ratio", "goal", ""))
+    headings = ("figure", "value", "baseline", "ratio", "goal", "")
     rows = [
         (
             each.figure,
@@ -75,7 +75,7 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
         )
         for each in figures
     ]
-    return table(list(columns), rows)
+    return table(headings, rows)
 
 
 def median(values: Sequence[float]) -> float:

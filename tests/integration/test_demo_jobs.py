@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.common import clock, ids
+from apps.common import ids
 from apps.jobs.handlers import http, ready
 from apps.jobs.models import Job, JobType
 from apps.jobs.runner.drain import Drain
@@ -18,19 +17,19 @@ from apps.jobs.runner.worker import verify
 from apps.jobs.services import types
 from apps.jobs.services.promote import promote_due
 from apps.journal.models import JournalEntry
-from taskplatform import startup
 from taskplatform.demo import jobs
-from taskplatform.demo.job_types import (
+from taskplatform.demo.company import JOB_TYPES
+from taskplatform.demo.jobs import (
     CHECKPOINTS,
     FAILING,
     HTTP,
-    NAMES,
     SLOW,
+    JobRun,
     counts_of,
-    submit_demo_jobs,
+    require_platform,
     submit_first_jobs,
+    submit_jobs,
 )
-from taskplatform.demo.jobs import JobRun, await_workers
 from tests.factories import worker
 from tests.frozen import FrozenClock
 
@@ -39,22 +38,32 @@ pytestmark = pytest.mark.django_db
 COUNTS = {HTTP: 3, FAILING: 2, SLOW: 1, CHECKPOINTS: 1}
 
 
+def allow_http(settings: Any) -> None:
+    settings.JOB_HTTP_HOSTS = (f"127.0.0.1:{settings.PORT}",)
+    settings.JOB_HTTP_NETWORKS = ("127.0.0.1/32",)
+
+
+@pytest.fixture
+def web(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A web process that answers and that jobs may call."""
+    allow_http(settings)
+    monkeypatch.setattr(jobs.urllib.request, "urlopen", lambda *_, **__: StringIO())
+
+
 @pytest.fixture
 def drained(frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch) -> JobRun:
     """A run whose jobs have all been done by a worker, retries after their waits."""
-    settings.JOB_HTTP_HOSTS = (f"127.0.0.1:{settings.PORT}",)
-    settings.JOB_HTTP_NETWORKS = ("127.0.0.1/32",)
+    allow_http(settings)
     monkeypatch.setattr(http, "send", lambda *_: (200, {}, b"ok"))
     monkeypatch.setattr(ready.time, "sleep", lambda _: None)
     verify()
-    made = submit_demo_jobs(COUNTS, trace_id="demo-test")
+    monkeypatch.setattr(jobs, "counts_of", lambda _: COUNTS)
+    run = JobRun(7)
     process = Process(Node("worker@test", ("fast", "slow"), 4))
     for _ in range(3):
         Drain(process, "slow").run(wait=False)
         frozen_clock.advance(seconds=30)
         promote_due()
-    run = JobRun([each.id for each in made], "demo-test")
-    run.poll()
     return run
 
 
@@ -70,19 +79,14 @@ def test_counts_add_up_and_leave_out_no_type() -> None:
 def test_every_promise_is_kept_by_a_drained_run(drained: JobRun) -> None:
     """S1.9, S4.1: one table serves calls, failures with retries, slow work and checkpoints."""
     assert breaches(drained) == {}
-    assert (drained.open, drained.ended) == (0, 7)
-    failing = drained.figures[FAILING]
-    assert (failing.statuses, failing.retried) == ({"failed": 2}, 4)
-    assert [row[:6] for row in drained.rows() if row[0] == FAILING] == [
-        [FAILING, "0", "0", "0", "2", "4"]
+    line, over = drained.look()
+    assert over and "████████████████████ 7 of 7 ended" in line
+    assert [row[:5] for row in drained.rows()] == [
+        [HTTP, "0", "3", "0", "0"],
+        [FAILING, "0", "0", "2", "4"],
+        [SLOW, "0", "1", "0", "0"],
+        [CHECKPOINTS, "0", "1", "0", "0"],
     ]
-    assert drained.figures[HTTP].statuses == {"succeeded": 3}
-
-
-def test_second_poll_counts_no_attempt_twice(drained: JobRun) -> None:
-    before = len(drained.figures[FAILING].runs)
-    drained.poll()
-    assert len(drained.figures[FAILING].runs) == before == 6
 
 
 def test_what_is_lost_or_wrong_is_a_breach(drained: JobRun) -> None:
@@ -115,6 +119,7 @@ def test_failing_job_under_way_is_open_and_has_not_failed(drained: JobRun) -> No
     failing = Job.objects.filter(type=FAILING).latest("pk")
     Job.objects.filter(pk=failing.pk).update(status="scheduled", attempts=1)
     found = breaches(drained)
+    assert drained.look()[1] is False
     assert "every job has ended" in found
     assert "each failing job failed after exactly its attempts" not in found
 
@@ -130,7 +135,7 @@ def test_job_that_ran_again_after_its_end_is_a_breach_of_the_audit(drained: JobR
 # --- the first start ----------------------------------------------------------------------------
 def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
     assert submit_first_jobs() == 20
-    assert set(JobType.objects.values_list("name", flat=True)) == set(NAMES)
+    assert set(JobType.objects.values_list("name", flat=True)) == set(JOB_TYPES)
     # Those that call the platform wait until that is allowed.
     assert not Job.objects.filter(type=HTTP).exists()
     assert Job.objects.filter(status="scheduled").count() == 4
@@ -138,62 +143,29 @@ def test_first_jobs_are_submitted_once_and_some_for_later() -> None:
 
 
 def test_first_jobs_call_the_platform_where_that_is_allowed(settings: Any) -> None:
-    settings.JOB_HTTP_HOSTS = (f"127.0.0.1:{settings.PORT}",)
-    settings.JOB_HTTP_NETWORKS = ("127.0.0.1/32",)
+    allow_http(settings)
     assert submit_first_jobs() == 40
-    assert Job.objects.filter(type=HTTP).count() == 24
+    assert Job.objects.filter(type=HTTP).count() == 20
 
 
 def test_types_that_operators_changed_stay_as_they_are() -> None:
     submit_first_jobs()
     changed = types.find(SLOW)
     types.update_type(job_type=changed, changes={"max_attempts": 9}, actor="olga")
-    submit_demo_jobs({SLOW: 1}, trace_id="demo-test")
+    submit_jobs({SLOW: 1})
     assert types.find(SLOW).max_attempts == 9
 
 
-@pytest.mark.parametrize(
-    ("host", "said", "allowed"),
-    [
-        ("127.0.0.1", {}, True),
-        ("localhost", {}, True),
-        ("0.0.0.0", {}, False),  # noqa: S104
-        ("10.0.0.2", {}, False),
-        ("127.0.0.1", {"JOB_HTTP_HOSTS": ""}, True),
-        ("127.0.0.1", {"JOB_HTTP_HOSTS": "none"}, False),
-        ("127.0.0.1", {"JOB_HTTP_HOSTS": "api.example.com"}, False),
-        ("127.0.0.1", {"JOB_HTTP_NETWORKS": "10.0.0.0/8"}, False),
-    ],
-)
-def test_only_a_machine_for_one_may_call_itself_and_only_unless_set_otherwise(
-    settings: Any, monkeypatch: pytest.MonkeyPatch, host: str, said: dict[str, str], allowed: bool
-) -> None:
-    for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    for name, value in said.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("taskplatform.startup.connection.vendor", "sqlite", raising=False)
-    settings.HOST, settings.PORT = host, 8123
-    settings.JOB_HTTP_HOSTS = settings.JOB_HTTP_NETWORKS = ()
-    startup.allow_own_http()
-    given = {name: os.environ.get(name) for name in ("JOB_HTTP_HOSTS", "JOB_HTTP_NETWORKS")}
-    if allowed:
-        assert given == {"JOB_HTTP_HOSTS": "127.0.0.1:8123", "JOB_HTTP_NETWORKS": "127.0.0.1/32"}
-        assert settings.JOB_HTTP_HOSTS == ("127.0.0.1:8123",)
-    else:
-        assert given == {name: said.get(name) for name in given}
-        assert settings.JOB_HTTP_HOSTS == ()
-
-
 # --- what keeps it from running -----------------------------------------------------------------
+@pytest.mark.usefixtures("web")
 def test_demo_without_a_worker_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "WORKER_SECONDS", 0.0)
-    with pytest.raises(CommandError, match=r"No worker is alive .* make run"):
+    with pytest.raises(CommandError, match=r"No worker takes jobs of type demo-http.* make run"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
     assert not Job.objects.exists()
 
 
+@pytest.mark.usefixtures("web")
 def test_demo_waits_for_a_worker_that_is_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     submit_first_jobs()
     pauses = []
@@ -201,46 +173,44 @@ def test_demo_waits_for_a_worker_that_is_starting(monkeypatch: pytest.MonkeyPatc
     def start_after_two(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 2:
-            worker(lanes=["fast", "slow"])
+            worker(types=list(JOB_TYPES), lanes=["fast", "slow"])
 
     monkeypatch.setattr(jobs.time, "sleep", start_after_two)
     written: list[str] = []
-    await_workers(written.append)
+    require_platform(written.append)
     assert written == ["Waiting for a worker, up to 60 s …\n"]
     assert len(pauses) == 2
 
 
+@pytest.mark.usefixtures("web")
 def test_paused_type_and_lane_without_worker_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "WORKER_SECONDS", 0.0)
     submit_first_jobs()
-    worker(lanes=["fast"])
-    with pytest.raises(CommandError, match=r"demo-slow; start one with: .* -Q slow"):
-        await_workers(print)
+    worker(types=list(JOB_TYPES), lanes=["fast"])
+    with pytest.raises(CommandError, match=r"demo-slow\. Start one .* -Q slow"):
+        require_platform(print)
     types.pause_type(job_type=types.find(HTTP), reason="not now", actor="olga")
     with pytest.raises(CommandError, match="demo-http is paused; resume it"):
-        await_workers(print)
+        require_platform(print)
 
 
-def test_failed_trial_says_what_the_workers_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    for lane in ("fast", "slow"):
-        worker(f"host-{lane}:1", lanes=[lane])
-
-    def fail(counts: Any, *, trace_id: str) -> Any:
-        made = submit_demo_jobs(counts, trace_id=trace_id)
-        Job.objects.update(status="failed", memo="not allowed", finished_at=clock.now())
-        return made
-
-    monkeypatch.setattr(jobs, "submit", fail)
-    with pytest.raises(CommandError, match=r"not allowed.* JOB_HTTP_HOSTS=127.0.0.1:\d+ and"):
+def test_platform_that_jobs_may_not_call_or_that_is_down_is_named(settings: Any) -> None:
+    with pytest.raises(CommandError, match=r"may not call .* JOB_HTTP_HOSTS=127.0.0.1:\d+ and"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
+    allow_http(settings)
+    settings.PORT = 1
+    settings.JOB_HTTP_HOSTS = ("127.0.0.1:1",)
+    with pytest.raises(CommandError, match=r"127\.0\.0\.1:1/health/live does not .*same PORT"):
+        call_command("demo", "--jobs", "4", stdout=StringIO())
+    assert not Job.objects.exists()
 
 
 @pytest.mark.parametrize("number", ["3", "100001", "-1"])
 def test_number_of_jobs_has_bounds(number: str) -> None:
-    with pytest.raises(CommandError, match="choose from 4 to 100000"):
+    with pytest.raises(CommandError, match="from 4 to 100000"):
         call_command("demo", f"--jobs={number}", stdout=StringIO())
 
 
 def test_jobs_and_clients_do_not_go_together() -> None:
-    with pytest.raises(CommandError, match="Choose one of --clients and --jobs"):
+    with pytest.raises(CommandError, match="--clients: not allowed with argument --jobs"):
         call_command("demo", "--jobs", "4", "--clients", "2", stdout=StringIO())

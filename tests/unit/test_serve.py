@@ -27,7 +27,7 @@ def test_address_shown_is_one_that_the_settings_let_in(
     settings.ALLOWED_HOSTS = allowed
     settings.HTTPS = https
     command = serve.Command()
-    command.host, command.port = host, 8000
+    settings.HOST, command.port = host, 8000
 
     assert command.url == url
 

@@ -215,6 +215,28 @@ def test_demo_is_on_unless_it_is_refused_or_https_is_set(started: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("variables", "allowed"),
+    [
+        ({}, True),
+        ({"HOST": "localhost"}, True),
+        ({"HOST": "0.0.0.0"}, False),  # noqa: S104
+        ({"HOST": "10.0.0.2"}, False),
+        ({"HTTPS": "1"}, False),
+        ({"DATABASE_URL": "mysql://u:p@127.0.0.1/t"}, False),
+        ({"JOB_HTTP_HOSTS": "none"}, False),
+        ({"JOB_HTTP_HOSTS": "api.example.com"}, False),
+        ({"JOB_HTTP_NETWORKS": "10.0.0.0/8"}, False),
+    ],
+)
+def test_jobs_may_call_the_platform_of_one_machine_only_unless_set_otherwise(
+    started: Any, variables: dict[str, str], allowed: bool
+) -> None:
+    found = started(PORT="8123", **{"HOST": "127.0.0.1"} | variables)
+    own = found["JOB_HTTP_HOSTS"] == ("127.0.0.1:8123",)
+    assert (own, "127.0.0.1/32" in found["JOB_HTTP_NETWORKS"]) == (allowed, allowed)
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "redis://127.0.0.1",

@@ -87,7 +87,6 @@ class Command(BaseCommand):
     def _set_up(self) -> tuple[str, str]:
         """The password of a login just made or "", and the demo key or ""."""
         startup.await_database(self.show)
-        startup.allow_own_http()
         with startup.setup_lock():
             self._migrate()
             startup.ensure_handlers()
@@ -209,14 +208,9 @@ class Command(BaseCommand):
     # --- Ready --------------------------------------------------------------------------------
 
     @property
-    def _reachable_host(self) -> str:
-        """The address by which this machine reaches its own web process."""
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
-
-    @property
     def _allowed_host(self) -> str:
         """A name of this platform that ALLOWED_HOSTS lets in, its own address if possible."""
-        host = self._reachable_host
+        host = startup.reachable_host()
         host = f"[{host}]" if ":" in host else host
         names = [name.lstrip(".") for name in settings.ALLOWED_HOSTS]
         return host if "*" in names or host in names else names[0]
@@ -232,7 +226,7 @@ class Command(BaseCommand):
         headers = {"Host": self._allowed_host}
         if settings.HTTPS:
             headers["X-Forwarded-Proto"] = "https"
-        client = http.client.HTTPConnection(self._reachable_host, self.port, timeout=2.0)
+        client = http.client.HTTPConnection(startup.reachable_host(), self.port, timeout=2.0)
         try:
             client.request("GET", "/health/live", headers=headers)
             return client.getresponse().status < 500
