@@ -43,7 +43,9 @@ def steps_of(sql: str) -> list[dict[str, Any]]:
 
     On MariaDB with `table`, `type`, `key`, `rows` and `Extra`, on SQLite with a sentence, `detail`.
     """
-    way = "EXPLAIN" if connection.vendor == "mysql" else "EXPLAIN QUERY PLAN"
+    # MySQL 9 prints a tree unless it is asked for rows.
+    mysql = connection.vendor == "mysql"
+    way = "EXPLAIN FORMAT=TRADITIONAL" if mysql else "EXPLAIN QUERY PLAN"
     with connection.cursor() as cursor:
         cursor.execute(f"{way} {sql}")
         names = [column[0] for column in cursor.description]

@@ -146,7 +146,7 @@ class LanguageMiddleware(LocaleMiddleware):
     messages of Django and DRF are part of the answers of the API."""
 
     def process_request(self, request: HttpRequest) -> None:
-        if request.path_info.startswith(_PROGRAMS):
+        if request.path_info.startswith("/api/"):
             translation.activate("en")
         else:
             super().process_request(request)
@@ -154,7 +154,7 @@ class LanguageMiddleware(LocaleMiddleware):
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        if request.path_info.startswith(_PROGRAMS):
+        if request.path_info.startswith("/api/"):
             return response
         return super().process_response(request, response)
 

@@ -18,6 +18,7 @@ from apps.common.db import (
     exclusive_lock,
     fetch,
     fetch_each,
+    force_index,
     instant,
     placeholders,
     table,
@@ -207,7 +208,9 @@ class Claim:
 def types_with_work(names: Collection[str], hosts: Sequence[str] | None = None) -> set[str]:
     """The types with at least one ready job for these hosts, None for any; one read for each."""
     only = "" if hosts is None else f" AND affinity_host IN ({placeholders(len(hosts))})"
-    one = f"SELECT type FROM {table(Job)} WHERE status = %s AND type = %s{only} LIMIT 1"
+    # By the statistics of an empty queue, MySQL would look through the ready jobs of all types.
+    jobs = f"{table(Job)}{force_index('job_claim')}"
+    one = f"SELECT type FROM {jobs} WHERE status = %s AND type = %s{only} LIMIT 1"
     return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in names)}
 
 
