@@ -79,7 +79,7 @@ def test_transaction_that_falls_silent_is_ended_by_the_server() -> None:
         pytest.skip("MySQL has no limit for a transaction that does nothing")
     silent = connection.copy()
     options = silent.settings_dict["OPTIONS"]
-    limit = f"={settings.SILENT_TRANSACTION_SECONDS} "
+    limit = f"={settings.IDLE_TRANSACTION_SECONDS} "
     assert limit in options["init_command"]
     options["init_command"] = options["init_command"].replace(limit, "=1 ")
     created_at = datetime(2026, 1, 1, tzinfo=UTC)
