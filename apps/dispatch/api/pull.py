@@ -78,11 +78,10 @@ class PullView(UserView):
     """Ask for work: the open task again, the next due one, or 204 and when to ask again."""
 
     bodies = {"post": PullBody}
+    answers = {"post": {200: DispatchOut, 204: None}}
     problems = (404,)
 
-    @extend_schema(
-        responses={200: DispatchOut, 204: None}, parameters=[retry_after(204, required=True)]
-    )
+    @extend_schema(parameters=[retry_after(204, required=True)])
     def post(self, request: Request) -> JsonAnswer | NoContent:
         taken = pull.answer_pull(**self.read_body())
         if isinstance(taken, pull.Nothing):
@@ -96,9 +95,10 @@ class CallbackView(UserView):
 
     bodies = {"post": CallbackBody}
     queries = {"post": CallbackQuery}
+    answers = {"post": CallbackOut}
     problems = (404, 409, 422)
 
-    @extend_schema(responses={200: CallbackOut}, parameters=[retry_after(200, required=False)])
+    @extend_schema(parameters=[retry_after(200, required=False)])
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
         following: Dispatch | pull.Nothing | None = None
@@ -122,9 +122,9 @@ class ExtendView(UserView):
     """Move the deadline of the open task."""
 
     bodies = {"post": ExtendBody}
+    answers = {"post": DispatchOut}
     problems = (404, 409)
 
-    @extend_schema(responses={200: DispatchOut})
     def post(self, request: Request) -> JsonAnswer:
         return JsonAnswer(DispatchOut.of(pull.extend(**self.read_body())))
 
@@ -133,8 +133,8 @@ class ReleaseView(UserView):
     """Give the open task back unfinished."""
 
     bodies = {"post": ReleaseBody}
+    answers = {"post": EndedOut}
     problems = (404, 409)
 
-    @extend_schema(responses={200: EndedOut})
     def post(self, request: Request) -> JsonAnswer:
         return JsonAnswer(EndedOut.of(pull.release(**self.read_body())))

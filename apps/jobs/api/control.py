@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.access.bindings import actor_of
 from apps.common.errors import FieldError, Invalid
@@ -19,7 +17,7 @@ from apps.common.serializers import (
     StrictSerializer,
     Text,
 )
-from apps.common.views import ApiView
+from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.jobs import find
 from apps.jobs.api.shapes import JobDetailOut
 from apps.jobs.models import Job
@@ -63,14 +61,13 @@ class JobView(ApiView):
 
     scopes = {"GET": "read", "PATCH": "operate"}
     bodies = {"patch": JobChanges}
+    answers = {"get": JobDetailOut, "patch": JobDetailOut}
     problems = (404, 409)
 
-    @extend_schema(responses={200: JobDetailOut})
-    def get(self, request: Request, number: str) -> Response:
+    def get(self, request: Request, number: str) -> JsonAnswer:
         return _answer(find(request, number))
 
-    @extend_schema(responses={200: JobDetailOut})
-    def patch(self, request: Request, number: str) -> Response:
+    def patch(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         _require(body, "version", "reason")
         return _answer(
@@ -89,6 +86,7 @@ class ControlView(ApiView):
 
     scopes = {"POST": "operate"}
     bodies = {"post": ReasonBody}
+    answers = {"post": JobDetailOut}
     problems = (404, 409)
 
 
@@ -97,8 +95,7 @@ class CancelView(ControlView):
 
     bodies = {"post": JobCancelBody}
 
-    @extend_schema(responses={200: JobDetailOut})
-    def post(self, request: Request, number: str) -> Response:
+    def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         return _answer(control.cancel(job=job, **body, actor=actor_of(request)))
 
@@ -106,8 +103,7 @@ class CancelView(ControlView):
 class RetryView(ControlView):
     """Run a finished job again."""
 
-    @extend_schema(responses={200: JobDetailOut})
-    def post(self, request: Request, number: str) -> Response:
+    def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         return _answer(control.retry(job=job, **body, actor=actor_of(request)))
 
@@ -115,8 +111,7 @@ class RetryView(ControlView):
 class RunNowView(ControlView):
     """Make a waiting job due now."""
 
-    @extend_schema(responses={200: JobDetailOut})
-    def post(self, request: Request, number: str) -> Response:
+    def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         return _answer(control.run_now(job=job, **body, actor=actor_of(request)))
 
@@ -124,14 +119,13 @@ class RunNowView(ControlView):
 class MarkDoneView(ControlView):
     """Mark a job as succeeded that was done by other means."""
 
-    @extend_schema(responses={200: JobDetailOut})
-    def post(self, request: Request, number: str) -> Response:
+    def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         return _answer(control.mark_done(job=job, **body, actor=actor_of(request)))
 
 
-def _answer(job: Job) -> Response:
-    return Response(JobDetailOut(job).data)
+def _answer(job: Job) -> JsonAnswer:
+    return JsonAnswer(JobDetailOut.of(job))
 
 
 def _require(body: dict[str, Any], *names: str) -> None:

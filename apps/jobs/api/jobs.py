@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.access.bindings import actor_of, job_types_of
 from apps.common import ids, logs
@@ -26,7 +25,7 @@ from apps.common.serializers import (
     StrictSerializer,
     Text,
 )
-from apps.common.views import ApiView
+from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.shapes import (
     EntryOut,
     JobOut,
@@ -109,10 +108,10 @@ class JobsView(ApiView):
     scopes = {"GET": "read", "POST": "submit"}
     queries = {"get": JobQuery}
     bodies = {"post": SubmitBody}
+    answers = {"get": JobOut(many=True), "post": {201: _ONE_OR_MANY, 200: _ONE_OR_MANY}}
     body_limit = "batch"
 
-    @extend_schema(responses={200: JobOut(many=True)})
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         within = _created_between(Job.objects.defer("context", "checkpoint"), self.query)
         given = self.query.keys() - _PAGE
@@ -127,10 +126,9 @@ class JobsView(ApiView):
             rows = page.rows(found)
         else:
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
-        return Response(page.answer(JobOut(rows, many=True).data))
+        return JsonAnswer(page.answer([JobOut.of(row) for row in rows]))
 
-    @extend_schema(responses={201: _ONE_OR_MANY, 200: _ONE_OR_MANY})
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         jobs, is_batch = _submissions(self.read_body())
         if not is_batch and jobs[0].trace_id:
             logs.note(trace_id=jobs[0].trace_id)
@@ -140,9 +138,9 @@ class JobsView(ApiView):
             if not is_batch:
                 raise _without_position(error) from error
             raise
-        answer = SubmittedManyOut({"jobs": made}) if is_batch else SubmittedOut(made[0])
+        answer = SubmittedManyOut.of({"jobs": made}) if is_batch else SubmittedOut.of(made[0])
         status = 201 if any(each.created for each in made) else 200
-        return Response(answer.data, status=status)
+        return JsonAnswer(answer, status=status)
 
 
 def _submissions(body: dict[str, Any]) -> tuple[list[Submission], bool]:
@@ -204,10 +202,10 @@ class JournalView(ApiView):
 
     scopes = {"GET": "read"}
     queries = {"get": PageQuery}
+    answers = {"get": EntryOut(many=True)}
     problems = (404,)
 
-    @extend_schema(responses={200: EntryOut(many=True)})
-    def get(self, request: Request, number: str) -> Response:
+    def get(self, request: Request, number: str) -> JsonAnswer:
         page = KeysetPage(request, self.query, ascending=True)
         entries = JournalEntry.objects.timeline(Source.JOB, find(request, number).pk)
-        return Response(page.answer(EntryOut(page.rows(entries), many=True).data))
+        return JsonAnswer(page.answer([EntryOut.of(row) for row in page.rows(entries)]))

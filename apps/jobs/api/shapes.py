@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rest_framework import serializers
 
-from apps.common.serializers import Instant
+from apps.common.serializers import Answer, Instant
 from apps.jobs.models import Job, JobType
 
 
-class JobOut(serializers.Serializer[Any]):
+class JobOut(Answer):
     id = serializers.CharField(source="pk", help_text="A decimal string.")
     type = serializers.CharField()
     key = serializers.CharField()
@@ -45,7 +43,7 @@ class JobDetailOut(JobOut):
     affinity_until = Instant(allow_null=True)
 
 
-class SubmittedOut(serializers.Serializer[Any]):
+class SubmittedOut(Answer):
     id = serializers.CharField(help_text="A decimal string.")
     created = serializers.BooleanField(
         help_text="False: the id is that of the open job with this key."
@@ -53,11 +51,11 @@ class SubmittedOut(serializers.Serializer[Any]):
     status = serializers.ChoiceField(choices=Job.Status.choices)
 
 
-class SubmittedManyOut(serializers.Serializer[Any]):
+class SubmittedManyOut(Answer):
     jobs = SubmittedOut(many=True)
 
 
-class EntryOut(serializers.Serializer[Any]):
+class EntryOut(Answer):
     id = serializers.CharField(source="pk")
     at = Instant()
     event = serializers.CharField()
@@ -74,7 +72,7 @@ class EntryOut(serializers.Serializer[Any]):
     data = serializers.DictField(allow_null=True)  # type: ignore[assignment]
 
 
-class BreakerOut(serializers.Serializer[Any]):
+class BreakerOut(Answer):
     failure_rate = serializers.FloatField(source="breaker_failure_rate")
     window_seconds = serializers.IntegerField(source="breaker_window_seconds")
     min_calls = serializers.IntegerField(source="breaker_min_calls")
@@ -82,7 +80,7 @@ class BreakerOut(serializers.Serializer[Any]):
     enabled = serializers.BooleanField(source="breaker_enabled")
 
 
-class JobTypeOut(serializers.Serializer[Any]):
+class JobTypeOut(Answer):
     name = serializers.CharField()
     title = serializers.CharField()
     handler = serializers.CharField()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.access.bindings import actor_of, job_types_of
 from apps.common.errors import Invalid
@@ -23,7 +21,7 @@ from apps.common.serializers import (
     StrictSerializer,
     Text,
 )
-from apps.common.views import ApiView
+from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.jobs.api.shapes import JobTypeOut
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
@@ -126,22 +124,21 @@ class JobTypesView(ApiView):
     scopes = {"GET": "read", "POST": "operate"}
     queries = {"get": PageQuery}
     bodies = {"post": TypeBody}
+    answers = {"get": JobTypeOut(many=True), "post": {201: JobTypeOut}}
 
-    @extend_schema(responses={200: JobTypeOut(many=True)})
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         bound = job_types_of(request)
         found = JobType.objects.all() if bound is None else JobType.objects.filter(name__in=bound)
-        return Response(page.answer(JobTypeOut(page.rows(found), many=True).data))
+        return JsonAnswer(page.answer([JobTypeOut.of(row) for row in page.rows(found)]))
 
-    @extend_schema(responses={201: JobTypeOut})
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonAnswer:
         body = _flat(self.read_body())
         bound = job_types_of(request)
         if bound is not None and body["name"] not in bound:
             raise Invalid.field("name", f"This API key is not bound to the type {body['name']}.")
         made = types.create_type(**body, actor=actor_of(request))
-        return Response(JobTypeOut(made).data, status=201)
+        return JsonAnswer(JobTypeOut.of(made), status=201)
 
 
 class JobTypeView(ApiView):
@@ -149,18 +146,16 @@ class JobTypeView(ApiView):
 
     scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
     bodies = {"put": TypeChanges, "patch": TypeChanges}
+    answers = {"get": JobTypeOut, "put": JobTypeOut, "patch": JobTypeOut, "delete": {204: None}}
     problems = (404, 409)
 
-    @extend_schema(responses={200: JobTypeOut})
-    def get(self, request: Request, name: str) -> Response:
-        return Response(JobTypeOut(types.find(name, bound=job_types_of(request))).data)
+    def get(self, request: Request, name: str) -> JsonAnswer:
+        return JsonAnswer(JobTypeOut.of(types.find(name, bound=job_types_of(request))))
 
-    @extend_schema(responses={200: JobTypeOut})
-    def put(self, request: Request, name: str) -> Response:
+    def put(self, request: Request, name: str) -> JsonAnswer:
         return self.patch(request, name)
 
-    @extend_schema(responses={200: JobTypeOut})
-    def patch(self, request: Request, name: str) -> Response:
+    def patch(self, request: Request, name: str) -> JsonAnswer:
         job_type = types.find(name, bound=job_types_of(request))
         body = self.read_body()
         changed = types.update_type(
@@ -169,13 +164,12 @@ class JobTypeView(ApiView):
             changes=_flat(body),
             actor=actor_of(request),
         )
-        return Response(JobTypeOut(changed).data)
+        return JsonAnswer(JobTypeOut.of(changed))
 
-    @extend_schema(responses={204: None})
-    def delete(self, request: Request, name: str) -> Response:
+    def delete(self, request: Request, name: str) -> NoContent:
         job_type = types.find(name, bound=job_types_of(request))
         types.delete_type(job_type=job_type, actor=actor_of(request))
-        return Response(status=204)
+        return NoContent()
 
 
 def _flat(body: dict[str, Any]) -> dict[str, Any]:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of, job_types_of
 from apps.common import clock
-from apps.common.messages import wire_time
-from apps.common.serializers import Choice, Instant, StrictSerializer, Text
+from apps.common.serializers import Answer, Choice, Instant, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.common.zones import parse_zone
 from apps.reports.rules.outcomes import JOB, SOURCES
 from apps.reports.services.summary import (
     GROUPINGS,
-    Figures,
     Period,
     summarise,
     users_within,
@@ -51,7 +47,7 @@ class SummaryQuery(StrictSerializer):
         return {**super().get_fields(), **period}
 
 
-class PercentilesOut(serializers.Serializer[Any]):
+class PercentilesOut(Answer):
     """Milliseconds, off by 2 % at most; null of nothing."""
 
     p50 = serializers.IntegerField(allow_null=True)
@@ -59,9 +55,9 @@ class PercentilesOut(serializers.Serializer[Any]):
     p99 = serializers.IntegerField(allow_null=True)
 
 
-class FiguresOut(serializers.Serializer[Any]):
+class FiguresOut(Answer):
     group = serializers.CharField(help_text="The type, task, executor, host, worker, hour or day.")
-    start = serializers.DateTimeField(allow_null=True, help_text="Of an hour or a day.")
+    start = Instant(allow_null=True, help_text="Of an hour or a day.")
     total = serializers.IntegerField(help_text="Ends of dispatches, or of attempts at jobs.")
     succeeded = serializers.IntegerField()
     failed = serializers.IntegerField(help_text="For good.")
@@ -83,17 +79,15 @@ class FiguresOut(serializers.Serializer[Any]):
     run = PercentilesOut(help_text="From begun to ended.")
 
 
-class SummaryOut(serializers.Serializer[Any]):
+class SummaryOut(Answer):
     rows = FiguresOut(
         many=True,
         help_text="In order of time, or the greatest total first. Of very many groups in a long "
         "period only the first ones have wait and run.",
     )
     total = FiguresOut(help_text="Of the whole period; its group is empty.")
-    start = serializers.DateTimeField(help_text="`from`, at a minute; long ago at an hour or day.")
-    as_of = serializers.DateTimeField(
-        help_text="Where the figures end: `to`, or the last minute that is added up."
-    )
+    start = Instant(help_text="`from`, at a minute; long ago at an hour or day.")
+    as_of = Instant(help_text="Where the figures end: `to`, or the last minute that is added up.")
 
 
 class SummaryView(ApiView):
@@ -104,8 +98,8 @@ class SummaryView(ApiView):
 
     scopes = {"GET": "read"}
     queries = {"get": SummaryQuery}
+    answers = {"get": SummaryOut}
 
-    @extend_schema(responses={200: SummaryOut})
     def get(self, request: Request) -> JsonAnswer:
         query = self.query
         zone = parse_zone(query.get("time_zone") or settings.TIME_ZONE)
@@ -118,20 +112,4 @@ class SummaryView(ApiView):
             Period(start, end, zone),
             within=job_types_of(request) if is_job else users_within(executors_of(request)),
         )
-        return JsonAnswer(
-            {
-                "rows": [figures_shape(row) for row in summary.rows],
-                "total": figures_shape(summary.total),
-                "start": wire_time(summary.start),
-                "as_of": wire_time(summary.as_of),
-            }
-        )
-
-
-def figures_shape(figures: Figures) -> dict[str, Any]:
-    """One row of the wire contract."""
-    return {
-        **asdict(figures),
-        "start": None if figures.start is None else wire_time(figures.start),
-        "success_rate": figures.success_rate,
-    }
+        return JsonAnswer(SummaryOut.of(summary))
