@@ -1,11 +1,8 @@
-"""The states of a job and the arrows between them as a drawing, made from the arrow table."""
+"""The states of a job as a drawing, with every arrow of the arrow table between them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Collection
 
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
@@ -18,56 +15,39 @@ from apps.jobs.rules import transitions as t
 
 Pair = tuple[str, str]
 
-BOX_WIDTH, BOX_HEIGHT = 116, 40
 WIDTH, HEIGHT = 720, 292
-
-
-class Point(NamedTuple):
-    x: float
-    y: float
-
-
-# The middles of the boxes: what waits at the left, what is over at the right.
-PLACES = {
-    t.SCHEDULED: Point(90, 80),
-    t.READY: Point(90, 220),
-    t.RUNNING: Point(345, 150),
-    t.SUCCEEDED: Point(620, 50),
-    t.FAILED: Point(620, 150),
-    t.CANCELLED: Point(620, 250),
+# The upper left corners of the boxes: what waits at the left, what is over at the right.
+BOXES = {
+    t.SCHEDULED: (32, 60),
+    t.READY: (32, 200),
+    t.RUNNING: (287, 130),
+    t.SUCCEEDED: (562, 30),
+    t.FAILED: (562, 130),
+    t.CANCELLED: (562, 230),
 }
-# Which way round the others a curve goes: its control point, where a plain bend would cross a box.
-WAYS = {
-    (t.SCHEDULED, t.SUCCEEDED): Point(340, -8),
-    (t.SCHEDULED, t.FAILED): Point(380, 52),
-    (t.SCHEDULED, t.CANCELLED): Point(300, 250),
-    (t.READY, t.SUCCEEDED): Point(300, 60),
-    (t.READY, t.FAILED): Point(380, 240),
-    (t.READY, t.CANCELLED): Point(340, 272),
-    (t.CANCELLED, t.READY): Point(360, 322),
-    (t.FAILED, t.READY): Point(400, 330),
-    (t.SUCCEEDED, t.READY): Point(480, 350),
+# The way of each arrow, from the edge of one box around the others to the edge of the next.
+CURVES: dict[Pair, str] = {
+    (t.SCHEDULED, t.READY): "M81 103Q64 150 81 197",
+    (t.SCHEDULED, t.SUCCEEDED): "M151 58Q340 -8 559 37",
+    (t.SCHEDULED, t.FAILED): "M151 74Q380 52 564 127",
+    (t.SCHEDULED, t.CANCELLED): "M118 103Q300 250 559 250",
+    (t.READY, t.SCHEDULED): "M99 197Q116 150 99 103",
+    (t.READY, t.RUNNING): "M151 215Q224 210 299 173",
+    (t.READY, t.SUCCEEDED): "M120 197Q300 60 559 52",
+    (t.READY, t.FAILED): "M151 224Q380 240 559 173",
+    (t.READY, t.CANCELLED): "M151 233Q340 272 559 255",
+    (t.RUNNING, t.SCHEDULED): "M299 127Q224 90 151 85",
+    (t.RUNNING, t.READY): "M284 155Q211 160 136 197",
+    (t.RUNNING, t.SUCCEEDED): "M406 139Q491 124 580 73",
+    (t.RUNNING, t.FAILED): "M406 161Q482 176 559 161",
+    (t.RUNNING, t.CANCELLED): "M385 173Q474 224 559 239",
+    (t.SUCCEEDED, t.READY): "M609 73Q480 350 151 240",
+    (t.FAILED, t.READY): "M592 173Q400 330 151 242",
+    (t.FAILED, t.SUCCEEDED): "M632 127Q646 100 632 73",
+    (t.CANCELLED, t.READY): "M559 267Q360 322 151 243",
 }
-BEND = 26
-
-
-@dataclass(frozen=True, kw_only=True)
-class Box:
-    name: str
-    text: str
-    x: float
-    y: float
-    css: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """One or more arrows between the same two states."""
-
-    path: str
-    head: str
-    meaning: str
-    css: str
+# How an arrow looks; the later ones are drawn above the others.
+PLAIN, POSSIBLE, TAKEN = "plain", "open", "taken"
 
 
 def pairs() -> dict[Pair, list[t.Arrow]]:
@@ -84,17 +64,23 @@ def pairs() -> dict[Pair, list[t.Arrow]]:
 def state_picture(status: str, taken: Collection[Pair]) -> SafeString:
     """The picture with the present state marked, and the arrows that the job has taken."""
     words = dict(Job.Status.choices)
-    curves = [
-        _curve(pair, arrows, status, pair in taken, words) for pair, arrows in pairs().items()
-    ]
+    looks = (PLAIN, POSSIBLE, TAKEN)
+    curves = []
+    for pair, arrows in pairs().items():
+        look = TAKEN if pair in taken else POSSIBLE if pair[0] == status else PLAIN
+        named = ", ".join(str(ARROW_WORDS[arrow.name]) for arrow in arrows)
+        curves.append((look, CURVES[pair], f"{words[pair[0]]} → {words[pair[1]]}: {named}"))
+    passed = {state for pair in taken for state in pair}
+    boxes = []
+    for name, (x, y) in BOXES.items():
+        look = "here" if name == status else "seen" if name in passed else ""
+        boxes.append((look, x, y, capfirst(words[name])))
     context = {
         "width": WIDTH,
         "height": HEIGHT,
-        "box_width": BOX_WIDTH,
-        "box_height": BOX_HEIGHT,
-        # What is marked is drawn last, above the others.
-        "curves": sorted(curves, key=lambda curve: len(curve.css)),
-        "boxes": [*_boxes(status, taken, words)],
+        "looks": looks,
+        "curves": sorted(curves, key=lambda curve: looks.index(curve[0])),
+        "boxes": boxes,
         "label": _("States of a job; now: %s") % words.get(status, status),
         "ways": ways_from(status),
     }
@@ -108,77 +94,10 @@ def ways_from(status: str) -> list[tuple[str, str]]:
     lines = []
     for by, name in who.items():
         arrows = [a for a in t.ARROWS.values() if a.by == by and status in a.sources]
-        rules = [
-            f"{ARROW_WORDS[arrow.name]} → {_or(str(words[target]) for target in arrow.targets)}"
+        ways = [
+            f"{ARROW_WORDS[arrow.name]} → {' / '.join(str(words[each]) for each in arrow.targets)}"
             for arrow in arrows
         ]
-        if rules:
-            lines.append((name, "; ".join(rules)))
+        if ways:
+            lines.append((name, "; ".join(ways)))
     return lines
-
-
-def _or(names: Iterator[str]) -> str:
-    return " / ".join(names)
-
-
-def _boxes(status: str, taken: Collection[Pair], words: Mapping[str, object]) -> Iterator[Box]:
-    seen = {state for pair in taken for state in pair}
-    for name, place in PLACES.items():
-        css = " state-here" if name == status else " state-seen" if name in seen else ""
-        yield Box(
-            name=name,
-            text=capfirst(str(words[name])),
-            x=place.x - BOX_WIDTH / 2,
-            y=place.y - BOX_HEIGHT / 2,
-            css=css,
-        )
-
-
-def _curve(
-    pair: Pair, arrows: list[t.Arrow], status: str, is_taken: bool, words: Mapping[str, object]
-) -> Curve:
-    source, target = (PLACES[name] for name in pair)
-    control = WAYS.get(pair) or _bent(source, target)
-    start, end = _edge(source, control), _edge(target, control)
-    css = " arrow-taken" if is_taken else " arrow-open" if pair[0] == status else ""
-    named = ", ".join(str(ARROW_WORDS[arrow.name]) for arrow in arrows)
-    return Curve(
-        path=f"M{_at(start)}Q{_at(control)} {_at(end)}",
-        head=_head(control, end),
-        meaning=f"{words[pair[0]]} → {words[pair[1]]}: {named}",
-        css=css,
-    )
-
-
-def _at(point: Point) -> str:
-    return f"{point.x:.1f} {point.y:.1f}"
-
-
-def _bent(source: Point, target: Point) -> Point:
-    """A control point beside the middle, on the right of the way, so that two ways lie apart."""
-    across, down = target.x - source.x, target.y - source.y
-    length = math.hypot(across, down)
-    middle = Point((source.x + target.x) / 2, (source.y + target.y) / 2)
-    return Point(middle.x - down / length * BEND, middle.y + across / length * BEND)
-
-
-def _edge(middle: Point, towards: Point) -> Point:
-    """Where the line from the middle of a box leaves it."""
-    across, down = towards.x - middle.x, towards.y - middle.y
-    gap = 3.0
-    scale = min(
-        (BOX_WIDTH / 2 + gap) / abs(across) if across else math.inf,
-        (BOX_HEIGHT / 2 + gap) / abs(down) if down else math.inf,
-    )
-    return Point(middle.x + across * scale, middle.y + down * scale)
-
-
-def _head(control: Point, end: Point) -> str:
-    """The three corners of an arrow's head."""
-    angle = math.atan2(end.y - control.y, end.x - control.x)
-    corners = [end]
-    for turn in (2.65, -2.65):
-        corners.append(
-            Point(end.x + 9 * math.cos(angle + turn), end.y + 9 * math.sin(angle + turn))
-        )
-    return " ".join(f"{corner.x:.1f},{corner.y:.1f}" for corner in corners)

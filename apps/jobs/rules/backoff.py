@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from datetime import timedelta
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +35,3 @@ def _power(multiplier: float, exponent: int) -> float:
         return float(multiplier) ** min(exponent, 2**62)
     except OverflowError:
         return sys.float_info.max
-
-
-def curve(policy: Backoff, attempts: int) -> list[timedelta]:
-    """The middle waits after attempts 1 … `attempts`, as the admin plots them."""
-    return [timedelta(seconds=backoff_seconds(policy, n)) for n in range(1, attempts + 1)]

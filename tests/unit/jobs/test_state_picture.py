@@ -8,10 +8,9 @@ import pytest
 
 from apps.jobs.admin.backoff_picture import MAX_RETRIES, backoff_picture
 from apps.jobs.admin.state_picture import (
-    BOX_HEIGHT,
-    BOX_WIDTH,
+    BOXES,
+    CURVES,
     HEIGHT,
-    PLACES,
     WIDTH,
     pairs,
     state_picture,
@@ -27,7 +26,8 @@ PLAIN = Backoff(delay=10, multiplier=2, cap=3600, jitter=0.1)
 def test_picture_has_a_box_for_every_state_and_an_arrow_for_every_pair_of_the_table() -> None:
     svg = state_picture(t.READY, set())
 
-    assert set(PLACES) == set(t.STATUSES)
+    assert BOXES.keys() == set(t.STATUSES)
+    assert CURVES.keys() == pairs().keys()
     assert svg.count("<rect") == len(t.STATUSES)
     assert svg.count("<path") == len(pairs())
     for (source, target), arrows in pairs().items():
@@ -42,7 +42,7 @@ def test_present_state_is_marked_and_what_leaves_it(status: str) -> None:
     leaving = [pair for pair in pairs() if pair[0] == status]
 
     assert svg.count("state-here") == 1
-    assert svg.count("arrow-open") == len(leaving)
+    assert svg.count('class="arrow arrow-open"') == len(leaving)
     assert f"now: {dict(Job.Status.choices)[status]}" in svg
 
 
@@ -50,23 +50,30 @@ def test_arrows_that_the_job_has_taken_are_marked_and_drawn_last() -> None:
     taken = {(t.READY, t.RUNNING), (t.RUNNING, t.FAILED)}
     svg = state_picture(t.FAILED, taken)
 
-    assert svg.count("arrow-taken") == 2
-    drawn = re.findall(r'<g class="arrow([^"]*)"', svg)
-    assert [css.strip() for css in drawn[-2:]] == ["arrow-taken"] * 2
+    drawn = re.findall(r'<g class="arrow arrow-(\w+)"', svg)
+    assert drawn.count("taken") == 2
+    assert drawn[-2:] == ["taken"] * 2
     assert svg.count("state-seen") == 2
 
 
-def test_nothing_is_drawn_outside_of_the_picture() -> None:
-    svg = state_picture(t.READY, set())
-    points = [
-        (float(x), float(y))
-        for points in re.findall(r'points="([^"]*)"', svg)
-        for x, y in (point.split(",") for point in points.split())
-    ]
-    points += [(p.x + BOX_WIDTH / 2, p.y + BOX_HEIGHT / 2) for p in PLACES.values()]
+@pytest.mark.parametrize(("source", "target"), CURVES)
+def test_arrow_leads_from_the_edge_of_one_box_to_that_of_the_other(
+    source: str, target: str
+) -> None:
+    numbers = [float(number) for number in re.findall(r"-?[0-9.]+", CURVES[source, target])]
 
-    assert points
-    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
+    assert _gap(source, *numbers[:2]) == pytest.approx(3, abs=1)
+    assert _gap(target, *numbers[-2:]) == pytest.approx(3, abs=1)
+
+
+def _gap(state: str, x: float, y: float) -> float:
+    """How far outside of the box the point is."""
+    left, top = BOXES[state]
+    return max(left - x, x - left - 116, top - y, y - top - 40)
+
+
+def test_every_box_is_within_the_picture() -> None:
+    assert all(0 <= x <= WIDTH - 116 and 0 <= y <= HEIGHT - 40 for x, y in BOXES.values())
 
 
 def test_ways_name_who_may_do_what_from_here() -> None:
