@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -13,7 +13,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -28,8 +27,8 @@ from apps.access import services
 from apps.access.models import ApiClient, State
 from apps.access.rules.clients import ClientTerms, Scope, validated
 from apps.common import clock
-from apps.common.admin import VersionedForm, VersionedModelAdmin, actor_of, reason_action
-from apps.common.admin.actions import Button, ReasonForm
+from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of, reason_action
+from apps.common.admin.actions import Button, CustomUrls, ReasonForm
 from apps.common.admin.display import column, label, shown_text, translate
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
@@ -86,7 +85,7 @@ class NamesField(forms.Field):
         return sorted(set(self.to_python(data))) != (initial or [])
 
 
-class ApiClientForm(VersionedForm):
+class ApiClientForm(ServiceForm):
     scopes = forms.MultipleChoiceField(
         label=_("Scopes"),
         choices=SCOPES,
@@ -156,7 +155,7 @@ class StateFilter(ChoiceFilter):
 
 
 @admin.register(ApiClient)
-class ApiClientAdmin(VersionedModelAdmin):
+class ApiClientAdmin(ServiceModelAdmin):
     """Creates, changes, rotates and revokes keys through the services; a new key is shown once.
 
     The page with the key is the response to the form. A redirect would have to store the key in
@@ -279,12 +278,18 @@ class ApiClientAdmin(VersionedModelAdmin):
         return services.revoke(row, reason=reason, actor=actor)
 
     # --- rotating -------------------------------------------------------------------------------
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.rotate_view)
-        return [
-            path("<path:object_id>/rotate/", view, name="access_apiclient_rotate"),
-            *super().get_urls(),
-        ]
+    def get_custom_urls(self) -> CustomUrls:
+        rotate = ("<path:object_id>/rotate/", "access_apiclient_rotate", self.rotate_view)
+        return (rotate, *super().get_custom_urls())
+
+    def buttons(self, request: HttpRequest, row: ApiClient) -> list[Button]:
+        found = super().buttons(request, row)
+        if row.revoked_at is None and self.has_change_permission(request, row):
+            url = self.url("rotate", row.pk)
+            found.insert(
+                0, Button(url=url, text=_("Rotate the key"), icon="sync", is_dangerous=False)
+            )
+        return found
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -292,14 +297,11 @@ class ApiClientAdmin(VersionedModelAdmin):
         row = kwargs.get("obj")
         # After adding there is one page only: the key.
         context["show_save_and_add_another"] = context["show_save_and_continue"] = row is not None
-        page = super().render_change_form(request, context, *args, **kwargs)
-        if row is not None and row.revoked_at is None and self.has_change_permission(request, row):
-            url = reverse(f"{self.admin_site.name}:access_apiclient_rotate", args=[row.pk])
-            button = Button(url=url, text=_("Rotate the key"), icon="sync", is_dangerous=False)
-            cast("Any", page).context_data["object_buttons"].insert(0, button)
-        return page
+        return super().render_change_form(request, context, *args, **kwargs)
 
-    def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+    def rotate_view(
+        self, request: HttpRequest, object_id: str, *, model_admin: Any
+    ) -> HttpResponseBase:
         """Ask what becomes of the old key (GET), then rotate and show the new one (POST)."""
         if not self.has_change_permission(request):
             raise PermissionDenied
@@ -329,17 +331,15 @@ class ApiClientAdmin(VersionedModelAdmin):
     def _page(
         self, request: HttpRequest, template: str, client: ApiClient, **more: Any
     ) -> TemplateResponse:
-        request.current_app = self.admin_site.name
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Key of %(client)s") % {"client": client},
-            "opts": self.opts,
-            "client": client,
-            "url": self.change_url(client.pk),
-            "keeps_previous": client.keeps_previous(clock.now()),
+        return self.page(
+            request,
+            template,
+            title=gettext("Key of %(client)s") % {"client": client},
+            client=client,
+            url=self.change_url(client.pk),
+            keeps_previous=client.keeps_previous(clock.now()),
             **more,
-        }
-        return TemplateResponse(request, template, context)
+        )
 
     # --- history --------------------------------------------------------------------------------
     def timeline(self, request: HttpRequest, row: ApiClient) -> Sequence[Moment]:

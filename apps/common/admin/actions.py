@@ -18,7 +18,6 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext, ngettext
@@ -35,6 +34,8 @@ MAX_NAMED = 20
 MAX_LABEL = 120
 
 Act = Callable[..., object]
+# Further pages of an admin, as unfold takes them: path, name and view.
+CustomUrls = tuple[tuple[str, str, Callable[..., HttpResponseBase]], ...]
 
 
 def actor_of(request: HttpRequest) -> str:
@@ -161,7 +162,7 @@ def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
     """The actions that this person and the state of this row allow."""
     return [
         Button(
-            url=f"{admin.act_url(name)}?ids={row.pk}",
+            url=f"{admin.url('act', name)}?ids={row.pk}",
             text=spec.description,
             icon=spec.icon,
             is_dangerous=spec.is_dangerous,
@@ -171,8 +172,9 @@ def buttons(admin: Any, request: HttpRequest, row: Any) -> list[Button]:
     ]
 
 
-def act_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
+def act_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResponseBase:
     """Show the confirm page (GET) or carry out the action (POST with a reason)."""
+    admin = model_admin
     spec = _specs(admin).get(name)
     if spec is None:
         raise Http404(f"no action {name!r}")
@@ -219,12 +221,8 @@ def local_url(url: str) -> str:
 
 
 def _specs(admin: Any) -> dict[str, ReasonAction]:
-    specs = {
-        name: getattr(getattr(admin, name, None), "spec", None)
-        for name in admin.actions
-        if isinstance(name, str)
-    }
-    return {name: spec for name, spec in specs.items() if spec is not None}
+    found = [getattr(admin, each) if isinstance(each, str) else each for each in admin.actions]
+    return {each.__name__: each.spec for each in found if hasattr(each, "spec")}
 
 
 def _allows(admin: Any, request: HttpRequest, spec: ReasonAction) -> bool:
@@ -275,23 +273,21 @@ def _confirm(
         admin.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(back)
     rows = _rows(admin, request).filter(pk__in=pks[:MAX_NAMED]).order_by("pk")
-    request.current_app = admin.admin_site.name
-    context = {
-        **admin.admin_site.each_context(request),
-        "title": spec.description,
-        "subtitle": None,
-        "opts": admin.opts,
-        "spec": spec,
-        "note": note,
-        "url": admin.act_url(spec.act.__name__),
-        "form": form or spec.form(request=request),
-        "rows": [shown_text(admin.row_label(row), limit=MAX_LABEL) for row in rows],
-        "more": max(0, len(pks) - MAX_NAMED),
-        "count": len(pks),
-        "ids": ",".join(str(pk) for pk in pks),
-        "back": back,
-    }
-    return TemplateResponse(request, "admin/reason_confirm.html", context)
+    page: HttpResponseBase = admin.page(
+        request,
+        "admin/reason_confirm.html",
+        title=spec.description,
+        spec=spec,
+        note=note,
+        url=admin.url("act", spec.act.__name__),
+        form=form or spec.form(request=request),
+        rows=[shown_text(admin.row_label(row), limit=MAX_LABEL) for row in rows],
+        more=max(0, len(pks) - MAX_NAMED),
+        count=len(pks),
+        ids=",".join(str(pk) for pk in pks),
+        back=back,
+    )
+    return page
 
 
 def _carry_out(
@@ -352,18 +348,16 @@ def _report(
             request, f"{spec.description}: {outcome.skipped[0][1] or nothing}", messages.ERROR
         )
         return HttpResponseRedirect(back)
-    request.current_app = admin.admin_site.name
-    context = {
-        **admin.admin_site.each_context(request),
-        "title": spec.description,
-        "subtitle": None,
-        "opts": admin.opts,
-        "counted": spec.report(done),
-        "counted_skipped": ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
-        "done": done,
-        "skipped": [
+    page: HttpResponseBase = admin.page(
+        request,
+        "admin/reason_report.html",
+        title=spec.description,
+        counted=spec.report(done),
+        counted_skipped=ngettext("%d row skipped.", "%d rows skipped.", skipped) % skipped,
+        done=done,
+        skipped=[
             (shown_text(row, limit=MAX_LABEL), why or nothing) for row, why in outcome.skipped
         ],
-        "back": back,
-    }
-    return TemplateResponse(request, "admin/reason_report.html", context)
+        back=back,
+    )
+    return page

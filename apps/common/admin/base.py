@@ -12,21 +12,23 @@ from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actions
+from apps.common.admin.actions import CustomUrls
 from apps.common.admin.changelist import (
     CountFreePaginator,
     PlatformChangeList,
     tidied,
     tidy_search,
 )
+from apps.common.admin.csv_pages import CsvPages
 from apps.common.admin.timeline import Moment, render_timeline
 
 if TYPE_CHECKING:
@@ -41,11 +43,21 @@ MAX_SELECTED = 1000
 
 
 @dataclass(frozen=True)
+class OtherForm:
+    """A form beside that of the page, because forms cannot be nested."""
+
+    id: str
+    url: str = ""
+    method: str = "get"
+
+
+@dataclass(frozen=True)
 class Panel:
-    """A titled part of the page of a row."""
+    """A titled part of the page of a row; inputs in the body name the `form` that they are of."""
 
     title: str | Promise
     body: SafeString
+    form: OtherForm | None = None
 
 
 class PlatformModelAdmin(ModelAdmin):
@@ -67,6 +79,12 @@ class PlatformModelAdmin(ModelAdmin):
     payload_fields: ClassVar[tuple[str, ...]] = ()
     # Heavy columns that the list leaves in the database.
     list_defer: ClassVar[tuple[str, ...]] = ()
+    # Whether the list says how many rows there are; if not, it has links to the next page only.
+    list_is_counted: ClassVar[bool] = True
+    # Import and export of the list.
+    csv_pages: ClassVar[type[CsvPages] | None] = None
+    # Further pages: path, name and a view that also gets this admin as `model_admin`.
+    custom_urls: ClassVar[CustomUrls] = ()
 
     # --- who sees what --------------------------------------------------------------------------
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -117,7 +135,27 @@ class PlatformModelAdmin(ModelAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         if (better := tidied(request.GET)) is not None:
             return HttpResponseRedirect(f"{request.path}?{better}")
-        return super().changelist_view(request, extra_context)
+        page: Any = super().changelist_view(request, extra_context)
+        context = getattr(page, "context_data", None) or {}
+        if "cl" in context:
+            context.update(self.list_context(request, context["cl"]))
+        return page  # type: ignore[no-any-return]
+
+    def list_context(self, request: HttpRequest, changelist: PlatformChangeList) -> dict[str, Any]:
+        """What the templates of the list get beside what Django gives them."""
+        return {} if self.csv_pages is None else self.csv_pages(self).links(request)
+
+    def get_paginator(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        per_page: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if self.list_is_counted:
+            return super().get_paginator(request, queryset, per_page, *args, **kwargs)
+        return CountFreePaginator.of_request(request, queryset, per_page)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -148,33 +186,40 @@ class PlatformModelAdmin(ModelAdmin):
         """Load what the columns of one list page need, in one query for all rows."""
 
     # --- actions with a reason, for many rows or the one on the page ------------------------------
-    def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_act"
-        view = self.admin_site.admin_view(self.act_view)
-        return [path("act/<slug:name>/", view, name=name), *super().get_urls()]
+    def buttons(self, request: HttpRequest, row: Any) -> list[actions.Button]:
+        """The buttons above the page of a row: the actions that its state allows."""
+        return actions.buttons(self, request, row)
 
-    def act_view(self, request: HttpRequest, name: str) -> HttpResponseBase:
-        """Ask for the reason of an action (GET, or POST without one) or carry it out (POST)."""
-        return actions.act_view(self, request, name)
+    # --- addresses --------------------------------------------------------------------------------
+    def get_custom_urls(self) -> CustomUrls:
+        csv = () if self.csv_pages is None else self.csv_pages(self).urls()
+        act = ("act/<slug:name>/", self.url_name("act"), actions.act_view)
+        return (act, *csv, *self.custom_urls)
 
-    def act_url(self, name: str) -> str:
-        """The address of one of this admin's reasoned actions."""
-        return reverse(
-            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_act", args=[name]
-        )
+    def url_name(self, page: str) -> str:
+        """The name of one of this model's pages, without that of the site."""
+        return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
+
+    def url(self, page: str, *args: object) -> str:
+        """The address of one of this model's pages."""
+        return reverse(f"{self.admin_site.name}:{self.url_name(page)}", args=args)
 
     def change_url(self, pk: int | str) -> str:
         """The address of the page of one row."""
-        return reverse(
-            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_change",
-            args=[quote(pk)],
-        )
+        return self.url("change", quote(pk))
 
     def changelist_url(self) -> str:
         """The address of the list."""
-        return reverse(
-            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_changelist"
-        )
+        return self.url("changelist")
+
+    # --- the page of a row ------------------------------------------------------------------------
+    def page(
+        self, request: HttpRequest, template: str, *, status: int = 200, **context: Any
+    ) -> TemplateResponse:
+        """A page that Django's admin does not have; it needs a `title`."""
+        request.current_app = self.admin_site.name
+        frame = {**self.admin_site.each_context(request), "subtitle": None, "opts": self.opts}
+        return TemplateResponse(request, template, frame | context, status=status)
 
     def row_label(self, row: Any) -> str:
         """The name of a row on confirm and report pages."""
@@ -185,12 +230,11 @@ class PlatformModelAdmin(ModelAdmin):
     ) -> HttpResponse:
         row = kwargs.get("obj")
         if row is not None:
-            context["object_buttons"] = actions.buttons(self, request, row)
+            context["object_buttons"] = self.buttons(request, row)
             context["top_panels"] = self.top_panels(request, row)
             context["panels"] = self.panels(request, row)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    # --- the page of a row ------------------------------------------------------------------------
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         """The panels above the fields of a row."""
         return []
@@ -219,43 +263,26 @@ class PlatformModelAdmin(ModelAdmin):
         moments = self.timeline(request, row)
         if moments is None:
             return super().history_view(request, object_id, extra_context)
-        request.current_app = self.admin_site.name
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("History of %(row)s") % {"row": row},
-            "opts": self.opts,
-            "original": row,
-            "timeline": render_timeline(moments),
-            "back_url": self.change_url(row.pk),
-            **(extra_context or {}),
-        }
-        return TemplateResponse(request, "admin/timeline_page.html", context)
+        return self.page(
+            request,
+            "admin/timeline_page.html",
+            title=gettext("History of %(row)s") % {"row": row},
+            original=row,
+            timeline=render_timeline(moments),
+            back_url=self.change_url(row.pk),
+        )
 
 
-class CountFreeMixin(PlatformModelAdmin):
-    """Before the other bases: a list that is never counted, with links to the next page only."""
-
-    list_max_show_all = 0
-    list_disable_select_all = True
-
-    def get_paginator(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Any],
-        per_page: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        return CountFreePaginator.of_request(request, queryset, per_page)
-
-
-class MachineRowAdmin(CountFreeMixin):
+class MachineRowAdmin(PlatformModelAdmin):
     """Rows that the platform writes, read-only and newest first, in a list without a count.
 
     `exact_search` names the columns that the search compares, most selective first, each with a
     function from the typed text to a value or None. The first column with a value is searched.
     """
 
+    list_is_counted = False
+    list_max_show_all = 0
+    list_disable_select_all = True
     ordering = ("-pk",)
     sortable_by = ()
     exact_search: ClassVar[tuple[tuple[str, Callable[[str], Any]], ...]] = ()

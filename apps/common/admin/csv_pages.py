@@ -16,15 +16,12 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.signing import BadSignature, Signer
 from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
-from django.utils.functional import Promise
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import ids
-from apps.common.admin.base import PlatformModelAdmin
+from apps.common.admin.actions import CustomUrls
 from apps.common.admin.csv_text import CsvForm, download, plain_cell
 from apps.common.admin.display import shown_text, translate
 from apps.common.db import is_retryable, transactional
@@ -144,21 +141,26 @@ def _errors_of(write: Callable[[], None]) -> list[str]:
     return []
 
 
-class CsvPages(PlatformModelAdmin):
-    """Import and export of a list; list it before the other bases.
+class CsvPages:
+    """Import and export of the list of an admin, which names the class in `csv_pages`.
 
     A subclass makes its `resource` and describes the file in `import_help`.
     """
 
-    change_list_template = "admin/csv_list.html"
-    import_title: ClassVar[str | Promise] = _("Import")
     needed_columns: ClassVar[tuple[str, ...]] = ("name",)
     ignored_columns: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, admin: Any) -> None:
+        self.admin = admin
 
     # --- defined by a subclass --------------------------------------------------------------------
     def resource(self, request: HttpRequest) -> CsvResource:
         """A new resource, limited to what the user may see."""
         raise NotImplementedError(f"{type(self).__name__} must define resource()")
+
+    def import_title(self) -> str:
+        """The heading of the import page."""
+        raise NotImplementedError(f"{type(self).__name__} must define import_title()")
 
     def import_columns(self, request: HttpRequest) -> Sequence[str]:
         """The columns that are read."""
@@ -180,49 +182,39 @@ class CsvPages(PlatformModelAdmin):
             return None
 
     # --- pages ------------------------------------------------------------------------------------
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("import/", wrap(self.import_view), name=self._url_name("import")),
-            path("export/", wrap(self.export_view), name=self._url_name("export")),
-            *super().get_urls(),
-        ]
+    def urls(self) -> CustomUrls:
+        return (
+            ("import/", self.admin.url_name("import"), self.import_view),
+            ("export/", self.admin.url_name("export"), self.export_view),
+        )
 
-    def _url_name(self, what: str) -> str:
-        return f"{self.opts.app_label}_{self.opts.model_name}_{what}"
-
-    def has_import_permission(self, request: HttpRequest) -> bool:
-        return self.has_add_permission(request) and self.has_change_permission(request)
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        site = self.admin_site.name
-        context = {
-            "import_url": reverse(f"{site}:{self._url_name('import')}")
-            if self.has_import_permission(request)
-            else "",
-            "export_url": reverse(f"{site}:{self._url_name('export')}"),
-            **(extra_context or {}),
+    def links(self, request: HttpRequest) -> dict[str, str]:
+        """The addresses that the list leads to."""
+        may_import = self._may_import(request)
+        return {
+            "import_url": self.admin.url("import") if may_import else "",
+            "export_url": self.admin.url("export"),
         }
-        return super().changelist_view(request, context)
 
-    def import_view(self, request: HttpRequest) -> HttpResponseBase:
+    def _may_import(self, request: HttpRequest) -> bool:
+        may_add = self.admin.has_add_permission(request)
+        return bool(may_add and self.admin.has_change_permission(request))
+
+    def import_view(self, request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
         """The form; its first POST tries every row, the confirmed one imports them."""
-        if not self.has_import_permission(request):
+        if not self._may_import(request):
             raise PermissionDenied
         sent = (request.POST, request.FILES) if request.method == "POST" else ()
         columns = self.import_columns(request)
         form = CsvForm(
             *sent, columns=columns, needed=self.needed_columns, ignored=self.ignored_columns
         )
-        request.current_app = self.admin_site.name
         context = {
-            **self.admin_site.each_context(request),
-            "title": self.import_title,
-            "opts": self.opts,
+            "title": self.import_title(),
             "form": form,
             "columns": columns,
             "help": self.import_help(),
-            "back_url": self.changelist_url(),
+            "back_url": self.admin.changelist_url(),
         }
         if form.is_valid():
             is_trial = "confirmed" not in request.POST
@@ -230,8 +222,9 @@ class CsvPages(PlatformModelAdmin):
             refused = [row for row in rows if row.errors]
             summary = _summary(rows)
             if not is_trial and not refused:
-                self.message_user(request, gettext("Imported: %s.") % summary, messages.SUCCESS)
-                return HttpResponseRedirect(self.changelist_url())
+                text = gettext("Imported: %s.") % summary
+                self.admin.message_user(request, text, messages.SUCCESS)
+                return HttpResponseRedirect(self.admin.changelist_url())
             written = [row for row in rows if row.outcome != UNCHANGED]
             context |= {
                 "refused": refused,
@@ -241,7 +234,8 @@ class CsvPages(PlatformModelAdmin):
                 "preview": [(row, OUTCOMES[row.outcome]) for row in written[:MAX_PREVIEWED]],
                 "more": max(0, len(written) - MAX_PREVIEWED),
             }
-        return TemplateResponse(request, "admin/csv_import.html", context)
+        page: HttpResponseBase = self.admin.page(request, "admin/csv_import.html", **context)
+        return page
 
     @transactional
     def _imported(
@@ -249,22 +243,22 @@ class CsvPages(PlatformModelAdmin):
     ) -> list[ImportedRow]:
         return self.resource(request).import_rows(rows, is_trial=is_trial)
 
-    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+    def export_view(self, request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
         """The rows of the list with its filters as CSV, at most MAX_EXPORTED."""
-        if not self.has_view_permission(request):
+        if not self.admin.has_view_permission(request):
             raise PermissionDenied
         try:
-            found: QuerySet[Any] = self.get_changelist_instance(request).queryset
+            found: QuerySet[Any] = self.admin.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
-            return HttpResponseRedirect(f"{self.changelist_url()}?e=1")
+            return HttpResponseRedirect(f"{self.admin.changelist_url()}?e=1")
         pks = list(found.values_list("pk", flat=True)[: MAX_EXPORTED + 1])
         text = None if len(pks) > MAX_EXPORTED else self._exported(request, pks)
         if text is None:
             message = gettext("More than %(rows)d rows or %(megabytes)d MB; narrow the list first.")
             message %= {"rows": MAX_EXPORTED, "megabytes": MAX_EXPORTED_BYTES // 1_048_576}
-            self.message_user(request, message, messages.WARNING)
-            return HttpResponseRedirect(f"{self.changelist_url()}?{request.GET.urlencode()}")
-        return download(text, name=f"{self.opts.model_name}s.csv")
+            self.admin.message_user(request, message, messages.WARNING)
+            return HttpResponseRedirect(f"{self.admin.changelist_url()}?{request.GET.urlencode()}")
+        return download(text, name=f"{self.admin.opts.model_name}s.csv")
 
     def _exported(self, request: HttpRequest, pks: list[Any]) -> str | None:
         """The rows as CSV, read in chunks; None when it exceeds MAX_EXPORTED_BYTES."""
@@ -274,7 +268,7 @@ class CsvPages(PlatformModelAdmin):
         writer.writerow(resource.headers())
         for start in range(0, len(pks), CHUNK):
             chunk = pks[start : start + CHUNK]
-            rows = self.with_related(self.get_queryset(request)).in_bulk(chunk)
+            rows = self.with_related(self.admin.get_queryset(request)).in_bulk(chunk)
             writer.writerows(resource.export(rows[pk]) for pk in chunk if pk in rows)
             if lines.tell() > MAX_EXPORTED_BYTES:
                 return None

@@ -41,12 +41,17 @@ def read_number(text: str) -> int | None:
 class FormFilter(admin.ListFilter):
     """A filter drawn as form fields, one for each parameter.
 
-    A subclass defines `parameters`, `fields()` and `narrowed()`. If that raises ValueError, its
-    message is shown and the list is empty.
+    A subclass defines `parameters`, or the one `parameter`, `fields()` and `narrowed()`. If that
+    raises ValueError, its message is shown and the list is empty.
     """
 
     template = "admin/filters/form.html"
+    parameter: ClassVar[str] = ""
     parameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        if cls.parameter:
+            cls.parameters = (cls.parameter,)
 
     def __init__(
         self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
@@ -87,13 +92,9 @@ class FormFilter(admin.ListFilter):
 
 
 class KeyFilter(FormFilter):
-    """Equal to a typed key; a subclass sets `title`, `parameter` and `lookup`."""
+    """Equal to a typed key; a subclass sets `title`, `parameter` and, if it differs, `lookup`."""
 
-    parameter: ClassVar[str]
-    lookup: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        cls.parameters = (cls.parameter,)
+    lookup: ClassVar[str] = ""
 
     def fields(self) -> dict[str, forms.Field]:
         return {
@@ -111,17 +112,11 @@ class KeyFilter(FormFilter):
                 )
                 % {"text": given[self.parameter][:80]}
             )
-        return rows.filter(**{self.lookup: key})
+        return rows.filter(**{self.lookup or self.parameter: key})
 
 
 class NumberFilter(FormFilter):
-    """Equal to a typed number; a subclass sets `title`, `parameter` and `lookup`."""
-
-    parameter: ClassVar[str]
-    lookup: ClassVar[str]
-
-    def __init_subclass__(cls) -> None:
-        cls.parameters = (cls.parameter,)
+    """Equal to a typed number; a subclass sets `title` and `parameter`."""
 
     def fields(self) -> dict[str, forms.Field]:
         widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "numeric"})
@@ -134,17 +129,13 @@ class NumberFilter(FormFilter):
                 gettext("%(text)s is not a number; write digits only.")
                 % {"text": given[self.parameter][:80]}
             )
-        return rows.filter(**{self.lookup: number})
+        return rows.filter(**{self.parameter: number})
 
 
 class ChoiceFilter(FormFilter):
     """One of a field's choices; a subclass sets `title`, `parameter` and `options`."""
 
-    parameter: ClassVar[str]
     options: ClassVar[Any]
-
-    def __init_subclass__(cls) -> None:
-        cls.parameters = (cls.parameter,)
 
     def fields(self) -> dict[str, forms.Field]:
         choices = [("", _("All")), *self.options]

@@ -1,20 +1,33 @@
-"""Forms that save through services: one transaction, one journal entry, errors by field."""
+"""Forms that save through services: one transaction, one journal entry, errors by field.
+
+A form carries the version of the row that it was filled from, and never overwrites a later change.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
 from django.forms.utils import ErrorDict
-from django.http import HttpRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.choices import flatten_choices
+from django.utils.formats import localize
+from django.utils.text import capfirst
+from django.utils.timezone import localtime
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import translate
-from apps.common.errors import FieldError, PlatformError
+from apps.common.admin.display import redacted, shown_text, translate
+from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
 
+MAX_SHOWN = 500
 # A form that has this parameter is rendered again with its input, and not saved.
 DRAFT = "_draft"
 
@@ -23,11 +36,22 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     """A model form that is valid once a service has written the row.
 
     Errors of the service are shown beside their fields. The admin sets `write` for a POST; it
-    returns the row, or None when nothing was to be saved.
+    returns the row, or None when nothing was to be saved. `newer` is then the row as it is now, if
+    somebody has changed it since the form was filled.
     """
 
+    version = forms.CharField(required=False, widget=forms.HiddenInput)
     write: ClassVar[Callable[[Any], Any] | None] = None
     row: Any = None
+    newer: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["version"] = getattr(self.instance, "version", "")
+
+    def is_filled_from(self, row: Any) -> bool:
+        """Whether the row is still the one that the form was filled from."""
+        return bool(self.data.get("version", "") == str(row.version))
 
     @property
     def is_draft(self) -> bool:
@@ -90,7 +114,17 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
     def changes(self) -> dict[str, Any]:
         """The new values of the fields that were changed in this form."""
         known = self.cleaned_data
-        return {name: known[name] for name in self.changed_data if name in known}
+        names = [name for name in self.changed_data if name in known and name != "version"]
+        return {name: known[name] for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A field whose value differs between the form and the row."""
+
+    label: str
+    yours: str
+    current: str
 
 
 class ServicesOwnTransactions(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -114,7 +148,9 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     """Every write goes through the services that a subclass calls in `create`, `update`, `remove`.
 
     They get only what was changed and write the journal in their transaction, so Django's own log
-    is off. Errors of a service are shown beside the fields with the input kept.
+    is off. Errors of a service are shown beside the fields with the input kept. A form that was
+    filled from an older version of the row answers 409 with both values of every field that
+    differs, and nothing is saved.
     """
 
     form = ServiceForm
@@ -129,6 +165,14 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
         """Write `form.changes` to the row by a service; it raises Conflict on another version."""
         raise NotImplementedError(f"{type(self).__name__} must define update()")
+
+    def current(self, obj: Any) -> Any:
+        """The row as it is now, None when it is gone."""
+        return self.model._default_manager.filter(pk=obj.pk).first()
+
+    def changed_by(self, row: Any) -> str:
+        """Who changed the row last, for the conflict page."""
+        return getattr(row, "updated_by", "") or gettext("Somebody else")
 
     def remove(self, request: HttpRequest, row: Any, *, actor: str) -> None:
         """Delete the row by a service."""
@@ -158,6 +202,9 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         """Nothing, as above."""
 
     # --- the form ---------------------------------------------------------------------------------
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [name for name in super().get_fields(request, obj) if name != "version"]
+
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
@@ -169,15 +216,22 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def _write(self, request: HttpRequest, obj: Any, form: Any) -> Any:
         if obj is None:
             return self.create(request, form, actor=actor_of(request))
-        return self.saved(request, obj, form)
+        row = self.current(obj)
+        if row is None:
+            raise NotFound(gettext("It was deleted by somebody else meanwhile."))
+        if form.is_filled_from(row):
+            try:
+                return self.update(request, row, form, version=row.version, actor=actor_of(request))
+            except Conflict:
+                row = self.current(obj)
+                if row is None or form.is_filled_from(row):
+                    raise
+        form.newer = row
+        return None
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         # Django uses this object for its message and links.
         obj.__dict__.update(form.row.__dict__)
-
-    def saved(self, request: HttpRequest, obj: Any, form: Any) -> Any:
-        """The row as it is after `update`; versioned admins check its version before."""
-        raise NotImplementedError(f"{type(self).__name__} has no rows that change")
 
     def response_change(self, request: HttpRequest, obj: Any) -> Any:
         response = super().response_change(request, obj)
@@ -185,6 +239,28 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
             # Django would go to the address of the form; a new version of the row has its own.
             return HttpResponseRedirect(self.change_url(obj.pk))
         return response
+
+    # --- changed meanwhile ------------------------------------------------------------------------
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        form = context["adminform"].form
+        if form.newer is not None:
+            return self._conflict_page(request, form)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def _conflict_page(self, request: HttpRequest, form: ServiceForm) -> HttpResponse:
+        return self.page(
+            request,
+            "admin/conflict.html",
+            status=409,
+            title=_("Changed meanwhile"),
+            subtitle=str(form.newer),
+            changed_by=self.changed_by(form.newer),
+            changed_at=getattr(form.newer, "updated_at", None),
+            differences=differences(form),
+            url=self.change_url(form.newer.pk),
+        )
 
     # --- deleting ---------------------------------------------------------------------------------
     def get_deleted_objects(
@@ -205,3 +281,37 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         except PlatformError as refusal:
             self.message_user(request, translate(refusal.detail), messages.ERROR)
             return HttpResponseRedirect(self.change_url(object_id))
+
+
+def differences(form: ServiceForm) -> list[Difference]:
+    """The fields whose typed value is not the one the row has now."""
+    return [
+        Difference(
+            label=capfirst(_label(form, name)),
+            yours=_shown(form.fields.get(name), value),
+            current=_shown(form.fields.get(name), getattr(form.newer, name, None)),
+        )
+        for name, value in form.changes.items()
+    ]
+
+
+def _label(form: ServiceForm, name: str) -> str:
+    if name in form.fields:
+        return str(form.fields[name].label or name)
+    return str(form.instance._meta.get_field(name).verbose_name)
+
+
+def _shown(field: forms.Field | None, value: Any) -> str:
+    """A value of a form field as a person would say it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return gettext("yes") if value else gettext("no")
+    if isinstance(value, dict | list):
+        return shown_text(json.dumps(redacted(value), ensure_ascii=False), limit=MAX_SHOWN)
+    if isinstance(value, datetime):
+        return str(localize(localtime(value)))
+    if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
+        choices: Any = field.choices
+        value = dict(flatten_choices(choices)).get(value, value)
+    return shown_text(str(value), limit=MAX_SHOWN)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
@@ -150,8 +149,10 @@ def _enabled(text: str) -> bool:
 class ExecutorCsvPages(CsvPages):
     """Import and export of executors."""
 
-    import_title = _("Import executors")
     ignored_columns: ClassVar[tuple[str, ...]] = ("kind", "last_seen_at")
+
+    def import_title(self) -> str:
+        return gettext("Import executors")
 
     def resource(self, request: HttpRequest) -> ExecutorResource:
         visible = Executor.objects.visible_to(request.user)

@@ -9,92 +9,67 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from apps.common import clock
-from apps.common.admin.base import Panel, PlatformModelAdmin
+from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import shown_text, shown_time, state_label
-from apps.common.admin.timeline import Moment
 from apps.dispatch import cache
 from apps.dispatch.admin.dispatches import STATE_COLOURS
-from apps.dispatch.admin.explain import why_not_panel
+from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.preview import PERIOD_FORM, upcoming_tasks
 from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services.queue import rebuilt
 from apps.dispatch.services.state import ExecutorState, state_of
-from apps.journal.admin import latest_moments
-from apps.journal.models import JournalEntry, Source
 
 MAX_LISTED = 200
 MAX_DISPATCHES = 20
 REBUILD_FORM = "rebuild"
 
 
-class ExecutorPage(PlatformModelAdmin):
-    """The panels of the page of an executor."""
+def rebuild_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponse:
+    """Rebuild the cached queue from the tables; the plan does not change."""
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    row = model_admin.get_object(request, str(pk))
+    if row is None or not model_admin.has_change_permission(request, row) or row.is_group:
+        raise PermissionDenied
+    entry = rebuilt(row.pk, now=clock.now())
+    count = entry.queue.size
+    text = ngettext(
+        "The queue of %(name)s was rebuilt from %(count)d task.",
+        "The queue of %(name)s was rebuilt from %(count)d tasks.",
+        count,
+    )
+    model_admin.message_user(request, text % {"name": row.name, "count": count}, messages.SUCCESS)
+    return HttpResponseRedirect(model_admin.change_url(row.pk))
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.rebuild_view)
-        return [
-            path("<int:pk>/rebuild/", view, name="dispatch_executor_rebuild"),
-            *super().get_urls(),
-        ]
 
-    def rebuild_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Rebuild the cached queue from the tables; the plan does not change."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        row = self.get_object(request, str(pk))
-        if row is None or not self.has_change_permission(request, row) or row.is_group:
-            raise PermissionDenied
-        entry = rebuilt(row.pk, now=clock.now())
-        count = entry.queue.size
-        text = ngettext(
-            "The queue of %(name)s was rebuilt from %(count)d task.",
-            "The queue of %(name)s was rebuilt from %(count)d tasks.",
-            count,
-        )
-        self.message_user(request, text % {"name": row.name, "count": count}, messages.SUCCESS)
-        return HttpResponseRedirect(self.change_url(row.pk))
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
-        context["period_form"] = None if row is None else PERIOD_FORM
-        if row is not None and not row.is_group:
-            url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])
-            context["posted_form"] = {"id": REBUILD_FORM, "url": url}
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
-        title = _("Members") if row.is_group else _("Groups")
-        links = Panel(_("Its tasks and dispatches"), _links(row))
-        rest = [Panel(title, _neighbours(row, request.user)), *super().panels(request, row)]
-        upcoming = Panel(_("Upcoming tasks"), upcoming_tasks(request, row))
-        if row.is_group:
-            return [upcoming, links, *rest]
-        state = state_of(row.pk)
-        return [
-            Panel(_("Open dispatch"), _open_dispatch(row)),
-            upcoming,
-            why_not_panel(request, row),
-            Panel(_("Latest dispatches"), _latest(row)),
-            links,
-            Panel(_("Window and cache"), _window(state, self._may_rebuild(request, row))),
-            *rest,
-        ]
-
-    def _may_rebuild(self, request: HttpRequest, row: Executor) -> bool:
-        return self.has_change_permission(request, row)
-
-    def timeline(self, request: HttpRequest, row: Executor) -> Sequence[Moment]:
-        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
-        return latest_moments(entries.filter(type_or_task="executor"), shows_payload=True)
+def executor_panels(
+    request: HttpRequest, row: Executor, history: Sequence[Panel], *, may_rebuild: bool
+) -> list[Panel]:
+    """Everything below the form of a user or group; the history comes last."""
+    title = _("Members") if row.is_group else _("Groups")
+    links = Panel(_("Its tasks and dispatches"), _links(row))
+    rest = [Panel(title, _neighbours(row, request.user)), *history]
+    upcoming = Panel(_("Upcoming tasks"), upcoming_tasks(request, row), OtherForm(PERIOD_FORM))
+    if row.is_group:
+        return [upcoming, links, *rest]
+    url = reverse("admin:dispatch_executor_rebuild", args=[row.pk])
+    rebuild = OtherForm(REBUILD_FORM, url, method="post")
+    return [
+        Panel(_("Open dispatch"), _open_dispatch(row)),
+        upcoming,
+        why_not_of_user(request, row),
+        Panel(_("Latest dispatches"), _latest(row)),
+        links,
+        Panel(_("Window and cache"), _window(state_of(row.pk), may_rebuild), rebuild),
+        *rest,
+    ]
 
 
 def _links(row: Executor) -> SafeString:

@@ -11,25 +11,29 @@ from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count
 from django.http import HttpRequest, JsonResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
+from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
+from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.display import column, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
 from apps.dispatch.admin.executor_csv import ExecutorCsvPages
-from apps.dispatch.admin.executor_page import ExecutorPage
-from apps.dispatch.admin.explain import ExplainMixin
+from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
+from apps.dispatch.admin.explain import explain_view
 from apps.dispatch.admin.filters import MembersOf
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
 
 KIND_COLOURS = {Executor.Kind.USER: "info", Executor.Kind.GROUP: "primary"}
 MAX_SUGGESTIONS = 20
@@ -50,7 +54,7 @@ class NamesField(forms.CharField):
         return list(dict.fromkeys(re.findall(r"[^\s,;]+", super().clean(value))))
 
 
-class ExecutorForm(VersionedForm):
+class ExecutorForm(ServiceForm):
     """`visible` are the executors that the operator may see, and may therefore add."""
 
     visible = Executor.objects.all()
@@ -96,8 +100,24 @@ class EnabledFilter(ChoiceFilter):
     options = (("True", _("yes")), ("False", _("no")))
 
 
-class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModelAdmin):
+def names_view(request: HttpRequest, *, model_admin: Any) -> JsonResponse:
+    """`{"names": […]}`: up to 20 names that start with `term`, for suggestions."""
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    rows = model_admin.get_queryset(request)
+    rows = rows.filter(name__startswith=tidy_search(request.GET.get("term", "")))
+    found = rows.order_by("name").values_list("name", flat=True)[:MAX_SUGGESTIONS]
+    return JsonResponse({"names": list(found)})
+
+
+class ExecutorAdmin(ServiceModelAdmin):
     form = ExecutorForm
+    csv_pages = ExecutorCsvPages
+    custom_urls = (
+        ("names/", "dispatch_executor_names", names_view),
+        ("explain/", "dispatch_executor_explain", explain_view),
+        ("<int:pk>/rebuild/", "dispatch_executor_rebuild", rebuild_view),
+    )
     is_removable = True
     when_empty = _("Tasks are addressed to executors: users (uid_…), and groups of them (gid_…).")
     list_display = (
@@ -202,19 +222,15 @@ class ExecutorAdmin(ExecutorPage, ExplainMixin, ExecutorCsvPages, VersionedModel
     def remove(self, request: HttpRequest, row: Executor, *, actor: str) -> None:
         executors.remove_executor(executor=row, actor=actor)
 
-    # --- suggestions ------------------------------------------------------------------------------
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.names_view)
-        return [path("names/", view, name="dispatch_executor_names"), *super().get_urls()]
+    # --- the page ---------------------------------------------------------------------------------
+    def panels(self, request: HttpRequest, row: Executor) -> list[Panel]:
+        may_rebuild = self.has_change_permission(request, row)
+        history = super().panels(request, row)
+        return executor_panels(request, row, history, may_rebuild=may_rebuild)
 
-    def names_view(self, request: HttpRequest) -> JsonResponse:
-        """`{"names": […]}`: up to 20 names that start with `term`, for suggestions."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        rows = self.get_queryset(request)
-        rows = rows.filter(name__startswith=tidy_search(request.GET.get("term", "")))
-        found = rows.order_by("name").values_list("name", flat=True)[:MAX_SUGGESTIONS]
-        return JsonResponse({"names": list(found)})
+    def timeline(self, request: HttpRequest, row: Executor) -> Sequence[Moment]:
+        entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)
+        return latest_moments(entries.filter(type_or_task="executor"), shows_payload=True)
 
     # --- actions ----------------------------------------------------------------------------------
     @reason_action(

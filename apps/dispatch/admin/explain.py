@@ -13,15 +13,14 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from apps.common import clock
-from apps.common.admin.base import Panel, PlatformModelAdmin
+from apps.common.admin.base import OtherForm, Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.key_choice import KeyChoiceField, KeyInput
 from apps.common.errors import Invalid
@@ -35,7 +34,6 @@ from apps.dispatch.services.explain import explain
 from apps.dispatch.services.state import state_of
 
 EXPLAIN_URL = "admin:dispatch_executor_explain"
-# The form outside of the page's own, which the boxes of a panel belong to.
 FORM = "why-not"
 MAX_CHOICES = 100
 MAX_OCCURRENCES = 5
@@ -120,43 +118,31 @@ def task_label(task: Task) -> str:
     return f"{task.source}:{task.pk}"
 
 
-class LooseFormMixin(PlatformModelAdmin):
-    """The page of a row gets a second form, which asks why an executor gets a task or not."""
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        context["question_form"] = {"id": FORM, "url": reverse(EXPLAIN_URL)}
-        return super().render_change_form(request, context, *args, **kwargs)
-
-
-class ExplainTaskMixin(LooseFormMixin):
-    """The page of a task asks for the executor to explain it for."""
-
-    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        box = KeyInput(suggestions=NAMES_URL, attrs={"form": FORM, "aria-label": _("Executor")})
-        asked = {
-            "form": FORM,
-            "box": box.render("executor", ""),
-            "hidden": [("task", task_label(row))],
-            "lead": _("Why does an executor get it, or not?"),
-        }
-        body = render_to_string("admin/includes/why_not.html", asked)
-        return [Panel(_("Why not?"), body), *super().panels(request, row)]
+def why_not_of_task(task: Task) -> Panel:
+    """The panel of a task's page that asks for the executor to explain it for."""
+    box = KeyInput(suggestions=NAMES_URL, attrs={"form": FORM, "aria-label": _("Executor")})
+    return _why_not(
+        box=box.render("executor", ""),
+        hidden=[("task", task_label(task))],
+        lead=_("Why does an executor get it, or not?"),
+    )
 
 
-def why_not_panel(request: HttpRequest, executor: Executor) -> Panel:
+def why_not_of_user(request: HttpRequest, executor: Executor) -> Panel:
     """The panel of a user's page that asks for one of the tasks that reach it."""
     choices = [(task_label(task), _choice(task)) for task in reaching(executor, request.user)]
     box = UnfoldAdminSelectWidget(choices=choices, attrs={"form": FORM, "aria-label": _("Task")})
-    asked = {
-        "form": FORM,
-        "box": box.render("task", "") if choices else "",
-        "hidden": [("executor", executor.name)],
-        "lead": _("Why does it get a task, or not?"),
-        "other_url": explain_url(executor=executor.name),
-    }
-    return Panel(_("Why not?"), render_to_string("admin/includes/why_not.html", asked))
+    return _why_not(
+        box=box.render("task", "") if choices else "",
+        hidden=[("executor", executor.name)],
+        lead=_("Why does it get a task, or not?"),
+        other_url=explain_url(executor=executor.name),
+    )
+
+
+def _why_not(**asked: Any) -> Panel:
+    body = render_to_string("admin/includes/why_not.html", {"form": FORM, **asked})
+    return Panel(_("Why not?"), body, OtherForm(FORM, reverse(EXPLAIN_URL)))
 
 
 def _choice(task: Task) -> str:
@@ -174,32 +160,17 @@ def reaching(executor: Executor, user: Any) -> list[Any]:
     return found
 
 
-class ExplainMixin(LooseFormMixin):
-    """The page that explains why a user gets a task or not."""
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.explain_view)
-        return [path("explain/", view, name="dispatch_executor_explain"), *super().get_urls()]
-
-    def explain_view(self, request: HttpRequest) -> HttpResponse:
-        """The form, and the answer once both a user and a task are named in the address."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        is_asked = {"executor", "task"} <= set(request.GET)
-        form = ExplainForm(
-            request.user, request.GET if is_asked else None, initial=request.GET.dict()
-        )
-        answer = _answer(form, request.GET.get("occurrence_at")) if is_asked else {}
-        request.current_app = self.admin_site.name
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Why not?"),
-            "subtitle": None,
-            "opts": self.opts,
-            "form": form,
-            **answer,
-        }
-        return TemplateResponse(request, "admin/explain.html", context)
+def explain_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
+    """The form, and the answer once both a user and a task are named in the address."""
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    is_asked = {"executor", "task"} <= set(request.GET)
+    form = ExplainForm(request.user, request.GET if is_asked else None, initial=request.GET.dict())
+    answer = _answer(form, request.GET.get("occurrence_at")) if is_asked else {}
+    page: HttpResponse = model_admin.page(
+        request, "admin/explain.html", title=_("Why not?"), form=form, **answer
+    )
+    return page
 
 
 def _answer(form: ExplainForm, occurrence: str | None) -> dict[str, Any]:

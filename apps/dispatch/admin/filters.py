@@ -80,16 +80,12 @@ class ModeFilter(ChoiceFilter):
     options = Task.Mode.choices
 
 
-class MembersOf(KeyFilter):
+class MembersOf(ExecutorFilter):
     """The users that are in a group."""
 
     title = _("member of")
     parameter = "group"
     lookup = "memberships__group__name"
-
-    def fields(self) -> dict[str, forms.Field]:
-        widget = KeyInput(suggestions=NAMES_URL)
-        return {self.parameter: forms.CharField(label="", required=False, widget=widget)}
 
 
 class SourceFilter(ChoiceFilter):
@@ -103,7 +99,6 @@ class TaskFilter(NumberFilter):
 
     title = _("task")
     parameter = "task"
-    lookup = "task"
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         # Naming every source lets the index that starts with it be used.

@@ -6,13 +6,11 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import time_column
-from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
-from apps.dispatch.admin.what_if import WhatIfMixin
 from apps.dispatch.models import OnceTask
 
 
@@ -21,9 +19,8 @@ class OnceTaskForm(TaskForm):
         model = OnceTask
 
 
-class OnceTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
+class OnceTaskAdmin(TaskAdmin):
     form = OnceTaskForm
-    import_title = _("Import once tasks")
     when_empty = _("No task starts in these days. Choose others above, or plan one.")
     list_display = (
         "shown_title",

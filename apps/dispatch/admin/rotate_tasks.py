@@ -19,14 +19,12 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time, translate
 from apps.common.errors import FieldError
-from apps.dispatch.admin.explain import ExplainTaskMixin
 from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_csv import RULE_PARTS
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.admin.tasks import TaskAdmin
-from apps.dispatch.admin.what_if import WhatIfMixin
 from apps.dispatch.conf import conf
 from apps.dispatch.models import RotateTask
 from apps.dispatch.rules.recurrence import DAYS, MINUTES
@@ -122,9 +120,8 @@ class RotateTaskForm(TaskForm):
         return {**changes, "rule": kept["rule"]} if any(touched) else changes
 
 
-class RotateTaskAdmin(ExplainTaskMixin, WhatIfMixin, TaskAdmin):
+class RotateTaskAdmin(TaskAdmin):
     form = RotateTaskForm
-    import_title = _("Import rotations")
     when = (*RULE_PARTS, *OTHER_WHEN)
     when_read_only = ("shown_rule", *OTHER_WHEN)
     when_empty = _("No rotation runs in these days. Choose others above, or plan one.")

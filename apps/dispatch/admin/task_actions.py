@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from apps.common.admin import ActionResult, OnceForm, PlatformModelAdmin, reason_action
+from apps.common.admin import ActionResult, OnceForm, reason_action
 from apps.common.admin.display import translate
 from apps.common.admin.key_choice import KeyChoicesField
 from apps.common.errors import Invalid
@@ -60,7 +60,7 @@ def shift_action(question: str | Promise) -> Any:
     """The action `shift`; the question describes what it moves."""
 
     def shift(
-        admin: TaskActions,
+        admin: Any,
         rows: QuerySet[Any],
         *,
         by: timedelta,
@@ -68,7 +68,7 @@ def shift_action(question: str | Promise) -> Any:
         actor: str,
         once: str,
     ) -> ActionResult:
-        return admin.named(rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
+        return _named(admin, rows, bulk.shift(rows, by, actor=actor, reason=reason, once=once))
 
     return reason_action(
         description=_("Shift"),
@@ -81,84 +81,80 @@ def shift_action(question: str | Promise) -> Any:
     )(shift)
 
 
-class TaskActions(PlatformModelAdmin):
-    """The actions of both kinds of task."""
-
-    actions = ("pause", "resume", "shift", "copy", "delete_task")
-
-    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
-        return self._has_own_permission(request, f"delete_{self.opts.model_name}")
-
-    @reason_action(
-        description=_("Pause"),
-        permission="change",
-        question=_("They are kept but not handed out. Open dispatches continue."),
-        icon="pause_circle",
-        offered=lambda task: task.status == Task.Status.ACTIVE,
-        at_once=True,
+@reason_action(
+    description=_("Pause"),
+    permission="change",
+    question=_("They are kept but not handed out. Open dispatches continue."),
+    icon="pause_circle",
+    offered=lambda task: task.status == Task.Status.ACTIVE,
+    at_once=True,
+)
+def pause(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
+    return _named(
+        admin, rows, bulk.set_status(rows, Task.Status.PAUSED, actor=actor, reason=reason)
     )
-    def pause(self, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
-        return self.named(
-            rows, bulk.set_status(rows, Task.Status.PAUSED, actor=actor, reason=reason)
+
+
+@reason_action(
+    description=_("Resume"),
+    permission="change",
+    question=_("They are handed out again when they are due."),
+    icon="play_circle",
+    offered=lambda task: task.status == Task.Status.PAUSED,
+    at_once=True,
+)
+def resume(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
+    return _named(
+        admin, rows, bulk.set_status(rows, Task.Status.ACTIVE, actor=actor, reason=reason)
+    )
+
+
+@reason_action(
+    description=_("Copy"),
+    permission="add",
+    question=_(
+        "Plans a copy for each of these executors, with the same times, params and rules. "
+        "The originals do not change; each copy starts with its full quota."
+    ),
+    icon="content_copy",
+    offered=lambda task: task.status != Task.Status.DELETED,
+    form=CopyForm,
+    at_once=True,
+)
+def copy(
+    admin: Any,
+    rows: QuerySet[Any],
+    *,
+    executors: list[Executor],
+    reason: str,
+    actor: str,
+    once: str,
+) -> ActionResult:
+    return _named(admin, rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
+
+
+@reason_action(
+    description=_("Delete"),
+    permission="mark_deleted",
+    question=_("They are never handed out again and kept for their history. This is final."),
+    icon="delete",
+    is_dangerous=True,
+    offered=lambda task: task.status != Task.Status.DELETED,
+    at_once=True,
+)
+def delete_task(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
+    return _named(admin, rows, bulk.delete(rows, actor=actor, reason=reason))
+
+
+def _named(admin: Any, rows: QuerySet[Any], outcome: bulk.Outcome) -> ActionResult:
+    """The outcome with the names of the tasks."""
+    refused = {refusal.task for refusal in outcome.refused}
+    labels = {row.pk: admin.row_label(row) for row in rows.filter(pk__in=refused)}
+    skipped = [
+        (
+            " → ".join(filter(None, [labels.get(left.task, str(left.task)), left.executor])),
+            None if left.why is None else translate(left.why),
         )
-
-    @reason_action(
-        description=_("Resume"),
-        permission="change",
-        question=_("They are handed out again when they are due."),
-        icon="play_circle",
-        offered=lambda task: task.status == Task.Status.PAUSED,
-        at_once=True,
-    )
-    def resume(self, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
-        return self.named(
-            rows, bulk.set_status(rows, Task.Status.ACTIVE, actor=actor, reason=reason)
-        )
-
-    @reason_action(
-        description=_("Copy"),
-        permission="add",
-        question=_(
-            "Plans a copy for each of these executors, with the same times, params and rules. "
-            "The originals do not change; each copy starts with its full quota."
-        ),
-        icon="content_copy",
-        offered=lambda task: task.status != Task.Status.DELETED,
-        form=CopyForm,
-        at_once=True,
-    )
-    def copy(
-        self,
-        rows: QuerySet[Any],
-        *,
-        executors: list[Executor],
-        reason: str,
-        actor: str,
-        once: str,
-    ) -> ActionResult:
-        return self.named(rows, bulk.copy(rows, executors, actor=actor, reason=reason, once=once))
-
-    @reason_action(
-        description=_("Delete"),
-        permission="mark_deleted",
-        question=_("They are never handed out again and kept for their history. This is final."),
-        icon="delete",
-        is_dangerous=True,
-        offered=lambda task: task.status != Task.Status.DELETED,
-        at_once=True,
-    )
-    def delete_task(self, rows: QuerySet[Any], *, reason: str, actor: str) -> ActionResult:
-        return self.named(rows, bulk.delete(rows, actor=actor, reason=reason))
-
-    def named(self, rows: QuerySet[Any], outcome: bulk.Outcome) -> ActionResult:
-        """The outcome with the names of the tasks."""
-        refused = {refusal.task for refusal in outcome.refused}
-        labels = {row.pk: self.row_label(row) for row in rows.filter(pk__in=refused)}
-        skipped = [
-            (
-                " → ".join(filter(None, [labels.get(left.task, str(left.task)), left.executor])),
-                None if left.why is None else translate(left.why),
-            )
-            for left in outcome.refused
-        ]
-        return ActionResult(done=outcome.done, skipped=skipped)
+        for left in outcome.refused
+    ]
+    return ActionResult(done=outcome.done, skipped=skipped)

@@ -340,13 +340,17 @@ class TaskCsvPages(CsvPages):
 
     needed_columns = ()
 
+    def import_title(self) -> str:
+        is_rotation = self.admin.model is RotateTask
+        return gettext("Import rotations") if is_rotation else gettext("Import once tasks")
+
     def resource(self, request: HttpRequest) -> TaskResource:
         return TaskResource(
-            self.model,
+            self.admin.model,
             actor=actor_of(request),
-            rows=self.with_related(self.get_queryset(request)),
+            rows=self.with_related(self.admin.get_queryset(request)),
             executors=Executor.objects.visible_to(request.user),
-            shows_params=self.has_payload_permission(request),
+            shows_params=self.admin.has_payload_permission(request),
             once=self.once(request),
         )
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from apps.common.admin import VersionedForm
+from apps.common.admin import ServiceForm
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
@@ -22,7 +22,7 @@ from apps.dispatch.models import Executor, Task, Template
 from apps.dispatch.services.validation import validate
 
 
-class TaskForm(VersionedForm):
+class TaskForm(ServiceForm):
     """The fields of both kinds of task, and beside them `params_form` for what the template asks.
 
     `executors` are those that the operator may address. `shows_params` is off for people who may
@@ -31,6 +31,8 @@ class TaskForm(VersionedForm):
 
     executors: ClassVar[QuerySet[Executor]] = Executor.objects.all()
     shows_params: ClassVar[bool] = True
+    # The comparison that was asked for in place of a save.
+    what_if: dict[str, Any] | None = None
 
     class Meta:
         fields: tuple[str, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -13,7 +13,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import CountFreeMixin, VersionedModelAdmin
+from apps.common.admin import ServiceModelAdmin
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -24,9 +24,11 @@ from apps.common.admin.display import (
     text_column,
 )
 from apps.common.admin.timeline import Moment
+from apps.dispatch.admin import what_if
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
+from apps.dispatch.admin.explain import why_not_of_task
 from apps.dispatch.admin.periods import period_bar
-from apps.dispatch.admin.task_actions import TaskActions
+from apps.dispatch.admin.task_actions import copy, delete_task, pause, resume
 from apps.dispatch.admin.task_csv import TaskCsvPages
 from apps.dispatch.admin.task_form import TaskForm
 from apps.dispatch.models import Dispatch, Executor, Task
@@ -48,8 +50,8 @@ MODE_WORDS = {
 MAX_DISPATCHES = 10
 
 
-class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
-    """A subclass names its form and columns.
+class TaskAdmin(ServiceModelAdmin):
+    """A subclass names its form and columns, and has the action `shift`.
 
     `when` are the fields that say when a task is due, and `when_read_only` the same ones for who
     may not change them.
@@ -60,12 +62,15 @@ class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
     when_read_only: ClassVar[tuple[str, ...]] = when
     list_select_related = ("executor",)
     list_before_template = "admin/period_bar.html"
-    list_disable_select_all = False
+    list_is_counted = False
+    list_max_show_all = 0
+    csv_pages = TaskCsvPages
     list_defer = ("params",)
     search_fields = ("title",)
     search_help_text = _("Part of a title")
     ordering = ("-pk",)
     payload_fields = ("shown_params",)
+    actions = (pause, resume, "shift", copy, delete_task)
 
     shown_status = state_label("status", STATUS_COLOURS, _("status"))
     shown_title = text_column("title", _("title"), ordering="title")
@@ -75,12 +80,8 @@ class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         tasks.count_handed(rows)
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        page: Any = super().changelist_view(request, extra_context)
-        changelist = getattr(page, "context_data", {}).get("cl")
-        if changelist is not None:
-            page.context_data["period"] = period_bar(changelist)
-        return cast("HttpResponse", page)
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        return {**super().list_context(request, changelist), "period": period_bar(changelist)}
 
     def row_label(self, row: Any) -> str:
         return f"{row.title} · {row.executor.name}"
@@ -134,21 +135,39 @@ class TaskAdmin(TaskCsvPages, TaskActions, CountFreeMixin, VersionedModelAdmin):
         is_over = obj is not None and obj.status == Task.Status.DELETED
         return not is_over and super().has_change_permission(request, obj)
 
-    def new_fields(self, form: Any) -> dict[str, Any]:
-        """What the form says of a new task."""
-        fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
-        return {**fields, "params": form.params_form.params}
+    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
+        return self._has_own_permission(request, f"delete_{self.opts.model_name}")
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
-        return tasks.create_task(self.model, **self.new_fields(form), actor=actor)
+        fields = {n: value for n, value in form.cleaned_data.items() if n in self.model.editable}
+        fields["params"] = form.params_form.params
+        if what_if.BUTTON in request.POST:
+            form.what_if = what_if.of_new(request, self.model, fields, actor=actor)
+            return None
+        return tasks.create_task(self.model, **fields, actor=actor)
 
     def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
+        if what_if.BUTTON in request.POST:
+            form.what_if = what_if.of_edit(request, row, form.changes, version=version, actor=actor)
+            return None
         return tasks.update_task(task=row, changes=form.changes, version=version, actor=actor)
 
     # --- the page ---------------------------------------------------------------------------------
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        context["offers_what_if"] = (
+            self.has_add_permission(request)
+            if row is None
+            else self.has_change_permission(request, row)
+        )
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
         tasks.count_handed([row])
         return [
+            why_not_of_task(row),
             Panel(_("Handed out"), self._handed(row)),
             *super().panels(request, row),
         ]

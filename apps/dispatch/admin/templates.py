@@ -17,7 +17,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import VersionedForm, VersionedModelAdmin, reason_action
+from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, label, state_label
 from apps.common.admin.filters import ChoiceFilter
@@ -39,7 +39,7 @@ STARTING_SCHEMA = {
 }
 
 
-class TemplateForm(VersionedForm):
+class TemplateForm(ServiceForm):
     schema = JsonTextField(
         label=_("Schema"),
         rows=16,
@@ -82,7 +82,7 @@ class VersionFilter(ChoiceFilter):
         return rows.filter(is_newest=True)
 
 
-class TemplateAdmin(VersionedModelAdmin):
+class TemplateAdmin(ServiceModelAdmin):
     """One row a version. Only the newest can be edited, and saving it makes the next one."""
 
     form = TemplateForm

@@ -1,4 +1,8 @@
-"""What if: a button on the forms of tasks that shows what a save would change, without one."""
+"""What if: a button on the forms of tasks that shows what a save would change, without one.
+
+The button sends the form like a save. What a save would refuse is shown in the same places;
+otherwise the page shows the form as it was typed, with the comparison above it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,14 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.base import PlatformModelAdmin
 from apps.dispatch.admin.preview import PERIODS, Line, Run, lines, runs
-from apps.dispatch.models import Executor
+from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import (
     MAX_MEMBERS,
@@ -101,40 +104,28 @@ class Row:
         return str(WORDS[self.after_mark])
 
 
-class WhatIfMixin(PlatformModelAdmin):
-    """Before the base of an admin of tasks, which says `new_fields(form)`.
+def of_new(
+    request: HttpRequest,
+    model: type[OnceTask] | type[RotateTask],
+    fields: dict[str, Any],
+    *,
+    actor: str,
+) -> dict[str, Any]:
+    """What planning a task with these fields would change, for the page."""
+    return _compared(request, partial(what_if_created, model, fields=fields), actor)
 
-    The button sends the form like a save. What a save would refuse is shown in the same places;
-    otherwise the page shows the form as it was typed, with the comparison above it.
-    """
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        row = kwargs.get("obj")
-        may_save = (
-            self.has_add_permission(request)
-            if row is None
-            else self.has_change_permission(request, row)
-        )
-        context["offers_what_if"] = may_save
-        context["what_if"] = getattr(context["adminform"].form, "what_if", None)
-        return super().render_change_form(request, context, *args, **kwargs)
-
-    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Any:
-        if BUTTON not in request.POST:
-            return super().create(request, form, actor=actor)  # type: ignore[misc]
-        fields = self.new_fields(form)  # type: ignore[attr-defined]
-        compare = partial(what_if_created, self.model, fields=fields)
-        form.what_if = _compared(request, compare, actor)
-        return None
-
-    def update(self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str) -> Any:
-        if BUTTON not in request.POST:
-            return super().update(request, row, form, version=version, actor=actor)  # type: ignore[misc]
-        compare = partial(what_if_updated, task=row, changes=form.changes, version=version)
-        form.what_if = _compared(request, compare, actor)
-        return None
+def of_edit(
+    request: HttpRequest,
+    task: OnceTask | RotateTask,
+    changes: dict[str, Any],
+    *,
+    version: int,
+    actor: str,
+) -> dict[str, Any]:
+    """What these changes of the task would change, for the page."""
+    compare = partial(what_if_updated, task=task, changes=changes, version=version)
+    return _compared(request, compare, actor)
 
 
 def _compared(request: HttpRequest, compare: Callable[..., WhatIf], actor: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def type_names() -> list[str]:
 
 class TypeFilter(FormFilter):
     title = _("type")
-    parameters = ("type",)
+    parameter = "type"
 
     def fields(self) -> dict[str, forms.Field]:
         choices = [("", _("All")), *((name, name) for name in type_names())]
@@ -58,7 +58,6 @@ class LaneFilter(ChoiceFilter):
 class JobKeyFilter(KeyFilter):
     title = _("key")
     parameter = "key"
-    lookup = "key"
 
 
 class UserFilter(KeyFilter):
@@ -70,19 +69,16 @@ class UserFilter(KeyFilter):
 class HostFilter(KeyFilter):
     title = _("host")
     parameter = "host"
-    lookup = "host"
 
 
 class ErrorFilter(KeyFilter):
     title = _("error key")
     parameter = "error_key"
-    lookup = "error_key"
 
 
 class WorkerFilter(KeyFilter):
     title = _("worker")
     parameter = "worker"
-    lookup = "worker"
 
 
 class CreatedFilter(DayFilter):

@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext
 
-from apps.common.admin import VersionedModelAdmin
+from apps.common.admin import ServiceModelAdmin
 from apps.jobs.admin.job_forms import JobEditForm
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions
@@ -20,7 +20,12 @@ EDIT_URL = "admin:jobs_job_edit"
 ONLY_SAVE = {"show_save_and_continue": False, "show_save_and_add_another": False}
 
 
-class JobEditAdmin(VersionedModelAdmin):
+def edit_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
+    """The page that edits a waiting job."""
+    return JobEditAdmin(Job, model_admin.admin_site).edit_view(request, pk)
+
+
+class JobEditAdmin(ServiceModelAdmin):
     """Not registered: JobAdmin serves its `edit_view` at `<number>/edit/`."""
 
     form = JobEditForm

@@ -12,13 +12,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
     UnfoldBooleanSwitchWidget,
 )
 
 from apps.common import clock
-from apps.common.admin import ReasonForm, ServiceForm, VersionedForm
-from apps.common.admin.actions import MAX_REASON
+from apps.common.admin import ReasonForm, ServiceForm
 from apps.common.admin.display import shown_text
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import REDRAW, SchemaForm
@@ -120,7 +118,7 @@ class NewJobForm(ServiceForm):
         return super().field_of(_FIELDS.get(path, path))
 
 
-class JobEditForm(VersionedForm):
+class JobEditForm(ServiceForm):
     """What can be changed while a job waits. `context` is there for people who may see it."""
 
     affinity_host = forms.ChoiceField(
@@ -128,12 +126,7 @@ class JobEditForm(VersionedForm):
         required=False,
         help_text=_("Only workers on this host run it. Empty: any host that the type allows."),
     )
-    reason = forms.CharField(
-        label=_("Reason"),
-        max_length=MAX_REASON,
-        help_text=_("Kept in the journal beside your name."),
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-    )
+    reason = ReasonForm.base_fields["reason"]
 
     class Meta:
         model = Job

@@ -24,23 +24,23 @@ NOTHING = {
 MAX_SEARCHED = 20_000
 
 
-def group_view(admin: Any, request: HttpRequest, name: str) -> HttpResponseBase:
+def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResponseBase:
     """Confirm an action of JobAdmin for the newest jobs with `type` and `error_key`."""
     if name not in STATUSES:
         raise Http404(f"no action {name!r} for groups")
-    if not admin.has_operate_permission(request):
+    if not model_admin.has_operate_permission(request):
         raise PermissionDenied
     found, is_all = _found(request.GET, STATUSES[name])
-    back = actions.local_url(request.GET.get("back", "")) or admin.changelist_url()
+    back = actions.local_url(request.GET.get("back", "")) or model_admin.changelist_url()
     if not found:
-        admin.message_user(request, NOTHING[name], messages.WARNING)
+        model_admin.message_user(request, NOTHING[name], messages.WARNING)
         return HttpResponseRedirect(back)
     note = gettext("These are all jobs with this error, whatever the period of the report.")
     if not is_all:
         note = gettext(
             "These are the newest jobs with this error. There may be more: repeat the action."
         )
-    return actions.confirm_view(admin, request, name, found, back=back, note=note)
+    return actions.confirm_view(model_admin, request, name, found, back=back, note=note)
 
 
 def _found(given: Any, statuses: tuple[str, ...]) -> tuple[list[int], bool]:

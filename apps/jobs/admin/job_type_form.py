@@ -8,7 +8,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin import VersionedForm
+from apps.common.admin import ServiceForm
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import Lines
 from apps.jobs.handlers import registry
@@ -101,7 +101,7 @@ HELP = {
 }
 
 
-class JobTypeForm(VersionedForm):
+class JobTypeForm(ServiceForm):
     params_schema = JsonTextField(label=_("Schema of the context"), rows=10, required=False)
     stages = Lines(label=_("Stages"), is_mandatory=True, required=False)
     allowed_hosts = Lines(label=_("Allowed hosts"), is_mandatory=True, required=False)

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from apps.common import clock
-from apps.common.admin import ReasonForm, VersionedModelAdmin, reason_action
+from apps.common.admin import ReasonForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, label, shown_text, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
@@ -66,7 +66,7 @@ class PausedFilter(ChoiceFilter):
     options = (("True", _("yes")), ("False", _("no")))
 
 
-class JobTypeAdmin(VersionedModelAdmin):
+class JobTypeAdmin(ServiceModelAdmin):
     form = JobTypeForm
     is_removable = True
     when_empty = _(
@@ -103,12 +103,11 @@ class JobTypeAdmin(VersionedModelAdmin):
             row.now, row.counts = now, counts[row.name]
             row.breaker, row.is_unserved = found.get(row.name), row.name in idle
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        notices = {
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        return {
             "unserved": unserved(all_types(), active_workers(clock.now())),
             "too_long": labels.waiting_too_long(),
         }
-        return super().changelist_view(request, notices | (extra_context or {}))
 
     @column(_("state"))
     def shown_state(self, job_type: Any) -> SafeString:

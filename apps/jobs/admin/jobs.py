@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -36,7 +35,7 @@ from apps.jobs.admin.filters import (
     WorkerFilter,
     type_names,
 )
-from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, JobEditAdmin
+from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
 from apps.jobs.admin.job_forms import HostForm, NewJobForm
 from apps.jobs.admin.job_groups import group_view
 from apps.jobs.conf import conf
@@ -89,6 +88,10 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
     search_fields = ("pk",)
     search_help_text = _("Number, key or user in full, or part of the last error")
     max_indexed = 1_000
+    custom_urls = (
+        ("<int:pk>/edit/", "jobs_job_edit", edit_view),
+        ("group/<slug:name>/", "jobs_job_group", group_view),
+    )
     actions = ("retry", "retry_on_host", "run_now", "cancel", "force_cancel", "mark_done")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -99,22 +102,12 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
         """May this person decide the end of a job against its worker?"""
         return self._has_own_permission(request, "override_job")
 
-    def get_urls(self) -> list[URLPattern]:
-        edit = JobEditAdmin(Job, self.admin_site).edit_view
-        group = functools.partial(group_view, self)
-        return [
-            path("<int:pk>/edit/", self.admin_site.admin_view(edit), name="jobs_job_edit"),
-            path("group/<slug:name>/", self.admin_site.admin_view(group), name="jobs_job_group"),
-            *super().get_urls(),
-        ]
-
     def row_label(self, row: Job) -> str:
         return " · ".join(filter(None, [str(row.pk), row.type, row.key]))
 
     # --- the list ---------------------------------------------------------------------------------
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        notices = {"too_long": labels.waiting_too_long()}
-        return super().changelist_view(request, notices | (extra_context or {}))
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        return {"too_long": labels.waiting_too_long()}
 
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
@@ -177,17 +170,12 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
             (_("When and how often"), {"fields": ["run_at", "priority", "max_attempts"]}),
         ]
 
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        page: Any = super().render_change_form(request, context, *args, **kwargs)
-        row: Any = kwargs.get("obj")
-        is_editable = row is not None and transitions.is_legal("edit", row.status)
-        if is_editable and self.has_operate_permission(request):
+    def buttons(self, request: HttpRequest, row: Job) -> list[Button]:
+        found = super().buttons(request, row)
+        if transitions.is_legal("edit", row.status) and self.has_operate_permission(request):
             url = reverse(EDIT_URL, args=[row.pk])
-            edit = Button(url=url, text=_("Edit"), icon="edit", is_dangerous=False)
-            page.context_data["object_buttons"].insert(0, edit)
-        return page  # type: ignore[no-any-return]
+            found.insert(0, Button(url=url, text=_("Edit"), icon="edit", is_dangerous=False))
+        return found
 
     def top_panels(self, request: HttpRequest, row: Job) -> list[Panel]:
         return job_panels.above(row)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -36,7 +36,6 @@ MAX_TYPES = 6
 class HostFilter(KeyFilter):
     title = _("host")
     parameter = "host"
-    lookup = "host"
 
 
 class WorkerAdmin(MachineRowAdmin):
@@ -79,14 +78,13 @@ class WorkerAdmin(MachineRowAdmin):
         for row in rows:
             row.now = now
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+    def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         workers = active_workers(clock.now())
-        facts = {
+        return {
             "unserved": unserved(all_types(), workers),
             "slots": slots(workers),
             "scan_seconds": conf.JOB_SCAN_SECONDS,
         }
-        return super().changelist_view(request, facts | (extra_context or {}))
 
     @column(_("state"))
     def shown_state(self, worker: Any) -> SafeString:

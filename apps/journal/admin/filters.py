@@ -40,25 +40,21 @@ class EventFilter(ChoiceFilter):
 class TypeOrTaskFilter(KeyFilter):
     title = _("type or task")
     parameter = "type_or_task"
-    lookup = "type_or_task"
 
 
 class ExecutorFilter(KeyFilter):
     title = _("executor")
     parameter = "executor"
-    lookup = "executor"
 
 
 class HostFilter(KeyFilter):
     title = _("host")
     parameter = "host"
-    lookup = "host"
 
 
 class WorkerFilter(KeyFilter):
     title = _("worker")
     parameter = "worker"
-    lookup = "worker"
 
 
 class SlownessFilter(FormFilter):
