@@ -21,7 +21,7 @@ from apps.jobs.rules.type_snapshot import EACH, FAST, TypeSnapshot
 from apps.jobs.runner import attempt
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
-from apps.jobs.runner.process import FIRST_BATCH, Process
+from apps.jobs.runner.process import FIRST_BATCH, Process, types_with_handler
 from apps.jobs.services import register
 from apps.jobs.services.hold import due_types, hold, new_token
 from apps.jobs.services.settle import give_back
@@ -315,8 +315,4 @@ def refresh_connection() -> None:
 
 def _types_of(lanes: Collection[str]) -> dict[str, TypeSnapshot]:
     """The types of these lanes that this process has handlers for."""
-    return {
-        name: type_
-        for name, type_ in type_snapshots().items()
-        if type_.lane in lanes and registry.find(type_.handler)
-    }
+    return {name: type_ for name, type_ in types_with_handler().items() if type_.lane in lanes}

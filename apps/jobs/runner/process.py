@@ -20,6 +20,7 @@ from typing import Protocol
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
 from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import register
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -289,9 +290,9 @@ class Process:
                 self._registered = False
 
 
-def types_with_handler() -> list[str]:
+def types_with_handler() -> dict[str, TypeSnapshot]:
     """The types that this process has handlers for; several may name the same one."""
-    return [name for name, type_ in type_snapshots().items() if registry.find(type_.handler)]
+    return {n: type_ for n, type_ in type_snapshots().items() if registry.find(type_.handler)}
 
 
 def dead_here(workers: Collection[Worker]) -> list[str]:

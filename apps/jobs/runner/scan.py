@@ -10,13 +10,12 @@ from celery import current_app
 from kombu.exceptions import OperationalError
 
 from apps.common import clock
-from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
+from apps.jobs.runner.process import types_with_handler
 from apps.jobs.services import register
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
-from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +61,8 @@ def groups(workers: Iterable[Worker]) -> list[slots.Group]:
 
 
 def _due_lanes() -> set[str]:
-    lanes = {
-        name: type_.lane for name, type_ in type_snapshots().items() if registry.find(type_.handler)
-    }
-    return {lanes[name] for name in due_types(lanes)} if lanes else set()
+    types = types_with_handler()
+    return {types[name].lane for name in due_types(types)} if types else set()
 
 
 def _start(lane: str) -> bool:
