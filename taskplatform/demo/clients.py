@@ -8,7 +8,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from taskplatform import sdk
@@ -26,6 +26,7 @@ class WorkFailed(Exception):
     """What a handler raises when its work cannot be done."""
 
 
+@dataclass
 class Clients:
     """The executors, at work in the `with` block; its end stops them and waits for them.
 
@@ -34,32 +35,25 @@ class Clients:
     from going on, "" when all can.
     """
 
-    def __init__(
-        self,
-        url: str,
-        key: str,
-        uids: Sequence[str],
-        *,
-        pace: float,
-        mishaps: Mapping[tuple[str, int], deque[str]],
-    ) -> None:
-        self.counts: Counter[str] = Counter()
-        self.broken_repeats: list[str] = []
-        self.trouble = ""
-        self._url = url
-        self._key = key
-        self._uids = uids
-        self._pace = pace
-        self._mishaps = mishaps
+    url: str
+    key: str
+    uids: Sequence[str]
+    pace: float
+    mishaps: Mapping[tuple[str, int], deque[str]]
+    counts: Counter[str] = field(default_factory=Counter)
+    broken_repeats: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(max_workers=len(uids), thread_name_prefix="executor")
+        self._pool = ThreadPoolExecutor(len(self.uids), thread_name_prefix="executor")
 
     def __enter__(self) -> Clients:
         # Failed and repeated calls are part of the demo.
         self._level = sdk.logger.level
         sdk.logger.setLevel(logging.ERROR)
-        for uid in self._uids:
+        for uid in self.uids:
             self._pool.submit(self._run, uid)
         return self
 
@@ -74,7 +68,7 @@ class Clients:
 
     def _run(self, uid: str) -> None:
         try:
-            with ForgetfulClient(self, self._url, self._key) as client:
+            with ForgetfulClient(self, self.url, self.key) as client:
                 client.run(uid, self._work, stop=self._stop)
         except Exception as error:  # noqa: BLE001 - the command prints it
             self.trouble = f"{uid} could not go on: {error}"
@@ -82,8 +76,8 @@ class Clients:
 
     def _work(self, dispatch: Dispatch) -> Mapping[str, Any]:
         self.count("handed")
-        is_last = self._stop.wait(_random.uniform(0.4, 1.6) * self._pace)
-        mishaps = self._mishaps.get((dispatch.source, dispatch.task))
+        is_last = self._stop.wait(_random.uniform(0.4, 1.6) * self.pace)
+        mishaps = self.mishaps.get((dispatch.source, dispatch.task))
         # Nobody would be left to make up for a mishap after the end.
         if mishaps and not is_last:
             with self._lock:

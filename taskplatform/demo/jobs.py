@@ -16,6 +16,7 @@ from django.core.management import CommandError
 from django.db.models import F
 
 from apps.common import clock
+from apps.common.audit import RECENT
 from apps.common.db import transactional
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
@@ -26,18 +27,14 @@ from apps.jobs.services.invariants import CHECKS
 from apps.jobs.services.register import active_workers, unserved
 from apps.jobs.services.submit import Submission, Submitted, submit_many
 from apps.journal.models import JournalEntry, Source
-from taskplatform.demo.company import ACTOR, JOB_TYPES, PEOPLE
+from taskplatform.demo.company import ACTOR, JOB_TYPES, JOBS, PEOPLE
 from taskplatform.demo.proofs import Proof, audited
 from taskplatform.demo.terminal import bar, percentile
 
 HTTP, FAILING, SLOW, CHECKPOINTS = JOB_TYPES
 OWN_HOST = "127.0.0.1"
-# Of 10,000 jobs; all the others call the platform.
-SHARES = {FAILING: 200, SLOW: 80, CHECKPOINTS: 15}
-FIRST_JOBS = {HTTP: 20, FAILING: 6, SLOW: 6, CHECKPOINTS: 4}
+FIRST_CALLS = 20
 WORKER_SECONDS = 60.0
-# The audit reads the journal of the run up to this number of entries.
-MAX_AUDITED = 200_000
 
 HEADINGS = (
     *("Type", ">Open", ">Done", ">Failed", ">Retried"),
@@ -46,19 +43,15 @@ HEADINGS = (
 
 
 def context_of(name: str) -> dict[str, Any]:
-    """What the jobs of a type work on; the failing ones read a number from a text."""
-    contexts: dict[str, dict[str, Any]] = {
-        HTTP: {"url": f"http://{OWN_HOST}:{settings.PORT}/health/live"},
-        FAILING: {"seconds": "when the shop opens"},
-        SLOW: {"seconds": 0.5},
-        CHECKPOINTS: {"seconds": 3},
-    }
-    return contexts[name]
+    """What the jobs of a type work on."""
+    if name == HTTP:
+        return {"url": f"http://{OWN_HOST}:{settings.PORT}/health/live"}
+    return dict(JOBS[name]["context"])
 
 
 def counts_of(total: int) -> dict[str, int]:
     """How many jobs of `total` are of which type; at least one of each."""
-    counts = {name: max(1, total * share // 10_000) for name, share in SHARES.items()}
+    counts = {name: max(1, total * each["of_10000"] // 10_000) for name, each in JOBS.items()}
     return {HTTP: total - sum(counts.values()), **counts}
 
 
@@ -96,7 +89,9 @@ def submit_first_jobs() -> int:
     """
     if not ensure_job_types() and Job.objects.filter(type__in=JOB_TYPES).exists():
         return 0
-    counts = {name: n for name, n in FIRST_JOBS.items() if name != HTTP or http_is_allowed()}
+    counts = {name: each["at_first"] for name, each in JOBS.items()}
+    if http_is_allowed():
+        counts[HTTP] = FIRST_CALLS
     later = [
         Submission(
             type=SLOW,
@@ -200,7 +195,6 @@ class JobRun:
         there = set(self._jobs().values_list("pk", flat=True))
         over = self._jobs().exclude(status__in=t.OPEN)
         failing = over.filter(type=FAILING)
-        entries = JournalEntry.objects.filter(pk__gte=self._first).count()
         return [
             Proof(
                 "nothing is lost",
@@ -215,7 +209,8 @@ class JobRun:
                 "every other job succeeded",
                 _listed(over.exclude(type=FAILING).exclude(status=t.SUCCEEDED)),
             ),
-            *audited(CHECKS, recent=min(max(entries, len(self.numbers)), MAX_AUDITED)),
+            # A job has about three entries, a failing one seven.
+            *audited(CHECKS, recent=max(RECENT, 5 * len(self.numbers))),
         ]
 
     def _jobs(self) -> Any:
