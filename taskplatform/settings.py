@@ -354,7 +354,8 @@ LOGGING: dict[str, Any] = {
 # Jobs may call the platform itself, as those of the demo do, where that opens nothing to others.
 _given = dict(os.environ)
 _http = {"JOB_HTTP_HOSTS": f"127.0.0.1:{PORT}", "JOB_HTTP_NETWORKS": "127.0.0.1/32"}
-if EMBEDDED and HOST != "::1" and not any(map(environment.text, _http)):
+_is_own = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost"}
+if _is_own and not any(map(environment.text, _http)):
     _given |= _http
 for _conf in (CommonConf, AccessConf, DispatchConf, JobsConf, ReportsConf):
     globals().update(_conf.from_environment(_given))

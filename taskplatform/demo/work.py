@@ -24,9 +24,7 @@ from taskplatform.demo.terminal import fit
 # Tasks must not leave the window of the executors while these are at work.
 _MARGIN = timedelta(hours=1)
 
-HEADINGS = (
-    *("Task", "Mode", ">Quota", ">Handed", ">Done", ">Failed", ">Back", "Who got it", "Met"),
-)
+HEADINGS = ("Task", "Mode", ">Quota", ">Handed", ">Done", ">Failed", ">Back", "Who got it", "Met")
 
 
 @dataclass

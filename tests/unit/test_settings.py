@@ -221,7 +221,7 @@ def test_demo_is_on_unless_it_is_refused_or_https_is_set(started: Any) -> None:
         ({"HOST": "localhost"}, True),
         ({"HOST": "0.0.0.0"}, False),  # noqa: S104
         ({"HOST": "10.0.0.2"}, False),
-        ({"HTTPS": "1"}, False),
+        ({"HOST": "::1"}, False),
         ({"DATABASE_URL": "mysql://u:p@127.0.0.1/t"}, False),
         ({"JOB_HTTP_HOSTS": "none"}, False),
         ({"JOB_HTTP_HOSTS": "api.example.com"}, False),
