@@ -1,4 +1,4 @@
-"""What only the whole can say in the admin: people, their roles, and how far they see."""
+"""People, their roles and their limits in the admin; needs all apps."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OperatorScopeInline(TabularInline):
         return super().has_delete_permission(request, obj) and _sees_all(request)
 
 
-# What the four permissions begin with that Django makes for a model; it names them in English.
+# Django's four permissions of a model begin with these words; Django names them in English.
 _VERBS = {
     "add": _("Can add it"),
     "change": _("Can change it"),
@@ -92,7 +92,7 @@ class _PeopleAdmin(PlatformModelAdmin):
 
 
 def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
-    """The nested list without the lines that begin so."""
+    """The nested list without the lines that begin with the text."""
     kept = [_without(row, heads) if isinstance(row, list) else row for row in rows]
     return [row for row in kept if row and not str(row).startswith(heads)]
 
@@ -137,8 +137,8 @@ class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
 
 
 class OperatorsJournalAdmin(JournalEntryAdmin):
-    """The journal as far as an operator with limits may see it: entries about those executors, and
-    those of jobs, which have none."""
+    """The journal for operators with limits: entries about their executors, and those of jobs,
+    which have no executor."""
 
     list_filter = (*JournalEntryAdmin.list_filter, CountedAs)
 
@@ -154,8 +154,8 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
 
 
 class OperatorsApiClientAdmin(ApiClientAdmin):
-    """Keys are given out by people without limits: a key sees what it is bound to, or everything,
-    however far its maker sees."""
+    """Only people without limits make keys: the limits of a key do not depend on those of its
+    maker."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and _sees_all(request)

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class TaskPlatformConfig(AppConfig):
-    """Composes the boxes; it has no models of its own."""
+    """The project as an app, without models of its own."""
 
     name = "taskplatform"
     verbose_name = _("Task platform")

@@ -1,7 +1,7 @@
 """Sets the project up and starts its parts: `python3 taskplatform/bootstrap.py COMMAND`.
 
 COMMAND is run, check, test, test-fast, test-calendar or locks. Standard library only, and written
-in the syntax of Python 3.6, so that a Python too old gets one clear line instead of a SyntaxError.
+in the syntax of Python 3.6, so that an old Python prints one clear line instead of a SyntaxError.
 """
 
 import collections.abc
@@ -31,7 +31,7 @@ MYSQL_LOCK = "requirements-mysql.lock"
 DEV_LOCK = "requirements-dev.lock"
 ALL_LOCKS = [RUN_LOCK, MYSQL_LOCK, DEV_LOCK]
 
-# What installing a lock takes at most, downloads included, and what a start writes.
+# Disk space that an installation needs with its downloads, and that a start needs.
 LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
 VAR_MEGABYTES = 50
 BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
@@ -231,7 +231,7 @@ def explain_full_disk(output: "str") -> "None":
 
 
 def stamp_of(locks: "list[str]") -> "dict[str, str]":
-    """What an installation depends on. The folder is part of it, because the scripts in a virtual
+    """The inputs of an installation. The folder is one of them, because the scripts in a virtual
     environment contain its path."""
     stamp = {"python": sys.version, "root": ROOT}
     for lock in locks:
@@ -286,7 +286,7 @@ def make_venv() -> "None":
             "folder. Remove the link and try again."
         )
     say("Creating the virtual environment .venv.")
-    # The Python that runs may itself lie in .venv, which is about to be cleared.
+    # This Python may be the one in .venv, which is about to be cleared.
     python = getattr(sys, "_base_executable", sys.executable)
     code, output = run([python, "-m", "venv", "--clear", VENV], quiet=True)
     if code != 0:
@@ -333,7 +333,7 @@ def start() -> "int":
     if database.startswith("mysql"):
         install([RUN_LOCK, MYSQL_LOCK])
     require_space(os.path.join(ROOT, var or "var"), VAR_MEGABYTES)
-    # In place of this process, so that signals go straight to the supervisor.
+    # Replaces this process, so that signals go straight to the supervisor.
     os.execv(VENV_PYTHON, [VENV_PYTHON, os.path.join(ROOT, "manage.py"), "serve"])  # noqa: S606
 
 

@@ -39,7 +39,7 @@ class Scheduler(beat.Scheduler):
         return max(0.0, min(self._due_at.values()) - time.monotonic())
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:
-        """Send one; log one line, not Celery's traceback, when the broker is unavailable."""
+        """Send one. When the broker is unavailable, log one line instead of Celery's traceback."""
         try:
             self.apply_async(entry, producer=producer, advance=False)
         except SchedulingError as error:

@@ -37,9 +37,9 @@ HOST = environment.text("HOST", "127.0.0.1")
 # and wrong passwords of one lock a login name for all.
 TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
 
-# One switch for everything that only makes sense behind TLS.
+# One switch for all settings that require TLS.
 HTTPS = environment.flag("HTTPS")
-# A real platform wants no invented people and tasks, and no key with many scopes.
+# A production platform has no demo data and no key with many scopes.
 DEMO = environment.flag("DEMO", default=not HTTPS)
 SECURE_SSL_REDIRECT = HTTPS
 # Load balancers check each process directly, without TLS.
@@ -56,7 +56,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 # --- Applications ---------------------------------------------------------------------------
 EXTRA_APPS = environment.apps("EXTRA_APPS")
 INSTALLED_APPS = [
-    # Basic: the site is ours, so the theme must not put its own in the way.
+    # Basic: we have our own site, so the theme must not install its own.
     "unfold.apps.BasicAppConfig",
     "taskplatform.apps.PlatformAdminConfig",
     "taskplatform.apps.TaskPlatformConfig",
@@ -141,7 +141,7 @@ else:
         ),
     }
 
-# A platform for the one person at this machine: nobody else reaches its port.
+# For one person at this machine: the port is not reachable from outside.
 EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", "::1"} and not HTTPS
 
 # MariaDB and MySQL have no partial indexes; VendorIndex makes another one there.
@@ -159,7 +159,7 @@ if REDIS_URL:
             "OPTIONS": {
                 "SOCKET_CONNECT_TIMEOUT": 0.3,
                 "SOCKET_TIMEOUT": 0.3,
-                # Unlike pickle, it cannot run code that somebody put into Redis.
+                # Unlike pickle, it cannot run code that an attacker put into Redis.
                 "SERIALIZER": "django_redis.serializers.json.JSONSerializer",
             },
         }
@@ -187,7 +187,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "data_folder_in": str(_QUEUE_DIR),
         "data_folder_out": str(_QUEUE_DIR),
         "control_folder": str(VAR_DIR / "queue-control"),
-        # The default of a second looks broken.
+        # With the default of a second the page seems broken.
         "polling_interval": 0.05,
     }
 )
@@ -278,7 +278,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-    # Sets of words that fields of several names or shapes have in common.
+    # Names of enumerations that several fields share.
     "ENUM_NAME_OVERRIDES": {
         "DispatchState": "apps.dispatch.models.Dispatch.State",
         "JobStatus": "apps.jobs.models.Job.Status",

@@ -155,7 +155,7 @@ def ensure_admin(var: Path) -> str:
     if users.filter(username=ADMIN).exists():
         return ""
     password = secrets.token_urlsafe(12)
-    # The file first: a login whose password nobody knows is worse than a file too many.
+    # The file first: a login without a known password is worse than a superfluous file.
     keep_secret(var / "admin_password", password)
     users.create_superuser(username=ADMIN, password=password)
     return password

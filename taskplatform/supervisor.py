@@ -264,7 +264,7 @@ class Supervisor:
 
 
 def on_stop(call: Callable[[], None]) -> None:
-    """Call it at each request to stop this process: SIGINT, SIGTERM or SIGHUP."""
+    """Call the function at each SIGINT, SIGTERM or SIGHUP."""
     requested_at = float("-inf")
 
     def handle(_number: int, _frame: FrameType | None) -> None:
@@ -297,7 +297,7 @@ def _end_with_parent(parent: int) -> Callable[[], None]:
 
 
 def problem_of(line: str) -> str:
-    """What the terminal shows of a log line: the message of an error, "" for anything else."""
+    """The message of an error in a log line, "" for any other line."""
     if match := _ERROR_AS_TEXT.match(line):
         return _printable(match[1])
     if not line.startswith("{"):

@@ -111,12 +111,12 @@ def _confirmed(first: Checked, recent: int) -> Checked:
     return Checked(first.check, first.rows, first.seconds, still, bool(still) and again.cut)
 
 
-# --- rows that must hold by themselves ------------------------------------------------------------
+# --- rules of single rows -------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """A condition in SQL that no row of a table may meet, and the words for a row that does.
+    """A condition in SQL that no row may meet, and the message about a row that does.
 
-    The words may name columns: `%(status)s`. `parameters` are those of the condition.
+    The message may name columns: `%(status)s`. `parameters` are those of the condition.
     """
 
     invariant: str
@@ -166,7 +166,7 @@ def count_of(model: type[models.Model], limit: int | None = None) -> int:
 
 
 def say(words: Words, values: Mapping[str, Any]) -> str:
-    """The words with the values in their places."""
+    """The message with the values filled in."""
     return str(words) % values if values else str(words)
 
 

@@ -1,4 +1,4 @@
-"""Redis as a cache: when it is away, only speed is lost."""
+"""Redis as a cache: an outage costs only speed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Breaker:
         self._skip_until = 0.0
 
     def allows(self) -> bool:
-        """Whether to call Redis now; after a pause one call per second tries it."""
+        """Whether to call Redis now. After the pause one call per second is let through."""
         if self._failures < FAILURES_TO_OPEN:
             return True
         with self._lock:

@@ -21,7 +21,7 @@ RESYNC_SECONDS = 10.0
 
 _QUERIES = {
     "mysql": "SELECT UTC_TIMESTAMP(6)",
-    # The only figure SQLite gives: milliseconds.
+    # SQLite returns milliseconds.
     "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')",
 }
 # CLOCK_BOOTTIME goes on while the machine sleeps.
@@ -67,7 +67,7 @@ class DatabaseClock:
             self._due_at = _elapsed() + 1.0
             return self._synced
         after = _elapsed()
-        # The answer was true somewhere between the two readings.
+        # The database read its clock between our two readings.
         self._synced = (answer, (before + after) / 2)
         self._due_at = after + RESYNC_SECONDS
         return self._synced

@@ -64,7 +64,7 @@ class Setting(Generic[T]):
         return value
 
     def read(self, text: str) -> T:
-        """The value of the text; ImproperlyConfigured names what is allowed."""
+        """Parse the text; ImproperlyConfigured names the allowed values."""
         try:
             value = self.parse(text)
         except ValueError as exc:

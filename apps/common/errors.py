@@ -178,7 +178,7 @@ class Forbidden(PlatformError):
 
 
 class NotFound(PlatformError):
-    """Unknown or not visible to the caller: both get the same answer."""
+    """The thing is unknown, or not visible to the caller: both get the same answer."""
 
     code = "not_found"
     status = 404

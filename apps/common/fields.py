@@ -1,4 +1,4 @@
-"""Field types whose meaning must not depend on the database."""
+"""Field types that behave the same on every database."""
 
 from __future__ import annotations
 

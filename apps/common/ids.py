@@ -6,7 +6,7 @@ bits: with 22 random bits, busy processes would collide every few hours. 14 bits
 starts within the time that a number rests, more than any crash loop makes. A process makes 256
 ids in one millisecond, then uses the next milliseconds in advance.
 
-Ids grow with time, give or take some seconds; nothing may depend on more.
+Ids of different processes are ordered by time only to within seconds.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class IdMaker:
             return [self._next(present_ms, lease.node) for _ in range(count)]
 
     def _next(self, present_ms: int, node: int) -> int:
-        """One id, of a later millisecond when the present one is used up."""
+        """One id, of a later millisecond if the present one is used up."""
         if present_ms > self._last_ms:
             self._last_ms, self._sequence = present_ms, 0
         else:
@@ -112,7 +112,7 @@ class IdMaker:
         return lease
 
     def _proven(self, now: datetime) -> _Lease | None:
-        """The lease that this thread took in a transaction, if that has committed."""
+        """The lease that this thread took in a transaction, if that was committed."""
         lease: _Lease | None = getattr(self._unproven, "lease", None)
         self._unproven.lease = None
         if lease is None or not lease.is_good(now):

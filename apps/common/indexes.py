@@ -1,4 +1,4 @@
-"""Indexes whose best shape differs between databases."""
+"""Indexes that differ between databases."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from apps.common.messages import Message as _
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # Each step takes several nested calls, and Python allows about a thousand.
 MAX_STEPS = 120
-# Of one value: what allOf and its like, and references, lead to together.
+# The subschemas of one value, through references and keywords such as allOf.
 MAX_SUBSCHEMAS = 1000
 
 # Keywords whose subschemas apply to the same value, and those that apply to values inside it.
@@ -93,7 +93,7 @@ def _parts(resource: Resource[Schema], resolver: Resolver) -> Iterator[tuple[Any
 
 
 def _references(schema: Any, resolver: Resolver) -> Iterator[tuple[Any, Resolver]]:
-    """What the references of this one schema lead to."""
+    """The schemas that the references of this schema lead to."""
     if not isinstance(schema, Mapping):
         return
     for keyword in _REFERENCES:
@@ -154,7 +154,7 @@ class _Walk:
 def _sum(schema: Mapping[str, Any], same: list[_Effort], inner: list[_Effort]) -> _Effort:
     subschemas = sum(effort.subschemas for effort in same)
     if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-        # What is left over is found by checking everything else again.
+        # `unevaluated…` validates everything else again to find what is left.
         subschemas *= 3
     _require_few(subschemas, MAX_SUBSCHEMAS, _TOO_WIDE)
     longest = max((effort.steps for effort in (*same, *inner)), default=0)

@@ -23,7 +23,7 @@ MAX_KEYS = 1000
 MAX_BYTES = 262_144
 INTEGERS = (-(2**63), 2**63 - 1)
 
-# NUL cannot be stored everywhere, half a surrogate pair nowhere.
+# Some databases cannot store NUL, and none a lone surrogate.
 _BAD_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -89,7 +89,7 @@ def check_tree(value: Any, *, field: str = "") -> None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the value is text that needs no further check, as nearly all is."""
+    """Whether the value is text that needs no further check, the usual case."""
     return type(value) is str and value.isascii() and "\0" not in value
 
 

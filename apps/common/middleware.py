@@ -48,7 +48,7 @@ _POLICY = "; ".join(
 # The admin theme's Alpine builds functions from attributes.
 _ADMIN_POLICY = _POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-eval'")
 _PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
-# What programs call; the pages about them stand beside it.
+# The paths of programs; the pages that document them are for people.
 _PROGRAMS = "/api/v1/"
 _NOT_SECURE = (
     "Keys are taken over TLS only: ask https:// and change the key that you have sent. "
@@ -58,7 +58,7 @@ _NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 
 
 class ReadableHeaders:
-    """WSGI middleware: what Django cannot read of Content-Type and Accept counts as absent.
+    """WSGI middleware: drops Content-Type and Accept headers that Django cannot read.
 
     Django raises while it builds the request, before any handler could answer. It also decodes the
     query string by the charset of the body, whatever codec that names; so UTF-8, the default, is
@@ -71,7 +71,7 @@ class ReadableHeaders:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        # Without parameters nothing can be wrong.
+        # Only parameters can be malformed.
         if ";" in environ.get("CONTENT_TYPE", ""):
             content_type = _UTF8.sub("", environ["CONTENT_TYPE"])
             environ["CONTENT_TYPE"] = content_type if _is_readable(content_type) else ""
@@ -113,7 +113,7 @@ class RequestIdMiddleware:
 
 
 class HeadersMiddleware:
-    """Says what a page of ours may load and do, and that an answer to a program is none.
+    """Sets the security headers of pages and of answers to programs.
 
     A view may set a stricter policy itself.
     """
@@ -132,7 +132,7 @@ class HeadersMiddleware:
             if response.status_code == 204:
                 headers.pop("Content-Length", None)
             elif isinstance(response, HttpResponse):
-                # Without it the connection could not be kept.
+                # Without a length the connection could not be kept open.
                 headers["Content-Length"] = str(len(response.content))
             return response
         policy = _ADMIN_POLICY if path.startswith("/admin/") else _POLICY
@@ -142,7 +142,7 @@ class HeadersMiddleware:
 
 
 class LanguageMiddleware(LocaleMiddleware):
-    """Pages speak the language of their reader. Programs get English, whatever they accept: the
+    """Pages use the language of their reader. Programs get English, whatever they accept: the
     messages of Django and DRF are part of the answers of the API."""
 
     def process_request(self, request: HttpRequest) -> None:
@@ -160,9 +160,9 @@ class LanguageMiddleware(LocaleMiddleware):
 
 
 class ProblemMiddleware:
-    """Turns what fails outside of API views into the same answers.
+    """Answers failures outside of API views like those inside.
 
-    Django itself asks the handlers of `problems` for most failures; here is what they never see.
+    Django passes most failures to the handlers of `problems`; these it does not.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -183,7 +183,7 @@ class ProblemMiddleware:
             return response
         if "json" in response.headers.get("Content-Type", ""):
             return response
-        # What is left is HTML of Django's own making, such as its debug pages.
+        # The rest is HTML made by Django, such as its debug pages.
         allowed = response.headers.get("Allow")
         if allowed is None:
             return problem_response(request, by_status(response.status_code))

@@ -15,7 +15,7 @@ from apps.common.serializers import Integer, StrictSerializer, Text
 
 M = TypeVar("M", bound=Model)
 
-# Rows that one request for a filtered list reads, where no index gives them in order.
+# Maximum number of rows that a request for a filtered list reads without an index.
 MAX_EXAMINED = 20_000
 
 

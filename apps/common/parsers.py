@@ -34,19 +34,19 @@ from apps.common.json_rules import (
 
 BATCH_BYTES = 8 * 1024 * 1024
 BATCH_ITEMS = 1000
-# The parser copes with this depth; each item is then measured, and named if it is too deep.
+# Python parses this depth safely. Each item is then checked; the error names one that is too deep.
 _BATCH_DEPTH = 100
 
 _CHARSETS = {"utf-8", "utf8"}
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-# Raw NUL is no JSON and a raw surrogate no UTF-8, so only escapes can bring them in.
+# JSON allows no raw NUL and UTF-8 no surrogate, so only escapes can contain them.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 
 
 class StrictJSONParser(BaseParser):
-    """The parser of every API view; raises the errors of `apps.common.errors`.
+    """Parses the bodies of all API views; raises the errors of `apps.common.errors`.
 
     The view's attribute `body_limit` sets the limit: "single" (256 KB) or "batch" (8 MB, with
     top-level lists of at most 1,000 items, each within the limits of a single body).
@@ -60,7 +60,7 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The object in the body. DRF's stream is passed over: it is empty for a chunked body."""
+        """The object in the body. DRF's stream is not used: it is empty for a chunked body."""
         context = parser_context or {}
         batch = getattr(context["view"], "body_limit", "single") == "batch"
         request: HttpRequest = context["request"]._request
@@ -78,10 +78,10 @@ def read_body(request: HttpRequest, limit: int) -> bytes:
     declared = meta.get("CONTENT_LENGTH") or ""
     if declared and not (declared.isascii() and declared.isdigit()):
         raise Malformed("Content-Length is not a number; send the length of the body in bytes.")
-    # Twenty digits are more than any limit; longer ones need no conversion.
+    # A number of more than 20 digits exceeds every limit; int() of a long one would be slow.
     if len(declared) > 20 or int(declared or 0) > limit:
         raise _too_large(limit)
-    # Django reads nothing from a chunked body; a server that ends the stream itself can be read.
+    # Django reads nothing from a chunked body; a server that ends the stream itself sets this flag.
     chunked = not declared and meta.get("wsgi.input_terminated")
     read = meta["wsgi.input"].read if chunked else request.read
     body = b""
@@ -100,7 +100,7 @@ def read_body(request: HttpRequest, limit: int) -> bytes:
 
 
 def check_content_headers(request: HttpRequest) -> None:
-    """UnsupportedMediaType unless the headers promise plain JSON in UTF-8."""
+    """Raise UnsupportedMediaType unless the headers announce plain JSON in UTF-8."""
     if request.content_type != "application/json":
         given = f"{request.content_type[:80]!r} is no" if request.content_type else "No readable"
         raise UnsupportedMediaType(f"{given} content type here; send application/json in UTF-8.")
@@ -115,7 +115,7 @@ def check_content_headers(request: HttpRequest) -> None:
 
 
 def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
-    """The JSON object in these bytes; a PlatformError names what is wrong with them."""
+    """Parse the bytes to a JSON object; raises a PlatformError that names the mistake."""
     if body.startswith(_BYTE_ORDER_MARKS):
         raise Malformed("The body starts with a byte order mark; send plain UTF-8 without one.")
     try:
@@ -127,10 +127,10 @@ def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
         value = _decoder.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise Malformed(f"The body is not JSON: {error.msg} at {where}.") from error
+        raise Malformed(f"The body is not JSON from {where} on.") from error
     if not isinstance(value, dict):
         raise Malformed(f"The body is {_kind(value)}; send a JSON object: {{…}}.")
-    # Colons outnumber keys, so most bodies need no walk through their values.
+    # There are at least as many colons as keys, so few bodies need the slow check of all values.
     walk = body.count(b":") > MAX_KEYS or _SUSPECT_ESCAPE.search(body) is not None
     if batch:
         _check_batch(value, walk=walk or depth > MAX_DEPTH, measure=len(body) > MAX_BYTES)
@@ -140,16 +140,16 @@ def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
 
 
 def _check_depth(body: bytes, limit: int) -> int:
-    """The deepest nesting, or the number of brackets where that alone is small enough.
+    """The depth of nesting, or the number of brackets if that is within the limit already.
 
-    Counted before parsing, because the parser itself falls over deep nesting.
+    Checked before parsing, because Python's parser fails on deep nesting.
     """
     count = body.count(b"[") + body.count(b"{")
     if count <= MAX_DEPTH:
         return count
     if b"\\" in body:
         body = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    # Quotes now only open and close strings: every other piece lies outside of them.
+    # Now every quote opens or closes a string, so every other piece lies outside of strings.
     brackets = b"".join(body.split(b'"')[::2]).translate(_STEPS, _NOT_BRACKETS)
     depth = max(accumulate(array("b", brackets)), default=0)
     if depth > limit:
@@ -201,7 +201,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int:
-    # Longer ones are not converted at all: the time grows with the square of the length.
+    # Longer ones are not converted: the time of int() grows with the square of the length.
     if len(digits) <= 20 and INTEGERS[0] <= (value := int(digits)) <= INTEGERS[1]:
         return value
     raise Invalid(f"The integer {digits[:24]} has more than 64 bits; write it as a string.")

@@ -62,7 +62,7 @@ class ServerError(PlatformError):
 
 
 class StaleForm(Forbidden):
-    """A form without the token of its page, or with one that is over."""
+    """A form without its CSRF token, or with an expired one."""
 
     title = "The form is out of date"
 
@@ -169,7 +169,7 @@ def problem_response(request: HttpRequest, error: PlatformError) -> HttpResponse
         "errors": [{"field": e.field, "code": e.code, "message": e.message} for e in error.errors],
         "request_id": request_id(),
     }
-    # People read it, too: text as it is, and half a character by its number.
+    # Readable for people: text unescaped, except lone surrogates.
     text = json.dumps(problem, ensure_ascii=False).encode(errors="backslashreplace")
     response = HttpResponse(text, status=error.status, content_type="application/problem+json")
     _add_headers(response, error)
@@ -181,7 +181,7 @@ def error_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
     if wants_problem(request):
         return problem_response(request, error)
     headline, advice = _page_texts(error)
-    # No context processors: they read session and database, which may be what fails.
+    # No context processors: they read session and database, which may be the cause.
     page = render_to_string(
         "errors.html",
         {
@@ -207,7 +207,7 @@ def _add_headers(response: HttpResponse, error: PlatformError) -> None:
     if error.status == 401:
         response["WWW-Authenticate"] = "Bearer"
     if error.status in (429, 503):
-        # Spread, so that those sent away together do not come back together.
+        # Random, so that callers refused together do not return together.
         wait = error.retry_after or random.uniform(1, 5)  # noqa: S311
         response["Retry-After"] = str(math.ceil(wait))
 

@@ -1,4 +1,4 @@
-"""Rows inserted and changed by the many, in statements that the ORM makes slowly or not at all."""
+"""Bulk inserts and updates that the ORM does slowly or not at all."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ _PLAIN = (
 
 
 def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
-    """None where the driver takes the value as it is."""
+    """None if the driver takes the value unchanged."""
     if isinstance(field, _PLAIN):
         return None
     if isinstance(field, models.JSONField):
         return lambda value: None if value is None else json.dumps(value, cls=field.encoder)
     if isinstance(field, models.DateTimeField):
-        # `execute` writes them as the database takes them; texts are read first.
+        # `execute` converts datetimes; texts are parsed first.
         return lambda value: field.to_python(value) if isinstance(value, str) else value
     return lambda value: field.get_db_prep_save(value, connection)
 
@@ -82,7 +82,7 @@ def _conversion(field: models.Field[Any, Any]) -> Callable[[Any], Any] | None:
 def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows in one statement; every row names the same columns (by attname).
 
-    `bulk_create` keeps a sixth of the speed of this statement. VALUES holds placeholders only,
+    `bulk_create` takes six times as long. VALUES holds placeholders only,
     because the driver joins rows only then. Columns left out take their model default.
     """
     if not rows:
@@ -105,9 +105,9 @@ def update_rows(
 ) -> int:
     """Change rows by id in one statement, each to values of its own; returns how many it changed.
 
-    All changes name the same columns (by attname). What is equal in all is written once, the rest
-    by CASE: `bulk_update` keeps an eighth of the speed. `guard` is SQL that rows must meet besides,
-    with its parameters; the columns in `raised` grow by one.
+    All changes name the same columns (by attname). Values that are equal in all changes are
+    written once, others by CASE: `bulk_update` takes eight times as long. `guard` is a further
+    condition in SQL, with its parameters; the columns in `raised` grow by one.
     """
     if not changes:
         return 0

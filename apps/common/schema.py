@@ -1,4 +1,4 @@
-"""OpenAPI of the API views, from the serializers that check requests; with all problems."""
+"""OpenAPI of the API views, generated from the serializers that check requests."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ _DECIMAL = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def shown(value: Any) -> str:
-    """The value as it is quoted in an error sentence: as JSON, cut to 60 characters."""
+    """The value as error messages quote it: as JSON, cut to 60 characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
-    # What cannot be seen, or not even be sent, is shown by its number.
+    # Invisible characters and lone surrogates are escaped.
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -81,11 +81,11 @@ class Text(_Strict, serializers.CharField):
 
     def __init__(self, *, max_length: int, **kwargs: Any) -> None:
         super().__init__(max_length=max_length, trim_whitespace=False, **kwargs)
-        # check_text does their work with the code `bad_text`.
+        # check_text does the same with the code `bad_text`.
         self.validators = [v for v in self.validators if not isinstance(v, _TEXT_VALIDATORS)]
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
-        # CharField's own version coerces before it compares with blank.
+        # CharField's own version coerces to text first.
         return serializers.Field.run_validation(self, data)
 
     def to_internal_value(self, data: Any) -> str:
@@ -262,7 +262,7 @@ class DecimalId(_Strict):
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """The shape of a body, a query or an answer; unknown fields are errors.
+    """A body, a query or an answer; unknown fields are errors.
 
     Views call `check`; fields are the ones of this module, and nested StrictSerializers.
     """
@@ -306,14 +306,14 @@ class StrictSerializer(serializers.Serializer[Any]):
         return ready  # type: ignore[return-value]
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
-        # Without the rest of DRF's: none of these has validators beside its fields.
+        # Without DRF's further steps: no serializer here has validators of its own.
         is_empty, data = self.validate_empty_values(data)
         return data if is_empty else self.to_internal_value(data)
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, Mapping):
             raise ValidationError(f"{shown(data)} is not a JSON object; write {{…}}.")
-        # The dict within: each look into the mapping around it is two calls.
+        # The plain dict: each access through the BindingDict costs two calls.
         fields: dict[str, Any] = self.fields.fields
         wrong: dict[str, Any] = {
             name: [self._unknown(name)]
@@ -321,8 +321,7 @@ class StrictSerializer(serializers.Serializer[Any]):
             if name not in fields or fields[name].read_only
         }
         values: dict[str, Any] = {}
-        # Much less than DRF does for each field: those here have no other source, and no methods
-        # `validate_…`.
+        # DRF does much more for each field; fields here have no `source` and no `validate_…`.
         takes_defaults = self.parent is None and not self.partial
         for name, field in fields.items():
             if field.read_only:
@@ -352,8 +351,8 @@ class StrictSerializer(serializers.Serializer[Any]):
         return ErrorDetail(f"There is no field {shown(name)} to set; {hint}", code="unknown_field")
 
 
-# The shape of an answer: OpenAPI documents it, and views answer with `of(row)`. No docstring,
-# because OpenAPI would show it as that of every answer.
+# The shape of an answer: documented by OpenAPI, made by `of(row)`. No docstring, because OpenAPI
+# would show it for every answer.
 class Answer(serializers.Serializer[Any]):
     @classmethod
     def of(cls, row: Any) -> dict[str, Any]:

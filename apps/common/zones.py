@@ -1,4 +1,4 @@
-"""Time zones, and what a clock on the wall of one shows.
+"""Time zones, and the local time that a wall clock shows.
 
 An instant is counted in seconds since 1970-01-01 00:00 UTC. A *wall* is what the clock shows,
 counted in seconds since the wall showed 1970-01-01 00:00, so `wall // DAY` is the local date and
@@ -24,7 +24,7 @@ from apps.common.messages import Message as _
 DAY = 86_400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# What the system or the tz database calls "unset" is no place on earth.
+# Names for "not set" of the system and of the tz database.
 _NOT_PLACES = {"localtime", "Factory"}
 _NEAREST = 3
 
@@ -120,7 +120,7 @@ def steady(zone: ZoneInfo, low: int, high: int, *, reverse: bool) -> tuple[int, 
 
 
 def _highest_wall(zone: ZoneInfo, instant: int) -> int:
-    """No wall above it was shown up to an instant; in a fold's second pass some may be missing."""
+    """An upper bound of the walls shown up to an instant; too high in a fold's second pass."""
     moment = datetime.fromtimestamp(instant, zone)
     seconds_since_first_pass = instant - _whole(moment.replace(fold=0) - EPOCH)
     return wall_at(zone, instant) + seconds_since_first_pass

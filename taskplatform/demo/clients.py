@@ -78,7 +78,7 @@ class Clients:
         self.count("handed")
         is_last = self._stop.wait(_random.uniform(0.4, 1.6) * self.pace)
         mishaps = self.mishaps.get((dispatch.source, dispatch.task))
-        # Nobody would be left to make up for a mishap after the end.
+        # After the end nobody could repeat a mishap.
         if mishaps and not is_last:
             with self._lock:
                 mishap = mishaps.popleft() if mishaps else ""

@@ -1,4 +1,4 @@
-"""Whether dispatch has kept its promises, read from the database after a run."""
+"""Checks of the promises of dispatch, on the database after a run."""
 
 from __future__ import annotations
 

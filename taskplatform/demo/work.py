@@ -1,4 +1,4 @@
-"""What the demo's executors can be given now, and how far they are with it."""
+"""The occurrences that the demo's executors can receive now, and their progress."""
 
 from __future__ import annotations
 

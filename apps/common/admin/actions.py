@@ -39,7 +39,7 @@ CustomUrls = tuple[tuple[str, str, Callable[..., HttpResponseBase]], ...]
 
 
 def actor_of(request: HttpRequest) -> str:
-    """How the journal names the person behind a request: `admin:alice`."""
+    """The name of the requesting person in the journal: `admin:alice`."""
     return f"admin:{request.user.get_username()}"
 
 

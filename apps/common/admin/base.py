@@ -101,11 +101,11 @@ class PlatformModelAdmin(ModelAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """May this person control running work?"""
+        """Whether this person may control running work."""
         return self._has_own_permission(request, f"operate_{self.opts.model_name}")
 
     def has_payload_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """May this person see params, results and the like?"""
+        """Whether this person may see params and results."""
         return self._has_own_permission(request, "view_payload")
 
     def _has_own_permission(self, request: HttpRequest, codename: str) -> bool:
@@ -126,7 +126,7 @@ class PlatformModelAdmin(ModelAdmin):
         }
 
     # --- the list -------------------------------------------------------------------------------
-    # Shown in place of an empty list: where its rows come from.
+    # Shown for an empty list: where its rows come from.
     when_empty: ClassVar[str | Promise] = ""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
@@ -240,7 +240,7 @@ class PlatformModelAdmin(ModelAdmin):
         return []
 
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        """The panels below the fields of a row: its timeline, when it has one."""
+        """The panels below the fields of a row: its timeline, if any."""
         moments = self.timeline(request, row)
         if moments is None:
             return []
@@ -297,7 +297,7 @@ class MachineRowAdmin(PlatformModelAdmin):
         return False
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        # Django draws the search box when there are any.
+        # Django shows the search box if there are any.
         return tuple(column for column, _read in self.exact_search)
 
     def get_search_results(

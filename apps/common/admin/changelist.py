@@ -61,7 +61,7 @@ class PlatformChangeList(ChangeList):
         self._named = request.GET.keys()
         try:
             super().__init__(request, *args, **kwargs)
-            # Dates far off fail as late as here; left alone they would fail inside the template.
+            # Extreme dates fail only here; unhandled, they would fail inside the template.
             self.model_admin.prepare_page(request, list(self.result_list))
         except (ValueError, OverflowError) as error:
             if not request.GET:
@@ -78,7 +78,7 @@ class PlatformChangeList(ChangeList):
         return rows.defer(*self.model_admin.list_defer)
 
     def apply_select_related(self, qs: QuerySet[Any]) -> QuerySet[Any]:
-        """By a query of its own: MariaDB would start the join at the smaller table and sort all
+        """In a separate query: MariaDB would start the join at the smaller table and sort all
         rows of the larger one."""
         related = self.list_select_related
         return qs.prefetch_related(*related) if isinstance(related, tuple) else qs
@@ -96,7 +96,7 @@ class PlatformChangeList(ChangeList):
         return found
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
-        # Django hides the arrows of columns that are not sortable, and still obeys the address.
+        # Django hides the arrows of columns that are not sortable, but still obeys the address.
         if ORDER_VAR in self.params and not all(
             self._is_sortable(part) for part in self.params[ORDER_VAR].split(".")
         ):

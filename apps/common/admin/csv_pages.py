@@ -44,7 +44,7 @@ OUTCOMES = {NEW: _("will be new"), CHANGED: _("will be changed")}
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedRow:
-    """What became of the row in that line of the file; `note` describes a change."""
+    """The outcome of one line of the file; `note` describes a change."""
 
     line: int
     name: str
@@ -54,14 +54,14 @@ class ImportedRow:
 
 
 class CsvResource:
-    """Rows of a file become rows of the model by services, all of them or none.
+    """Imports the rows of a file through services, all or none.
 
     A subclass gives a row of the file to the services in `write`, and returns in `cells` what each
     of its `columns` shows of a row of the model.
     """
 
     columns: tuple[str, ...] = ()
-    # The columns whose first filled cell names a row in lists.
+    # The first filled one of these columns names the row in lists.
     row_names: ClassVar[tuple[str, ...]] = ("name",)
 
     # --- defined by a subclass --------------------------------------------------------------------
@@ -121,7 +121,7 @@ class CsvResource:
 
 
 def _errors_of(write: Callable[[], None]) -> list[str]:
-    """Run it in a savepoint and return its mistakes, each after the column it is in.
+    """Run it in a savepoint and return its errors, each prefixed with its column.
 
     A lost lock is raised, because the whole import is then run again.
     """

@@ -18,7 +18,7 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextareaWidget
 from apps.common.admin.display import translate
 from apps.common.messages import Message
 
-# Without it Excel reads a file as the code page of its machine.
+# Without it Excel decodes the file with the code page of its machine.
 BYTE_ORDER_MARK = "\ufeff"
 MAX_ROWS = 1000
 MAX_BYTES = 1_048_576
@@ -28,20 +28,20 @@ _CSV_ERRORS = (
     gettext_noop("',' expected after '\"'"),
     gettext_noop("field larger than field limit (131072)"),
 )
-# What spreadsheets read as a formula, also after blanks and quotes and in full width.
+# Characters that start a formula in spreadsheets, also after blanks and quotes and in full width.
 _FORMULA = re.compile(r"[\s'\"]*[=+\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 def plain_cell(value: object) -> str:
-    """The value as a cell that no spreadsheet computes: a `'` precedes what reads as a formula."""
+    """The value as a cell that no spreadsheet evaluates: formulas get a leading `'`."""
     text = "" if value is None else str(value)
     is_number = isinstance(value, int) and _NUMBER.fullmatch(text)
     return f"'{text}" if _FORMULA.match(text) and not is_number else text
 
 
 def cell_text(cell: str) -> str:
-    """The text from which `plain_cell` made the cell."""
+    """The text that `plain_cell` turned into the cell."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell
 
 

@@ -28,21 +28,21 @@ MASK = "••••••"
 MAX_JSON = 20_000
 MAX_TEXT = 4_000
 
-# Control characters and what turns the direction of text around: they could hide or reorder what a
-# reader sees, or, copied from here, act on a terminal.
+# Control characters and marks of text direction: they could hide or reorder text, or run commands
+# when copied to a terminal.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
 
 
-# What `label` can look like; "" is grey.
+# The colours of `label`; "" is grey.
 COLOURS = ("", "info", "success", "warning", "danger", "primary")
 
 
 def label(text: object, colour: str = "") -> SafeString:
     """The text as a small coloured label; `colour` is one of COLOURS."""
     html = render_to_string("unfold/helpers/label.html", {"text": text, "type": colour})
-    # Stripping a safe text gives one that is escaped again.
+    # strip() on a SafeString returns a plain str, which would be escaped again.
     return SafeString(html.strip())
 
 
@@ -60,7 +60,7 @@ def column(
 
 
 def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
-    """Foreign text, cut to `limit`, its invisible characters spelled out (`\\u202e`)."""
+    """Text from outside, cut to `limit`, its invisible characters escaped (`\\u202e`)."""
     cut = len(text) - limit
     if cut > 0:
         text = text[:limit]
@@ -82,7 +82,7 @@ def _short_time(at: datetime) -> str:
 def text_column(
     field: str, description: str | Promise, *, limit: int = 80, ordering: str | None = None
 ) -> Callable[[Any, Any], str]:
-    """A column of foreign text, made harmless and cut."""
+    """A column of text from outside, as shown_text shows it."""
 
     @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> str:
@@ -159,7 +159,7 @@ def quota_bar(handed: int, times: int | None) -> SafeString:
 
 
 def progress_bar(done: float) -> SafeString:
-    """How much of one thing is done, 0 to 1."""
+    """A bar of progress, 0 to 1."""
     percent = round(100 * min(max(done, 0.0), 1.0))
     return format_html(
         '<span class="quota"><progress class="quota-bar" max="100" value="{}" aria-label="{}">'

@@ -205,9 +205,9 @@ class DayFilter(FormFilter):
 
 
 class InstantFilter(DayFilter):
-    """From one instant to another, the later one excluded; shown only where an address names any.
+    """From one instant to another, the later one excluded; shown only if the address names one.
 
-    Reports lead to the rows behind a figure by it, whatever their own time zone is.
+    Reports use it to link a figure to its rows, whatever the time zone of the report.
     """
 
     title = _("time")

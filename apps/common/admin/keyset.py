@@ -73,7 +73,7 @@ class KeysetChangeList(PlatformChangeList):
         }
 
     def _is_narrowed(self) -> bool:
-        """Whether more than bounds of the id narrow the list, such as what this person may see."""
+        """Whether the list is filtered by more than bounds of the id."""
         bounds = {
             name
             for spec in self.filter_specs
@@ -87,7 +87,7 @@ class KeysetChangeList(PlatformChangeList):
         self, request: HttpRequest, rows: QuerySet[Any], before: int | None
     ) -> QuerySet[Any]:
         limit = self.model_admin.max_examined
-        # Of all rows: those that this person may see can be rare.
+        # Examine all rows: those that this person may see can be rare.
         examined = self.model._default_manager.order_by("-pk")
         for spec in self.filter_specs:
             if isinstance(spec, DayFilter):
@@ -96,7 +96,7 @@ class KeysetChangeList(PlatformChangeList):
             examined = examined.filter(pk__lt=before)
         edge = list(examined.values_list("pk", flat=True)[limit - 1 : limit + 1])
         if len(edge) < 2:
-            # Nothing lies beyond.
+            # There are no older rows.
             return rows
         last = edge[0]
         self.examined = Examined(rows=limit, since=ids.made_at(last))
@@ -144,14 +144,14 @@ class KeysetAdmin(PlatformModelAdmin):
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
     ) -> Sequence[int] | None:
-        """All keys among which the wanted rows are, when an index finds them and they are few.
+        """All keys that can match, if an index finds them and they are few.
 
         `given` are the values of the filters by parameter, `term` what is searched for.
         """
         return None
 
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
-        """Whether an index leads from each of the wanted rows to the next older one.
+        """Whether an index returns the matching rows in order of their id.
 
         `given` and `term` as for `found_by_index`.
         """

@@ -1,4 +1,4 @@
-"""Which form fields a JSON Schema asks for."""
+"""The form fields for a JSON Schema."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Schema = Mapping[str, Any]
 
 MAX_REFERENCES = 8
 LONG_TEXT = 200
-# Keywords that decide about several properties at once, or about what a property may be.
+# Keywords that concern several properties at once, or the type of a property.
 _COMBINING = {"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One field of the form: where its value belongs in the params, and what it is when absent."""
+    """One field of the form: the path of its value in the params, and its default."""
 
     path: Path
     field: forms.Field
@@ -53,7 +53,7 @@ class Part:
 
 
 def fields_for(schema: Schema | None) -> list[Part]:
-    """The fields that the properties of an object schema ask for, in their order.
+    """The form fields for the properties of an object schema, in their order.
 
     Empty when there is no schema or it declares no properties. Nested objects are opened one level.
     """
@@ -87,7 +87,7 @@ def _parts(root: Schema, schema: Schema, above: Path, *, is_mandatory: bool) -> 
 
 
 def _resolved(root: Schema, declared: Any) -> Schema:
-    """The property with a reference into the schema itself followed; as it is when it cannot be."""
+    """The property with its reference resolved, or unchanged if that is impossible."""
     found = declared if isinstance(declared, dict) else {}
     for _hop in range(MAX_REFERENCES):
         reference = found.get("$ref")
@@ -104,7 +104,7 @@ def _resolved(root: Schema, declared: Any) -> Schema:
 
 
 def _field(path: Path, prop: Schema, *, is_required: bool) -> forms.Field:
-    """The field of one property; a box of JSON when nothing simpler can hold all its values."""
+    """The field of one property; a JSON text box if no simpler field can hold all its values."""
     if _COMBINING & prop.keys() or "$ref" in prop:
         return JsonTextField(is_object=False, redacts=True, rows=4, required=is_required)
     options = [prop["const"]] if "const" in prop else prop.get("enum")
@@ -163,7 +163,7 @@ def _text_field(name: str, prop: Schema, *, is_required: bool) -> forms.Field:
 
 
 class Text(forms.CharField):
-    """One text; browsers send the ends of lines in their own way, JSON has `\\n`."""
+    """A text. Browsers send line ends as `\\r\\n`, JSON has `\\n`."""
 
     def to_python(self, value: Any) -> Any:
         return (super().to_python(value) or "").replace("\r\n", "\n")
@@ -190,7 +190,7 @@ class Secret(forms.CharField):
 
 
 class Number(forms.FloatField):
-    """A number; what is written as a whole number stays one."""
+    """A number; whole numbers stay integers."""
 
     def to_python(self, value: Any) -> Any:
         number = super().to_python(value)
@@ -205,7 +205,7 @@ class Truth(forms.BooleanField):
 
 
 class ChoiceOfJson(forms.TypedChoiceField):
-    """One of some JSON values; nothing chosen is None."""
+    """A choice among JSON values; no choice is None."""
 
     def __init__(self, options: Sequence[Any], *, required: bool) -> None:
         choices = [(canonical(option), _said(option)) for option in options]
@@ -230,7 +230,7 @@ class ChoiceOfJson(forms.TypedChoiceField):
 
 
 class Chosen(str):
-    """The text of a choice as the browser sent it, in contrast to a stored JSON value."""
+    """The text of a choice as the browser sent it, unlike a stored JSON value."""
 
 
 def _said(option: Any) -> str:

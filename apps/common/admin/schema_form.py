@@ -1,7 +1,7 @@
 """A form made from a JSON Schema: one field for each property, and the raw JSON for the rest.
 
-A property that no field can express is a box of JSON; a schema that has none is one such box. What
-is left untouched keeps the stored value to the letter.
+A property without a matching field is a JSON text box, and so is a schema without properties. A
+field that was not edited keeps its stored value exactly.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ RAW = "raw"
 USES_RAW = "uses_raw"
 PARAMS, PARAMS_AS_JSON = _("Params"), _("Params as JSON")
 
-# Of the choice that decides on the schema: another one asks for other params, and that part of the
-# page is drawn anew from what was typed.
+# Of the field that selects the schema: another selection has other params, so that part of the
+# page is rendered again with the input.
 REDRAW = {
     "hx-post": "",
     "hx-include": "closest form",
@@ -67,7 +67,7 @@ class SchemaForm(forms.Form):
         title: str | Promise = PARAMS,
         raw_title: str | Promise = PARAMS_AS_JSON,
     ) -> None:
-        """`stored` None is a new thing, whose fields start with the schema's defaults. The titles
+        """`stored` is None for a new row, whose fields start with the schema's defaults. The titles
         are those of this part of the page and of its box of JSON.
 
         A draft shows what `data` holds of these fields and validates nothing.
@@ -133,12 +133,12 @@ class SchemaForm(forms.Form):
 
     @property
     def is_raw(self) -> bool:
-        """Whether the raw JSON counts: asked for, or all there is."""
+        """Whether the raw JSON is used: chosen, or the only field."""
         return not self.parts or bool(self[USES_RAW].value())
 
     # --- reading ----------------------------------------------------------------------------------
     def full_clean(self) -> None:
-        # Only one of the two counts; errors in the other are nobody's concern.
+        # Only one of the two is used; errors in the other do not matter.
         counted = {RAW, USES_RAW} if self.is_raw else self.fields.keys() - {RAW}
         everything = self.fields
         self.fields = {name: field for name, field in everything.items() if name in counted}
@@ -170,7 +170,7 @@ class SchemaForm(forms.Form):
         return params
 
     def show(self, errors: Sequence[FieldError]) -> None:
-        """Put every error about `params…` beside its field, and what belongs to none above all."""
+        """Add each error about `params…` to its field, and others to the form."""
         names = {".".join(part.path): part.name for part in self.parts}
         for error in errors:
             path = error.field.partition("[")[0].removeprefix("params").removeprefix(".")
@@ -196,7 +196,7 @@ def _defaults(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def covered(params: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
-    """As much of the params as the fields of a schema show."""
+    """The part of the params that the fields of a schema show."""
     kept: dict[str, Any] = {}
     for part in fields_for(schema):
         value = _value_at(params, part.path)

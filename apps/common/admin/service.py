@@ -55,7 +55,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     @property
     def is_draft(self) -> bool:
-        """Sent to be rendered again, as with another template's fields, and not to be saved."""
+        """Whether to render the form again instead of saving, as after a change of template."""
         return self.is_bound and DRAFT in self.data
 
     def full_clean(self) -> None:
@@ -78,7 +78,7 @@ class ServiceForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _clean_fields(self) -> None:
         super()._clean_fields()  # type: ignore[misc]
-        # The text of an hour that clocks show twice is ambiguous; the row is not.
+        # In an hour that clocks show twice the text is ambiguous; the stored instant is not.
         for name, errors in [*self._errors.items()]:
             is_unclear = any(error.code == "ambiguous_timezone" for error in errors.as_data())
             if is_unclear and name not in self.changed_data:
@@ -187,7 +187,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         return self.is_removable and super().has_delete_permission(request, obj)
 
     def get_actions(self, request: HttpRequest) -> Any:
-        # It would delete without the service and its journal entry.
+        # It deletes without the service and its journal entry.
         actions = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
@@ -266,8 +266,8 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """The row and its blockers. Django would read all that refers to it, a million rows say,
-        and ask for the right to delete those."""
+        """The row and its blockers. Django would read all rows that refer to it, maybe a million,
+        and require the permission to delete them."""
         blockers = [sentence for row in objs for sentence in self.blockers(row)]
         names = {str(self.opts.verbose_name_plural): len(objs)}
         return [str(row) for row in objs], names, set(), blockers

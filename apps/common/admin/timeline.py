@@ -1,4 +1,4 @@
-"""What happened to one thing, as an ordered list."""
+"""The history of a row as an ordered list."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def posting(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [
-    path("api/raise/", RaisingView.as_view()),
+    path("api/v1/raise/", RaisingView.as_view()),
     path("api/plain/", raising_page),
     path("api/posting/", posting),
     path("page/", raising_page),
@@ -80,7 +80,7 @@ handler500 = problems.handler500
 pytestmark = pytest.mark.urls(__name__)
 
 
-def raised(client: Client, error: Exception, address: str = "/api/raise/", **headers: str) -> Any:
+def raised(client: Client, error: Exception, address: str = "/api/v1/raise/", **headers: str) -> Any:
     RAISED["now"] = error
     client.raise_request_exception = False
     return client.get(address, headers=headers)
@@ -129,7 +129,7 @@ def raised(client: Client, error: Exception, address: str = "/api/raise/", **hea
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
-@pytest.mark.parametrize("address", ["/api/raise/", "/api/plain/"])
+@pytest.mark.parametrize("address", ["/api/v1/raise/", "/api/plain/"])
 def test_exception_in_a_view_is_a_problem_without_internals(
     client: Client, error: Exception, status: int, code: str, address: str
 ) -> None:
@@ -150,7 +150,7 @@ def test_error_of_the_platform_keeps_its_sentence_and_fields(client: Client) -> 
     problem = problem_of(raised(client, error))
 
     assert problem["detail"] == "Two are wrong."
-    assert problem["instance"] == "/api/raise/"
+    assert problem["instance"] == "/api/v1/raise/"
     assert problem["errors"] == [
         {"field": "jobs[3].type", "code": "invalid", "message": "No such type."}
     ]
@@ -206,14 +206,14 @@ def test_those_refused_together_do_not_all_come_back_together(client: Client) ->
 def test_programs_read_english_whatever_the_browser_prefers(client: Client) -> None:
     required = ValidationError({"a": gettext_lazy("This field is required.")})
     refused = raised(client, required, **{"accept-language": "zh-hans"})
-    response = client.generic("DELETE", "/api/raise/", headers={"accept-language": "zh-hans"})
+    response = client.generic("DELETE", "/api/v1/raise/", headers={"accept-language": "zh-hans"})
 
     assert problem_of(refused)["detail"] == "a: This field is required."
     assert problem_of(response)["detail"].isascii()
 
 
 # --- bugs ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("address", ["/api/raise/", "/api/plain/"])
+@pytest.mark.parametrize("address", ["/api/v1/raise/", "/api/plain/"])
 def test_bug_is_logged_with_its_traceback_under_the_id_that_the_caller_got(
     client: Client, caplog: pytest.LogCaptureFixture, address: str
 ) -> None:
@@ -238,7 +238,7 @@ def test_bug_is_logged_with_its_traceback_under_the_id_that_the_caller_got(
     assert "RuntimeError: the reason" in line["exception"]
 
 
-@pytest.mark.parametrize("address", ["/api/raise/", "/api/plain/", "/page/"])
+@pytest.mark.parametrize("address", ["/api/v1/raise/", "/api/plain/", "/page/"])
 def test_database_away_is_one_line_without_a_traceback(
     client: Client, caplog: pytest.LogCaptureFixture, address: str
 ) -> None:
@@ -289,7 +289,7 @@ def test_wrong_method_lists_the_right_ones_and_keeps_the_allow_header(
 
 
 def test_wrong_method_of_an_api_view_lists_the_right_ones(client: Client) -> None:
-    response = client.post("/api/raise/", "{}", content_type="application/json")
+    response = client.post("/api/v1/raise/", "{}", content_type="application/json")
 
     detail = problem_of(response)["detail"]
     assert detail == f"POST is not known at this address; use {response['Allow']}."
@@ -304,7 +304,7 @@ def test_problem_can_be_read_as_it_comes(client: Client) -> None:
 
 
 def test_foreign_host_is_refused_as_a_problem(client: Client) -> None:
-    response = client.get("/api/raise/", headers={"host": "evil.example"})
+    response = client.get("/api/v1/raise/", headers={"host": "evil.example"})
 
     assert problem_of(response)["status"] == 400
     assert "evil" not in response.content.decode()
@@ -326,7 +326,7 @@ def test_failure_before_any_view_is_reported_in_the_same_way(
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.raising_middleware"]
 
-    problem = problem_of(raised(Client(), error, "/api/raise/"))
+    problem = problem_of(raised(Client(), error, "/api/v1/raise/"))
     page = raised(Client(), error, "/page/")
 
     assert problem["status"] == page.status_code == status

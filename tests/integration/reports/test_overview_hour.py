@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -21,17 +19,13 @@ from apps.reports.admin.report import duration, percent
 from apps.reports.services import lately
 from apps.reports.services.coverage import Stored
 from apps.reports.services.lately import Minutes
+from taskplatform.demo.terminal import percentile
 from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
 from tests.integration.reports.home import ended, home, links, tiles
 from tests.jobs import job_type
 
 pytestmark = pytest.mark.django_db
-
-
-def p95(values: Iterable[int]) -> int:
-    ordered = sorted(values)
-    return ordered[math.ceil(0.95 * len(ordered)) - 1]
 
 
 @pytest.mark.parametrize("source", ["job", "dispatch"])
@@ -57,8 +51,12 @@ def test_each_figure_of_the_last_hours_is_recomputed_from_the_journal(
         tried = JournalEntry.objects.filter(
             source=source, run_ms__isnull=False, at__gte=start, at__lt=start + timedelta(hours=1)
         )
-        assert figures.run_p95 == pytest.approx(p95(each.run_ms for each in tried), rel=0.02)
-        assert figures.wait_p95 == pytest.approx(p95(each.wait_ms for each in tried), rel=0.02)
+        assert figures.run_p95 == pytest.approx(
+            percentile([each.run_ms for each in tried], 95), rel=0.02
+        )
+        assert figures.wait_p95 == pytest.approx(
+            percentile([each.wait_ms for each in tried], 95), rel=0.02
+        )
     last, before = hours
     shown = tiles(html)
     assert shown[f"{source}-ended"] == f"{last.ended:,}"
