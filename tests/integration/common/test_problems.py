@@ -80,7 +80,9 @@ handler500 = problems.handler500
 pytestmark = pytest.mark.urls(__name__)
 
 
-def raised(client: Client, error: Exception, address: str = "/api/v1/raise/", **headers: str) -> Any:
+def raised(
+    client: Client, error: Exception, address: str = "/api/v1/raise/", **headers: str
+) -> Any:
     RAISED["now"] = error
     client.raise_request_exception = False
     return client.get(address, headers=headers)
