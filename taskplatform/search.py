@@ -30,7 +30,8 @@ from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import counts
 from apps.journal.models import JournalEntry, Source
 
-Query = Callable[[QuerySet[Any]], QuerySet[Any]]
+# The rows among these that have the value.
+Query = Callable[[QuerySet[Any], Any], QuerySet[Any]]
 
 MAX_SHOWN = 10
 # The number of newest rows that are searched without an index.
@@ -63,10 +64,6 @@ class Term:
             read_key(text) or None,
             (label[1], int(label[2])) if label else None,
         )
-
-    @property
-    def is_number(self) -> bool:
-        return self.number is not None
 
     @property
     def is_text(self) -> bool:
@@ -102,9 +99,9 @@ class Kind:
 
     model: type[Model]
     describe: Callable[[Any], tuple[object, Sequence[object]]]
-    by_number: Callable[[QuerySet[Any], int], QuerySet[Any]] | None = None
-    by_key: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
-    by_text: Callable[[QuerySet[Any], str], QuerySet[Any]] | None = None
+    by_number: Query | None = None
+    by_key: Query | None = None
+    by_text: Query | None = None
     has_list: bool = True
     related: tuple[str, ...] = ()
 
@@ -113,35 +110,27 @@ def find(request: HttpRequest, term: Term) -> list[Group]:
     """The groups with hits, in the order of KINDS."""
     if not term.text:
         return []
-    groups = [_group(request, kind, _exactly(kind, term), term) for kind in KINDS]
-    found = [group for group in groups if group is not None]
+    groups = [_group(request, kind, term, *_exactly(kind, term)) for kind in KINDS]
+    found = list(filter(None, groups))
     # A number occurs in many texts, so texts are searched only if no row has it.
-    if term.is_text and not (found and term.is_number):
-        groups = [_group(request, kind, _in_texts(kind, term), term) for kind in KINDS]
-        found += [group for group in groups if group is not None]
+    if term.is_text and (term.number is None or not found):
+        groups = [_group(request, kind, term, kind.by_text, term.text) for kind in KINDS]
+        found += filter(None, groups)
     return found
 
 
-def _exactly(kind: Kind, term: Term) -> Query | None:
-    by_number, by_key = kind.by_number, kind.by_key
+def _exactly(kind: Kind, term: Term) -> tuple[Query | None, Any]:
+    """How rows of the kind are found by what the term can be, and by which value."""
     if term.task is not None and getattr(kind.model, "source", "") == term.task[0]:
-        number = term.task[1]
-        return lambda rows: rows.filter(pk=number)
-    if by_number is not None and term.number is not None:
-        number = term.number
-        return lambda rows: by_number(rows, number)
-    if by_key is not None and term.key is not None:
-        key = term.key
-        return lambda rows: by_key(rows, key)
-    return None
+        return _with_pk, term.task[1]
+    if kind.by_number is not None and term.number is not None:
+        return kind.by_number, term.number
+    return (None if term.key is None else kind.by_key), term.key
 
 
-def _in_texts(kind: Kind, term: Term) -> Query | None:
-    by_text = kind.by_text
-    return None if by_text is None else lambda rows: by_text(rows, term.text)
-
-
-def _group(request: HttpRequest, kind: Kind, query: Query | None, term: Term) -> Group | None:
+def _group(
+    request: HttpRequest, kind: Kind, term: Term, query: Query | None, value: Any
+) -> Group | None:
     model_admin = admin.site._registry.get(kind.model)
     if query is None or not isinstance(model_admin, PlatformModelAdmin):
         return None
@@ -151,7 +140,7 @@ def _group(request: HttpRequest, kind: Kind, query: Query | None, term: Term) ->
     if kind.related:
         # MariaDB would start a join at the shorter table and sort all rows of the longer one.
         visible = visible.prefetch_related(*kind.related)
-    found = list(query(visible)[: MAX_SHOWN + 1])
+    found = list(query(visible, value)[: MAX_SHOWN + 1])
     if not found:
         return None
     has_more = len(found) > MAX_SHOWN
@@ -159,7 +148,9 @@ def _group(request: HttpRequest, kind: Kind, query: Query | None, term: Term) ->
         str(kind.model._meta.verbose_name_plural),
         [_hit(model_admin, kind, row) for row in found[:MAX_SHOWN]],
         has_more,
-        _list_url(model_admin, term) if has_more and kind.has_list else "",
+        f"{model_admin.changelist_url()}?{urlencode({'q': term.text})}"
+        if has_more and kind.has_list
+        else "",
     )
 
 
@@ -172,16 +163,12 @@ def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
     )
 
 
-def _list_url(model_admin: PlatformModelAdmin, term: Term) -> str:
-    return f"{model_admin.changelist_url()}?{urlencode({'q': term.text})}"
-
-
 # --- how each kind is found ---------------------------------------------------------------------
 def _with_pk(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
     return rows.filter(pk=number)
 
 
-def _beginning(column: str, *prefixes: str) -> Callable[[QuerySet[Any], str], QuerySet[Any]]:
+def _beginning(column: str, *prefixes: str) -> Query:
     """Names that begin with the key, the exact one first: a range of their index.
 
     `{` is the character after `z`, the last one that keys contain.
@@ -274,19 +261,9 @@ KINDS: tuple[Kind, ...] = (
         by_number=_jobs_by_number,
         by_key=_jobs_by_key,
     ),
-    Kind(
-        OnceTask,
-        _of_task,
-        by_number=_with_pk,
-        by_text=_tasks_by_text,
-        related=("executor",),
-    ),
-    Kind(
-        RotateTask,
-        _of_task,
-        by_number=_with_pk,
-        by_text=_tasks_by_text,
-        related=("executor",),
+    *(
+        Kind(model, _of_task, by_number=_with_pk, by_text=_tasks_by_text, related=("executor",))
+        for model in (OnceTask, RotateTask)
     ),
     Kind(
         Executor,

@@ -188,6 +188,5 @@ def reachable_host() -> str:
 def keep_secret(path: Path, text: str) -> None:
     """Write a file that only its owner can read."""
     path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(text)
