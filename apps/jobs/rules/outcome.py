@@ -54,18 +54,13 @@ class HeldJob:
     key: str
     user_id: str
     stage: str
-    priority: int
     attempt: int
     max_attempts: int
-    holds: int
-    last_end: str
     sequence: int
     progress: int | None
     trace_id: str
     context: Any
     checkpoint: Any
-    run_at: datetime
-    created_at: datetime
     token: str
     held_at: datetime
     lease_until: datetime

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from django.db import DatabaseError, connection
 
 from apps.common.db import (
-    Instants,
     exclusive_lock,
     fetch,
     fetch_each,
@@ -39,8 +38,8 @@ logger = logging.getLogger(__name__)
 LOCKED_SECONDS = 5.0
 _LOCK_WAIT_TIMEOUT = 1205
 _HELD = (
-    "id, type, `key`, user_id, stage, priority, attempts, max_attempts, holds, last_end, "
-    "sequence, progress, trace_id, context, checkpoint, run_at, created_at"
+    "id, type, `key`, user_id, stage, attempts, max_attempts, sequence, progress, trace_id, "
+    "context, checkpoint"
 )
 _PEEKED = "order_key, id, type, last_end, attempts, max_attempts"
 
@@ -187,18 +186,12 @@ class Claim:
             f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s",
             [*ids, self._token],
         )
-        at = Instants()
-        found = {row[0]: self._held(row, at) for row in rows}
+        found = {row[0]: self._held(row) for row in rows}
         return [found[number] for number in self.tried if number in found]
 
-    def _held(self, row: Sequence[Any], at: Instants) -> HeldJob:
-        *plain, context, checkpoint, run_at, created_at = row
-        read = (
-            json.loads(context),
-            None if checkpoint is None else json.loads(checkpoint),
-            at[run_at],
-            at[created_at],
-        )
+    def _held(self, row: Sequence[Any]) -> HeldJob:
+        *plain, context, checkpoint = row
+        read = json.loads(context), None if checkpoint is None else json.loads(checkpoint)
         lease = self._lease(self.types[plain[1]])
         alone = plain[0] in self._suspects
         values = [*plain, *read, self._token, self._now, *lease, alone]
