@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.apps import apps
-from django.db import models
+from django.db import connection, models
 
 from apps.common import ids
 from tests.frozen import FrozenClock
@@ -28,6 +28,7 @@ class Scene(Generic[T]):
     def __init__(self, play: Callable[[FrozenClock], T]) -> None:
         self._play = play
         self._kept: tuple[T, datetime, list[list[models.Model]]] | None = None
+        self._inserts: list[tuple[str, Any]] = []
 
     def show(self, clock: FrozenClock) -> T:
         """Let the rows be there, and the clock stand where the scene ends."""
@@ -43,11 +44,22 @@ class Scene(Generic[T]):
             return played
         played, ends_at, rows = self._kept
         clock.move_to(ends_at)
-        for model, own in zip(_models(), rows, strict=True):
-            model._base_manager.bulk_create(own)
+        if self._inserts:
+            # Composing the same statements for each test would take longer than running them.
+            with connection.cursor() as cursor:
+                for sql, values in self._inserts:
+                    cursor.execute(sql, values)
+        else:
+            with connection.execute_wrapper(self._keep):
+                for model, own in zip(_models(), rows, strict=True):
+                    model._base_manager.bulk_create(own)
         # The ids of the test go on behind those of the scene.
         ids.next_ids(sum(map(len, rows)))
         return played
+
+    def _keep(self, execute: Any, sql: str, values: Any, many: bool, context: Any) -> Any:
+        self._inserts += [(sql, values)] if sql.startswith("INSERT") else []
+        return execute(sql, values, many, context)
 
 
 def _models() -> list[type[models.Model]]:
