@@ -61,6 +61,8 @@ def isolated(folder: str) -> dict[str, str]:
     environment = {**os.environ, **neutral(Path(folder)), "DATABASE_URL": "", "REDIS_URL": ""}
     # The Celery application sets it on import, and pytest is to begin from nothing.
     environment.pop("DJANGO_SETTINGS_MODULE", None)
+    # Hundreds of processes import the same modules; compiling them takes longer than the import.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment
 
 

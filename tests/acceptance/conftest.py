@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -88,7 +88,7 @@ def new_environment(var: Path, database_url: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """DATABASE_URL of the database that every test gets a copy of."""
+    """DATABASE_URL of a database without data."""
     folder = tmp_path_factory.mktemp("migrated")
     with empty_database(folder) as url:
         done = run_manage(new_environment(folder / "var", url), "migrate", "--verbosity", "0")
@@ -96,11 +96,40 @@ def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         yield url
 
 
+class Planned(NamedTuple):
+    """A database with what the demo plans, and a key that may pull and read."""
+
+    url: str
+    key: str
+
+
+@pytest.fixture(scope="session")
+def planned_database(
+    tmp_path_factory: pytest.TempPathFactory, migrated_database: str
+) -> Iterator[Planned]:
+    folder = tmp_path_factory.mktemp("planned")
+    with empty_database(folder) as url:
+        copy_database(migrated_database, url)
+        environment = new_environment(folder / "var", url)
+        done = run_manage(environment, "demo", "--verbosity", "0")
+        assert done.returncode == 0, done.stderr
+        scopes = ("--scope", "pull", "--scope", "read")
+        yield Planned(
+            url, run_manage(environment, "apiclient", "create", "Device", *scopes).stdout.strip()
+        )
+
+
 @pytest.fixture
-def environment(tmp_path: Path, migrated_database: str) -> Iterator[dict[str, str]]:
+def template_database(migrated_database: str) -> str:
+    """DATABASE_URL of the database that the test gets a copy of; modules may choose another."""
+    return migrated_database
+
+
+@pytest.fixture
+def environment(tmp_path: Path, template_database: str) -> Iterator[dict[str, str]]:
     """The environment of one platform, with a migrated database of its own."""
     with empty_database(tmp_path) as url:
-        copy_database(migrated_database, url)
+        copy_database(template_database, url)
         yield new_environment(tmp_path / "var", url)
 
 

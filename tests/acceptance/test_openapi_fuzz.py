@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.conftest import Planned
 from tests.processes import RunningProcess, eventually, free_port
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -74,9 +75,12 @@ parameters = {{ "path.name" = {{ dictionary = "templates", probability = 0.8 }} 
 
 
 @pytest.fixture
+def template_database(planned_database: Planned) -> str:
+    return planned_database.url
+
+
+@pytest.fixture
 def key(manage: Manage) -> str:
-    done = manage("demo", "--verbosity", "0")
-    assert done.returncode == 0, done.stderr
     scopes = ("--scope", "pull", "--scope", "submit", "--scope", "read", "--scope", "operate")
     return manage("apiclient", "create", "Fuzz", *scopes).stdout.strip()
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.acceptance.conftest import Planned
 from tests.processes import RunningProcess, eventually, free_port
 
-Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
 
 PULL = json.dumps({"uid": "uid_ben"}).encode()
@@ -72,10 +71,12 @@ def chunked(*parts: bytes) -> bytes:
 
 
 @pytest.fixture
-def wire(start: Start, manage: Manage) -> Iterator[Wire]:
-    done = manage("demo", "--verbosity", "0")
-    assert done.returncode == 0, done.stderr
-    key = manage("apiclient", "create", "Wire", "--scope", "pull", "--scope", "read").stdout.strip()
+def template_database(planned_database: Planned) -> str:
+    return planned_database.url
+
+
+@pytest.fixture
+def wire(start: Start, planned_database: Planned) -> Iterator[Wire]:
     port = free_port()
     options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 2 --no-ws"
     web = start(
@@ -85,7 +86,7 @@ def wire(start: Start, manage: Manage) -> Iterator[Wire]:
         # Its one process counts wrong keys by itself then, and none of them is missed.
         REDIS_URL="",
     )
-    wire = Wire(port, key)
+    wire = Wire(port, planned_database.key)
 
     def answers() -> bool:
         assert web.process.poll() is None, web.output

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from taskplatform import sdk
+from tests.acceptance.conftest import Planned
 from tests.processes import RunningProcess, eventually, free_port
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
@@ -45,10 +46,13 @@ class Web:
 
 
 @pytest.fixture
-def key(manage: Manage) -> str:
-    done = manage("demo", "--verbosity", "0")
-    assert done.returncode == 0, done.stderr
-    return manage("apiclient", "create", "Device", "--scope", "pull").stdout
+def template_database(planned_database: Planned) -> str:
+    return planned_database.url
+
+
+@pytest.fixture
+def key(planned_database: Planned) -> str:
+    return planned_database.key
 
 
 @pytest.fixture
@@ -156,9 +160,7 @@ def test_device_killed_at_work_goes_on_with_the_same_task(
         "    threading.Event().wait()\n"
         "Client(os.environ['URL'], os.environ['KEY']).run('uid_ben', work)\n"
     )
-    device = start(
-        *(sys.executable, "-I", "-S", str(tmp_path / "device.py")), URL=web.url, KEY=key.strip()
-    )
+    device = start(*(sys.executable, "-I", "-S", str(tmp_path / "device.py")), URL=web.url, KEY=key)
     device.await_output("at work on")
     os.kill(device.pid, signal.SIGKILL)
     eventually(lambda: not device.lives())

@@ -32,12 +32,15 @@ def save(client: Client, task: OnceTask, **changes: Any) -> Any:
 
 def plan(client: Client, chosen: Template | None = None, **typed: Any) -> Any:
     """The add form with the template chosen, its fields loaded, filled in and sent."""
+    return client.post(ADD, {**drawn_form(client, chosen), **typed, "_save": "Save"})
+
+
+def drawn_form(client: Client, chosen: Template | None) -> dict[str, Any]:
     form = form_of(client.get(ADD), "title")
     form |= {"title": "Check", "executor": "gid_sales", "template": chosen.pk if chosen else ""}
     drawn = client.post(ADD, {**form, "_draft": "1"})
     assert drawn.status_code == 200
-    form = form_of(drawn, "title")
-    return client.post(ADD, {**form, **typed, "_save": "Save"})
+    return form_of(drawn, "title")
 
 
 def errors_of(page: Any) -> dict[str, list[str]]:
@@ -116,59 +119,60 @@ def test_all_that_is_wrong_is_shown_at_once(admin_client: Client) -> None:
 GOOD = {"params-value/shop": "S1"}
 
 
-@pytest.mark.parametrize(
-    ("typed", "field", "message"),
-    [
-        ({"title": ""}, "title", "required"),
-        ({"title": "x" * 201}, "title", "at most 200"),
-        ({"title": "  "}, "title", "required"),
-        ({"title": "a\0b"}, "title", "Null characters"),
-        ({"executor": ""}, "executor", "required"),
-        ({"executor": "gid_nobody"}, "executor", "There is no executor 'gid_nobody'"),
-        ({"executor": "GID_SALES"}, "executor", "There is no executor"),
-        ({"executor": "x" * 300}, "executor", "at most 255"),
-        ({"template": "999999"}, "template", "valid choice"),
-        ({"template": "abc"}, "template", "valid choice"),
-        ({"template": "9" * 40}, "template", "valid choice"),
-        ({"mode": "nope"}, "mode", "valid choice"),
-        ({"status": "deleted"}, "status", "valid choice"),
-        ({"on_failure": ""}, "on_failure", "required"),
-        ({"dispatch_times": "2"}, "dispatch_times", "In mode single dispatch_times is 1"),
-        ({"dispatch_times": ""}, "dispatch_times", "needs mode multi"),
-        ({"mode": "multi", "dispatch_times": "0"}, "dispatch_times", "out of range"),
-        ({"mode": "multi", "dispatch_times": "-1"}, "dispatch_times", "greater than or equal to 0"),
-        ({"mode": "multi", "dispatch_times": "9" * 30}, "dispatch_times", "out of range"),
-        ({"priority": "101"}, "priority", "-100 to 100"),
-        ({"priority": "x"}, "priority", "whole number"),
-        ({"lease_seconds": "0"}, "lease_seconds", "1 to 2592000"),
-        ({"max_rounds": "0"}, "max_rounds", "1 to 1000"),
-        ({"start_at_0": "2026-02-30", "start_at_1": "10:00:00"}, "start_at", "valid date"),
-        ({"start_at_0": "2026-03-01"}, "start_at", "valid time"),
-        ({"end_at_0": "2020-01-01", "end_at_1": "00:00"}, "end_at", "ends before it starts"),
-        ({"params-value/shop": ""}, "value/shop", "required"),
-        ({"params-value/photos": "x"}, "value/photos", "whole number"),
-        ({"params-uses_raw": "on", "params-raw": "{"}, "raw", "not JSON"),
-        ({"params-uses_raw": "on", "params-raw": "[]"}, "raw", "JSON object"),
-        ({"params-uses_raw": "on", "params-raw": "{}"}, "raw", 'Missing: "shop"'),
-        (
-            {"params-uses_raw": "on", "params-raw": '{"shop": "a", "x": 1}'},
-            "raw",
-            'Unknown: "x"',
-        ),
-    ],
-)
+WRONG: list[tuple[dict[str, str], str, str]] = [
+    ({"title": ""}, "title", "required"),
+    ({"title": "x" * 201}, "title", "at most 200"),
+    ({"title": "  "}, "title", "required"),
+    ({"title": "a\0b"}, "title", "Null characters"),
+    ({"executor": ""}, "executor", "required"),
+    ({"executor": "gid_nobody"}, "executor", "There is no executor 'gid_nobody'"),
+    ({"executor": "GID_SALES"}, "executor", "There is no executor"),
+    ({"executor": "x" * 300}, "executor", "at most 255"),
+    ({"template": "999999"}, "template", "valid choice"),
+    ({"template": "abc"}, "template", "valid choice"),
+    ({"template": "9" * 40}, "template", "valid choice"),
+    ({"mode": "nope"}, "mode", "valid choice"),
+    ({"status": "deleted"}, "status", "valid choice"),
+    ({"on_failure": ""}, "on_failure", "required"),
+    ({"dispatch_times": "2"}, "dispatch_times", "In mode single dispatch_times is 1"),
+    ({"dispatch_times": ""}, "dispatch_times", "needs mode multi"),
+    ({"mode": "multi", "dispatch_times": "0"}, "dispatch_times", "out of range"),
+    ({"mode": "multi", "dispatch_times": "-1"}, "dispatch_times", "greater than or equal to 0"),
+    ({"mode": "multi", "dispatch_times": "9" * 30}, "dispatch_times", "out of range"),
+    ({"priority": "101"}, "priority", "-100 to 100"),
+    ({"priority": "x"}, "priority", "whole number"),
+    ({"lease_seconds": "0"}, "lease_seconds", "1 to 2592000"),
+    ({"max_rounds": "0"}, "max_rounds", "1 to 1000"),
+    ({"start_at_0": "2026-02-30", "start_at_1": "10:00:00"}, "start_at", "valid date"),
+    ({"start_at_0": "2026-03-01"}, "start_at", "valid time"),
+    ({"end_at_0": "2020-01-01", "end_at_1": "00:00"}, "end_at", "ends before it starts"),
+    ({"params-value/shop": ""}, "value/shop", "required"),
+    ({"params-value/photos": "x"}, "value/photos", "whole number"),
+    ({"params-uses_raw": "on", "params-raw": "{"}, "raw", "not JSON"),
+    ({"params-uses_raw": "on", "params-raw": "[]"}, "raw", "JSON object"),
+    ({"params-uses_raw": "on", "params-raw": "{}"}, "raw", 'Missing: "shop"'),
+    (
+        {"params-uses_raw": "on", "params-raw": '{"shop": "a", "x": 1}'},
+        "raw",
+        'Unknown: "x"',
+    ),
+]
+
+
 def test_every_wrong_value_is_shown_beside_its_field_and_nothing_is_saved(
-    admin_client: Client, typed: dict[str, str], field: str, message: str
+    admin_client: Client,
 ) -> None:
     group = factories.group()
-    page = plan(admin_client, factories.template(), **{**GOOD, **typed})
-    assert page.status_code == 200
-    errors = errors_of(page)
-    assert message in " ".join(errors[field]), errors
-    shown = form_of(page, "title")
-    for name, value in typed.items():
-        if name in shown and name not in {"template", "mode", "status", "on_failure"}:
-            assert shown[name] == value
+    form = {**drawn_form(admin_client, factories.template()), **GOOD, "_save": "Save"}
+    for typed, field, message in WRONG:
+        page = admin_client.post(ADD, {**form, **typed})
+        assert page.status_code == 200, typed
+        errors = errors_of(page)
+        assert message in " ".join(errors[field]), (typed, errors)
+        shown = form_of(page, "title")
+        for name, value in typed.items():
+            if name in shown and name not in {"template", "mode", "status", "on_failure"}:
+                assert shown[name] == value
     assert not OnceTask.objects.exists()
     assert not JournalEntry.objects.filter(event="task_created").exists()
     group.refresh_from_db()

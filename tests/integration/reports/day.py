@@ -35,7 +35,7 @@ def table(client: Client, **query: str) -> list[list[Cell]]:
 
 def _history(clock: FrozenClock) -> None:
     clock.move_to(NOW)
-    write(*drawn(300, NOW - timedelta(hours=11), NOW - timedelta(minutes=3)))
+    write(*drawn(200, NOW - timedelta(hours=11), NOW - timedelta(minutes=3)))
     roll_up()
 
 
