@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -51,12 +52,28 @@ def platform(start: Start, port: str, environment: Mapping[str, str]) -> Running
 
 
 @pytest.fixture
+def web_alone(start: Start, port: str) -> RunningProcess:
+    """The part that the clients need; it may still be starting."""
+    options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 8 --no-ws"
+    web = [sys.executable, "-m", "granian", *options.split(), "taskplatform.wsgi:application"]
+    return start(*web)
+
+
+@pytest.fixture
 def far_from_the_hour() -> None:
     """Let no occurrence of the demo's rotations come due while the test looks: that of the fridges
     does at each even hour, the others do not soon after they were planned."""
     left = 7200 - time.time() % 7200
     if left < 240:
         time.sleep(left)
+
+
+def is_healthy(port: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live") as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 @pytest.mark.usefixtures("platform", "far_from_the_hour")
@@ -101,8 +118,11 @@ def test_jobs_of_four_types_drain_and_keep_what_is_promised(
     assert max(map(len, played.stdout.splitlines())) <= 100
 
 
-@pytest.mark.usefixtures("platform")
-def test_run_that_cannot_succeed_exits_1_and_says_why(manage: Manage) -> None:
+@pytest.mark.usefixtures("web_alone")
+def test_run_that_cannot_succeed_exits_1_and_says_why(manage: Manage, port: str) -> None:
+    assert manage("demo").returncode == 0
+    key = manage("apiclient", "create", "Demo", "--scope", "pull").stdout.strip()
+    eventually(lambda: is_healthy(port), seconds=180)
     refused = manage("demo", "--clients", "20", "--key", "nobody.knows-it")
     assert refused.returncode == 1
     assert "not_authenticated" in refused.stderr
@@ -111,7 +131,7 @@ def test_run_that_cannot_succeed_exits_1_and_says_why(manage: Manage) -> None:
 
     asked_too_much = manage("shell", "--verbosity", "0", "--command", RAISE_QUOTAS)
     assert asked_too_much.returncode == 0, asked_too_much.stderr
-    short = manage("demo", "--clients", "20", "--seconds", "1")
+    short = manage("demo", "--clients", "20", "--seconds", "1", "--key", key)
     assert short.returncode == 1
     assert "✗ every quota is met exactly" in short.stdout
     assert "✓ nothing is left open" in short.stdout
