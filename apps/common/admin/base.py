@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -63,10 +62,10 @@ class Panel:
 class PlatformModelAdmin(ModelAdmin):
     """Lists that accept any address, rows by permission, actions that ask for a reason.
 
-    If the model's queryset has `visible_to(user)`, only those rows are listed, found, offered in
-    forms and acted on. Fields in `payload_fields` need the permission `<app>.view_payload`. An
-    action made by `actions.reason_action` is also a button on the page of a row. What `timeline`
-    returns is shown as history.
+    If the model's queryset has `visible_to(user)`, only those rows are listed, found and acted on.
+    Fields in `payload_fields` need the permission `<app>.view_payload`. An action made by
+    `actions.reason_action` is also a button on the page of a row. What `timeline` returns is shown
+    as history.
     """
 
     list_per_page = 50
@@ -88,17 +87,9 @@ class PlatformModelAdmin(ModelAdmin):
 
     # --- who sees what --------------------------------------------------------------------------
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return _visible(super().get_queryset(request), request)
-
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        if "queryset" not in kwargs:
-            rows = self.get_field_queryset(kwargs.get("using"), db_field, request)
-            if rows is None:
-                rows = db_field.remote_field.model._default_manager.all()
-            kwargs["queryset"] = _visible(rows, request)
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+        rows = super().get_queryset(request)
+        visible_to = getattr(rows, "visible_to", None)
+        return rows if visible_to is None else visible_to(request.user)
 
     def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """Whether this person may control running work."""
@@ -185,12 +176,7 @@ class PlatformModelAdmin(ModelAdmin):
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         """Load what the columns of one list page need, in one query for all rows."""
 
-    # --- actions with a reason, for many rows or the one on the page ------------------------------
-    def buttons(self, request: HttpRequest, row: Any) -> list[actions.Button]:
-        """The buttons above the page of a row: the actions that its state allows."""
-        return actions.buttons(self, request, row)
-
-    # --- addresses --------------------------------------------------------------------------------
+    # --- further pages ----------------------------------------------------------------------------
     def get_custom_urls(self) -> CustomUrls:
         csv = () if self.csv_pages is None else self.csv_pages(self).urls()
         act = ("act/<slug:name>/", self.url_name("act"), actions.act_view)
@@ -212,7 +198,6 @@ class PlatformModelAdmin(ModelAdmin):
         """The address of the list."""
         return self.url("changelist")
 
-    # --- the page of a row ------------------------------------------------------------------------
     def page(
         self, request: HttpRequest, template: str, *, status: int = 200, **context: Any
     ) -> TemplateResponse:
@@ -224,6 +209,11 @@ class PlatformModelAdmin(ModelAdmin):
     def row_label(self, row: Any) -> str:
         """The name of a row on confirm and report pages."""
         return str(row)
+
+    # --- the page of a row ------------------------------------------------------------------------
+    def buttons(self, request: HttpRequest, row: Any) -> list[actions.Button]:
+        """The buttons above the page of a row: the actions that its state allows."""
+        return actions.buttons(self, request, row)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -315,8 +305,3 @@ class MachineRowAdmin(PlatformModelAdmin):
             messages.WARNING,
         )
         return queryset.none(), False
-
-
-def _visible(rows: QuerySet[Any], request: HttpRequest) -> QuerySet[Any]:
-    visible_to = getattr(rows, "visible_to", None)
-    return rows if visible_to is None else visible_to(request.user)

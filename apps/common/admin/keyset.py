@@ -137,6 +137,8 @@ class KeysetAdmin(PlatformModelAdmin):
     list_before_template = "admin/includes/examined.html"
     # Maximum number of rows that one page of a filtered list examines.
     max_examined: ClassVar[int] = 20_000
+    # Maximum number of rows that are looked up by an index and sorted.
+    max_indexed: ClassVar[int] = 1_000
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return KeysetChangeList
@@ -149,6 +151,11 @@ class KeysetAdmin(PlatformModelAdmin):
         `given` are the values of the filters by parameter, `term` what is searched for.
         """
         return None
+
+    def few(self, rows: QuerySet[Any]) -> Sequence[int] | None:
+        """The keys of the rows; None when they are more than `max_indexed`."""
+        keys = list(rows.order_by().values_list("pk", flat=True)[: self.max_indexed + 1])
+        return keys if len(keys) <= self.max_indexed else None
 
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
         """Whether an index returns the matching rows in order of their id.

@@ -99,8 +99,6 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         ),
     )
 
-    max_indexed = 1_000
-
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_title = text_column("title", _("title"))
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
@@ -125,10 +123,7 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
             found = found.filter(source__in=Source.values, task=task)
         elif given.get("state") == Dispatch.State.OPEN:
             found = found.filter(open_for__isnull=False)
-        if found is rows:
-            return None
-        keys = list(found.order_by().values_list("pk", flat=True)[: self.max_indexed + 1])
-        return keys if len(keys) <= self.max_indexed else None
+        return None if found is rows else self.few(found)
 
     def has_index_in_order(self, given: Mapping[str, str], term: str) -> bool:
         who = term or given.get("executor", "")

@@ -22,28 +22,25 @@ ONLY_SAVE = {"show_save_and_continue": False, "show_save_and_add_another": False
 
 def edit_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
     """The page that edits a waiting job."""
-    return JobEditAdmin(Job, model_admin.admin_site).edit_view(request, pk)
+    row = model_admin.get_object(request, str(pk))
+    if row is None:
+        model_admin.message_user(request, gettext("There is no such row."), messages.WARNING)
+        return HttpResponseRedirect(model_admin.changelist_url())
+    if not model_admin.has_operate_permission(request, row):
+        raise PermissionDenied
+    if request.method != "POST" and not transitions.is_legal("edit", row.status):
+        text = gettext("Job %(number)d is %(status)s. Only waiting jobs can be edited.")
+        values = {"number": row.pk, "status": row.get_status_display()}
+        model_admin.message_user(request, text % values, messages.WARNING)
+        return HttpResponseRedirect(model_admin.change_url(row.pk))
+    page = JobEditAdmin(Job, model_admin.admin_site)
+    return page.changeform_view(request, str(pk), "", {"title": gettext("Edit"), **ONLY_SAVE})
 
 
 class JobEditAdmin(ServiceModelAdmin):
-    """Not registered: JobAdmin serves its `edit_view` at `<number>/edit/`."""
+    """Not registered: `edit_view` shows its form."""
 
     form = JobEditForm
-
-    def edit_view(self, request: HttpRequest, pk: int) -> Any:
-        row = self.get_object(request, str(pk))
-        if row is None:
-            self.message_user(request, gettext("There is no such row."), messages.WARNING)
-            return HttpResponseRedirect(self.changelist_url())
-        if not self.has_change_permission(request, row):
-            raise PermissionDenied
-        if request.method != "POST" and not transitions.is_legal("edit", row.status):
-            text = gettext("Job %(number)d is %(status)s. Only waiting jobs can be edited.")
-            values = {"number": row.pk, "status": row.get_status_display()}
-            self.message_user(request, text % values, messages.WARNING)
-            return HttpResponseRedirect(self.change_url(row.pk))
-        context = {"title": gettext("Edit"), **ONLY_SAVE}
-        return self.changeform_view(request, str(pk), "", context)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_operate_permission(request, obj)

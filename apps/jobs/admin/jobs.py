@@ -87,7 +87,6 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
     # Django shows the search box when there are any.
     search_fields = ("pk",)
     search_help_text = _("Number, key or user in full, or part of the last error")
-    max_indexed = 1_000
     custom_urls = (
         ("<int:pk>/edit/", "jobs_job_edit", edit_view),
         ("group/<slug:name>/", "jobs_job_group", group_view),
@@ -117,15 +116,15 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
         types = [given["type"]] if given.get("type") else None
         if given.get("error_key"):
             alike = rows.filter(error_key=given["error_key"])
-            return self._few(alike.filter(type=types[0]) if types else alike)
+            return self.few(alike.filter(type=types[0]) if types else alike)
         if given.get("key"):
-            return self._few(rows.filter(type__in=types or type_names(), key=given["key"]))
+            return self.few(rows.filter(type__in=types or type_names(), key=given["key"]))
         found = rows.filter(type=types[0]) if types else rows
         indexed = (*transitions.OPEN, transitions.FAILED)
         if given.get("status") in indexed or connection.vendor == "mysql":
             # On SQLite indexes of the other states would only cost.
             found = found.filter(status=given["status"]) if given.get("status") else found
-        return None if found is rows else self._few(found)
+        return None if found is rows else self.few(found)
 
     def _found_exactly(self, rows: QuerySet[Any], term: str) -> Sequence[int] | None:
         number, key = read_number(term), read_key(term)
@@ -133,11 +132,7 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
             return [number]
         if key is None:
             return None
-        return self._few(rows.filter(type__in=type_names(), key=key)) or None
-
-    def _few(self, rows: QuerySet[Any]) -> Sequence[int] | None:
-        keys = list(rows.order_by().values_list("pk", flat=True)[: self.max_indexed + 1])
-        return keys if len(keys) <= self.max_indexed else None
+        return self.few(rows.filter(type__in=type_names(), key=key)) or None
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

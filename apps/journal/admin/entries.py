@@ -37,7 +37,6 @@ MAX_MOMENTS = 200
 MAX_VALUE = 120
 MAX_REASON = 200
 MAX_DETAILS = 16_000
-MAX_OF_SUBJECT = 1_000
 
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
@@ -241,9 +240,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         number = read_number(term)
         if number is None:
             return None
-        about = rows.filter(source__in=Source.values, subject_id=number).order_by()
-        keys = list(about.values_list("pk", flat=True)[: MAX_OF_SUBJECT + 1])
-        return keys if len(keys) <= MAX_OF_SUBJECT else None
+        return self.few(rows.filter(source__in=Source.values, subject_id=number))
 
 
 admin.site.register(JournalEntry, JournalEntryAdmin)
