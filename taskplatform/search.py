@@ -81,7 +81,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class HitGroup:
     """The first hits of one kind; `more_url` is the list of all of them, if there is one."""
 
     title: str
@@ -106,7 +106,7 @@ class Kind:
     related: tuple[str, ...] = ()
 
 
-def find(request: HttpRequest, term: Term) -> list[Group]:
+def find(request: HttpRequest, term: Term) -> list[HitGroup]:
     """The groups with hits, in the order of KINDS."""
     if not term.text:
         return []
@@ -130,7 +130,7 @@ def _exactly(kind: Kind, term: Term) -> tuple[Query | None, Any]:
 
 def _group(
     request: HttpRequest, kind: Kind, term: Term, query: Query | None, value: Any
-) -> Group | None:
+) -> HitGroup | None:
     model_admin = admin.site._registry.get(kind.model)
     if query is None or not isinstance(model_admin, PlatformModelAdmin):
         return None
@@ -144,7 +144,7 @@ def _group(
     if not found:
         return None
     has_more = len(found) > MAX_SHOWN
-    return Group(
+    return HitGroup(
         str(kind.model._meta.verbose_name_plural),
         [_hit(model_admin, kind, row) for row in found[:MAX_SHOWN]],
         has_more,
@@ -297,7 +297,7 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> Group | None:
+def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> HitGroup | None:
     """The menu entries whose names contain the term."""
     wanted = term.text.casefold()
     hits = [
@@ -306,4 +306,4 @@ def pages_named(menu: Sequence[Mapping[str, Any]], term: Term) -> Group | None:
         for item in group["items"]
         if wanted and wanted in str(item["title"]).casefold()
     ]
-    return Group(gettext("Entries of the menu"), hits) if hits else None
+    return HitGroup(gettext("Entries of the menu"), hits) if hits else None

@@ -37,7 +37,7 @@ _COMBINING = {"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SchemaField:
     """One field of the form: the path of its value in the params, and its default."""
 
     path: Path
@@ -52,7 +52,7 @@ class Part:
         return "/".join(("value", *steps))
 
 
-def fields_for(schema: Schema | None) -> list[Part]:
+def fields_for(schema: Schema | None) -> list[SchemaField]:
     """The form fields for the properties of an object schema, in their order.
 
     Empty when there is no schema or it declares no properties. Nested objects are opened one level.
@@ -62,7 +62,9 @@ def fields_for(schema: Schema | None) -> list[Part]:
     return list(_parts(schema, schema, (), is_mandatory=True))
 
 
-def _parts(root: Schema, schema: Schema, above: Path, *, is_mandatory: bool) -> Iterator[Part]:
+def _parts(
+    root: Schema, schema: Schema, above: Path, *, is_mandatory: bool
+) -> Iterator[SchemaField]:
     properties = schema.get("properties")
     required = schema.get("required", [])
     for name, declared in properties.items() if isinstance(properties, dict) else ():
@@ -78,7 +80,7 @@ def _parts(root: Schema, schema: Schema, above: Path, *, is_mandatory: bool) -> 
         field.label = title
         # The theme prints help texts as they are.
         field.help_text = escape(str(prop.get("description") or ""))
-        yield Part(
+        yield SchemaField(
             path=path,
             field=field,
             default=prop.get("default"),

@@ -19,7 +19,15 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 
 from apps.common.admin.display import is_secret, translate
 from apps.common.admin.json_text import JsonTextField
-from apps.common.admin.schema_fields import Part, Path, Schema, Secret, Text, fields_for, fits
+from apps.common.admin.schema_fields import (
+    Path,
+    Schema,
+    SchemaField,
+    Secret,
+    Text,
+    fields_for,
+    fits,
+)
 from apps.common.admin.service import DRAFT
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
@@ -98,7 +106,7 @@ class SchemaForm(forms.Form):
                 typed = field.widget.value_from_datadict(data, {}, key)
                 self.initial[name] = field.bound_data(typed, None)
 
-    def _add(self, part: Part, *, is_new: bool) -> None:
+    def _add(self, part: SchemaField, *, is_new: bool) -> None:
         field = part.field
         value = _value_at(self.stored, part.path)
         is_stored = _is_at(self.stored, part.path)
@@ -187,7 +195,7 @@ class SchemaForm(forms.Form):
         return translate(error.message)
 
 
-def _defaults(parts: Sequence[Part]) -> dict[str, Any]:
+def _defaults(parts: Sequence[SchemaField]) -> dict[str, Any]:
     params: dict[str, Any] = {}
     for part in parts:
         if part.default is not None:

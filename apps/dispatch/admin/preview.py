@@ -41,17 +41,17 @@ MAX_LINES = 100
 MAX_TITLE = 80
 
 
-class Run(NamedTuple):
+class RepeatedItem(NamedTuple):
     """An item and how often it repeats in a row, as blocking tasks do."""
 
     item: Item
     times: int
 
 
-def runs(items: Iterable[Item]) -> list[Run]:
+def runs(items: Iterable[Item]) -> list[RepeatedItem]:
     """The items with immediate repeats merged into one run, which keeps the first of them."""
     grouped = groupby(items, lambda item: item._replace(remaining=None))
-    return [Run(next(group), 1 + sum(1 for _ in group)) for _, group in grouped]
+    return [RepeatedItem(next(group), 1 + sum(1 for _ in group)) for _, group in grouped]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Line:
 
 
 def lines(
-    shown: Sequence[Run], user: AbstractBaseUser | AnonymousUser, *, now: datetime
+    shown: Sequence[RepeatedItem], user: AbstractBaseUser | AnonymousUser, *, now: datetime
 ) -> list[Line]:
     """The runs with the titles that this person may read."""
     keys = [(run.item.source, run.item.task) for run in shown]
@@ -97,7 +97,7 @@ def _visible(
     return found
 
 
-def _line(run: Run, is_visible: bool, now: datetime) -> Line:
+def _line(run: RepeatedItem, is_visible: bool, now: datetime) -> Line:
     item = run.item
     has_page = is_visible and item.task != NO_ID
     title = shown_text(item.title, limit=MAX_TITLE)

@@ -146,7 +146,7 @@ def delete_task(admin: Any, rows: QuerySet[Any], *, reason: str, actor: str) -> 
     return _named(admin, rows, bulk.delete(rows, actor=actor, reason=reason))
 
 
-def _named(admin: Any, rows: QuerySet[Any], outcome: bulk.Outcome) -> ActionResult:
+def _named(admin: Any, rows: QuerySet[Any], outcome: bulk.BulkResult) -> ActionResult:
     """The outcome with the names of the tasks."""
     refused = {refusal.task for refusal in outcome.refused}
     labels = {row.pk: admin.row_label(row) for row in rows.filter(pk__in=refused)}

@@ -20,7 +20,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.dispatch.admin.preview import PERIODS, Line, Run, lines, runs
+from apps.dispatch.admin.preview import PERIODS, Line, RepeatedItem, lines, runs
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.services.preview import Period
 from apps.dispatch.services.what_if import (
@@ -51,12 +51,12 @@ WORDS: dict[str, str | Promise] = {
 class Pair(NamedTuple):
     """One line of the comparison: a run before, after, or both, and what became of it."""
 
-    before: Run | None
-    after: Run | None
+    before: RepeatedItem | None
+    after: RepeatedItem | None
     mark: str = ""
 
 
-def compared(before: Sequence[Run], after: Sequence[Run]) -> list[Pair]:
+def compared(before: Sequence[RepeatedItem], after: Sequence[RepeatedItem]) -> list[Pair]:
     """Both queues side by side. A run that is in both but in another place is moved."""
     old, new = _keys(before), _keys(after)
     in_old, in_new = set(old), set(new)
@@ -74,7 +74,7 @@ def compared(before: Sequence[Run], after: Sequence[Run]) -> list[Pair]:
     return pairs
 
 
-def _keys(shown: Sequence[Run]) -> list[tuple[Any, ...]]:
+def _keys(shown: Sequence[RepeatedItem]) -> list[tuple[Any, ...]]:
     """The identity of each run, whatever its time; a blocking task may have several runs."""
     seen: Counter[tuple[Any, ...]] = Counter()
     keys = []
@@ -86,7 +86,7 @@ def _keys(shown: Sequence[Run]) -> list[tuple[Any, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class DiffRow:
     """A line of the table, or the number of unchanged ones that are `skipped`."""
 
     before: Line | None = None
@@ -182,7 +182,7 @@ def _counted(pairs: Sequence[Pair]) -> str:
     return ", ".join(parts) or gettext("no change")
 
 
-def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterator[Row]:
+def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterator[DiffRow]:
     near = {
         position + step
         for position, pair in enumerate(pairs)
@@ -199,13 +199,13 @@ def _rows(pairs: Sequence[Pair], request: HttpRequest, now: datetime) -> Iterato
             skipped += 1
             continue
         if skipped:
-            yield Row(skipped=skipped)
+            yield DiffRow(skipped=skipped)
             skipped = 0
-        yield Row(
+        yield DiffRow(
             before=old,
             after=new,
             before_mark=pair.mark if old is not None and pair.mark != CHANGED else "",
             after_mark=pair.mark if new is not None else "",
         )
     if skipped:
-        yield Row(skipped=skipped)
+        yield DiffRow(skipped=skipped)

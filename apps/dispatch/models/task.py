@@ -23,7 +23,7 @@ from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
 from apps.dispatch.rules import plan, policy
 from apps.dispatch.rules import recurrence as rules
-from apps.dispatch.rules.recurrence import Due, Recurrence
+from apps.dispatch.rules.recurrence import DueOccurrences, Recurrence
 from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.task import MAX_TITLE, RANGES
 
@@ -301,7 +301,7 @@ class RotateTask(Task):
         """The next instants at which it is due."""
         return [*islice(self.recurrence.after(clock.now()), limit)]
 
-    def due(self, now: datetime) -> Due:
+    def due(self, now: datetime) -> DueOccurrences:
         """The occurrences that may be handed out at `now`, and the next instant."""
         return self.planned.due(now)
 

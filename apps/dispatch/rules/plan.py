@@ -6,7 +6,13 @@ from datetime import datetime
 from typing import NamedTuple
 
 from apps.dispatch.rules.policy import Policy
-from apps.dispatch.rules.recurrence import SKIP, Due, Recurrence, due_and_next, instant_of
+from apps.dispatch.rules.recurrence import (
+    SKIP,
+    DueOccurrences,
+    Recurrence,
+    due_and_next,
+    instant_of,
+)
 
 ONCE = "once"
 ROTATE = "rotate"
@@ -33,7 +39,7 @@ class Planned(NamedTuple):
     misfire: str = SKIP
     misfire_limit: int = 0
 
-    def due(self, now: datetime) -> Due:
+    def due(self, now: datetime) -> DueOccurrences:
         """The instants of the occurrences that may be handed out at `now`, oldest first, and the
         first instant after it at which another will be; nothing at all once it has ended."""
         if self.recurrence is not None:
@@ -41,10 +47,10 @@ class Planned(NamedTuple):
                 self.recurrence, now, misfire=self.misfire, misfire_limit=self.misfire_limit
             )
         if self.end_at is not None and self.end_at <= now:
-            return Due([], None)
+            return DueOccurrences([], None)
         if self.start_at <= now:
-            return Due([self.start_at], None)
-        return Due([], self.start_at)
+            return DueOccurrences([self.start_at], None)
+        return DueOccurrences([], self.start_at)
 
     def due_at(self, occurrence: int, now: datetime) -> datetime | None:
         """When that occurrence was due, if it is one that may be handed out at `now`."""

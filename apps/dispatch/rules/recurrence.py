@@ -114,25 +114,27 @@ class Recurrence:
                 yield instant_of(second)
 
 
-class Due(NamedTuple):
+class DueOccurrences(NamedTuple):
     """The occurrences to be had at one moment, oldest first, and when the next is due."""
 
     occurrences: list[datetime]
     next_at: datetime | None
 
 
-def due_and_next(recurrence: Recurrence, now: datetime, *, misfire: str, misfire_limit: int) -> Due:
+def due_and_next(
+    recurrence: Recurrence, now: datetime, *, misfire: str, misfire_limit: int
+) -> DueOccurrences:
     """What is due at `now`, and the first instant after it; nothing at all once it has ended.
 
     An occurrence is current until the next is due. With misfire `skip` it is the only one, with
     `once` the newest one before it is due as well, with `all` the newest `misfire_limit` ones.
     """
     if recurrence.end_at is not None and recurrence.end_at <= now:
-        return Due([], None)
+        return DueOccurrences([], None)
     missed = {SKIP: 0, ONCE: 1, ALL: misfire_limit}[misfire]
     newest_first = list(islice(recurrence.before(now), 1 + missed))
     next_at = next((instant for instant in recurrence.after(now) if instant > now), None)
-    return Due(newest_first[::-1], next_at)
+    return DueOccurrences(newest_first[::-1], next_at)
 
 
 def occurrence_of(instant: datetime) -> int:

@@ -45,19 +45,19 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Outcome:
+class BulkResult:
     """The number of edits made, and the refused ones."""
 
     done: int = 0
     refused: list[Refusal] = field(default_factory=list)
 
-    def __iadd__(self, other: Outcome) -> Outcome:
+    def __iadd__(self, other: BulkResult) -> BulkResult:
         self.done += other.done
         self.refused += other.refused
         return self
 
 
-def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -> Outcome:
+def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -> BulkResult:
     """Pause or resume the tasks; rotations beyond the limit of their executor are refused."""
     logged: dict[str, Any] = {"actor": actor, "reason": reason}
     return _in_batches(
@@ -65,7 +65,7 @@ def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -
     )
 
 
-def delete(rows: QuerySet[TaskT], *, actor: str, reason: str) -> Outcome:
+def delete(rows: QuerySet[TaskT], *, actor: str, reason: str) -> BulkResult:
     """Mark the tasks deleted."""
     logged = {"actor": actor, "reason": reason}
     return _in_batches(
@@ -75,7 +75,7 @@ def delete(rows: QuerySet[TaskT], *, actor: str, reason: str) -> Outcome:
 
 def shift(
     rows: QuerySet[TaskT], by: timedelta, *, actor: str, reason: str, once: str = ""
-) -> Outcome:
+) -> BulkResult:
     """Move start and end of the tasks; what has been handed out of a once task stays counted.
 
     A rotation is another series from this moment on, as after any edit of its start; one that would
@@ -98,7 +98,7 @@ def copy(
     actor: str,
     reason: str,
     once: str = "",
-) -> Outcome:
+) -> BulkResult:
     """Plan each task for every one of the executors as well; nothing of a copy is handed out yet.
 
     A copy of a rotation has the occurrences that the original has. LimitReached when that makes
@@ -146,10 +146,10 @@ def _in_batches(
     once: str = "",
     executors: Sequence[Executor] = (),
     batch: int = 0,
-) -> Outcome:
+) -> BulkResult:
     pks = sorted(rows.values_list("pk", flat=True))
     batch = batch or BATCH
-    outcome = Outcome()
+    outcome = BulkResult()
     for start in range(0, len(pks), batch):
         outcome += _surely(rows, pks[start : start + batch], act, once, executors)
     return outcome
@@ -157,15 +157,15 @@ def _in_batches(
 
 def _surely(
     rows: QuerySet[Any], pks: list[int], act: Act, once: str, executors: Sequence[Executor]
-) -> Outcome:
+) -> BulkResult:
     """The batch, or each row by itself when the database refuses the batch."""
     try:
         return _batch(rows, pks, act, once, executors)
     except DatabaseError:
         logger.exception("an edit of %d tasks failed", len(pks))
     if len(pks) == 1:
-        return Outcome(refused=[Refusal(pks[0], _("The database did not take it; try again."))])
-    outcome = Outcome()
+        return BulkResult(refused=[Refusal(pks[0], _("The database did not take it; try again."))])
+    outcome = BulkResult()
     for pk in pks:
         outcome += _surely(rows, [pk], act, once, executors)
     return outcome
@@ -174,12 +174,12 @@ def _surely(
 @transactional
 def _batch(
     rows: QuerySet[Any], pks: list[int], act: Act, once: str, executors: Sequence[Executor]
-) -> Outcome:
+) -> BulkResult:
     now = clock.now()
     found = _locked(rows, pks, executors)
     gone = {*pks} - {task.pk for task in found}
     missing = _("It does not exist any more.")
-    outcome = Outcome(refused=[Refusal(pk, missing) for pk in sorted(gone)])
+    outcome = BulkResult(refused=[Refusal(pk, missing) for pk in sorted(gone)])
     edits: list[Edit] = []
     done_before = _done_before(found, once)
     for task in found:

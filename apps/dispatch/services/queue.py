@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
+class QueueEntry:
     """The queue of a user with the plan versions and the instant that it was built at; `saved` is
     how many of its closed occurrences the cache knows."""
 
@@ -49,18 +49,18 @@ class Entry:
     saved: int = 0
 
 
-def _weight(of: Plan | Entry) -> int:
+def _weight(of: Plan | QueueEntry) -> int:
     return min(1 + of.queue.size, MAX_TASKS)
 
 
 plans: LRUCache[int, Plan] = LRUCache(MAX_TASKS, getsizeof=_weight)
-entries: LRUCache[int, Entry] = LRUCache(MAX_TASKS, getsizeof=_weight)
+entries: LRUCache[int, QueueEntry] = LRUCache(MAX_TASKS, getsizeof=_weight)
 # Threads of a process share both.
 _lock = threading.Lock()
 
 
 # --- queues of users ---------------------------------------------------------------------------
-def entry_of(state: ExecutorState, *, now: datetime) -> Entry:
+def entry_of(state: ExecutorState, *, now: datetime) -> QueueEntry:
     """The queue of the user at its present plan versions."""
     with _lock:
         entry = entries.get(state.pk)
@@ -82,21 +82,21 @@ def entry_of(state: ExecutorState, *, now: datetime) -> Entry:
     return entry
 
 
-def close(executor: int, entry: Entry, closed: set[Identity], *, now: datetime) -> None:
+def close(executor: int, entry: QueueEntry, closed: set[Identity], *, now: datetime) -> None:
     """Drop occurrences that the user can never have again under this plan."""
     entry.queue.drop(closed)
     if len(entry.queue.closed) - entry.saved >= SAVE_EVERY:
         _save(executor, entry, now)
 
 
-def _save(executor: int, entry: Entry, now: datetime) -> None:
+def _save(executor: int, entry: QueueEntry, now: datetime) -> None:
     queue, closed = entry.queue, sorted(entry.queue.closed)
     entry.saved = len(closed)
     saved = SavedQueue(entry.versions, entry.built_at, queue.frame, queue.size, closed)
     cache.save_queue(executor, saved, now=now)
 
 
-def rebuilt(executor: int, *, now: datetime) -> Entry:
+def rebuilt(executor: int, *, now: datetime) -> QueueEntry:
     """The queue of the user built anew from the tables. Raises the plan versions of the user and
     its groups, so that every process builds it anew, for the other members of the groups as well.
     """
@@ -104,13 +104,13 @@ def rebuilt(executor: int, *, now: datetime) -> Entry:
     return entry_of(state_of(executor), now=now)
 
 
-def build(state: ExecutorState, *, now: datetime) -> Entry:
+def build(state: ExecutorState, *, now: datetime) -> QueueEntry:
     """The queue made of the plans of the user and its groups."""
     frame = state.window(now)
     parts = [plan.queue for plan in _plans_of(state.versions, frame, now)]
     # It ends with the first of its plans.
     frame = Window(frame.lower, min(part.frame.upper for part in parts))
-    return Entry(state.versions, now, Queue.merged(parts, frame=frame, now=now))
+    return QueueEntry(state.versions, now, Queue.merged(parts, frame=frame, now=now))
 
 
 # --- plans of executors ------------------------------------------------------------------------

@@ -28,7 +28,7 @@ _NEXT_WITHOUT_ENTRY = {
 }
 
 
-class Entry(NamedTuple):
+class JobEntry(NamedTuple):
     """One entry about a job; `hold` and `held_at` belong to the end of an attempt.
 
     `made_at` orders entries as exactly as the clocks of processes agree.
@@ -60,7 +60,7 @@ class Now(NamedTuple):
     held_at: datetime | None
 
 
-def flaws(history: Sequence[Entry], now: Now, *, apart: timedelta) -> Iterator[Flaw]:
+def flaws(history: Sequence[JobEntry], now: Now, *, apart: timedelta) -> Iterator[Flaw]:
     """The contradictions between the latest entries of a job and its present row.
 
     Times closer than `apart` prove nothing.
@@ -79,7 +79,7 @@ def follows(before: str, after: str) -> bool:
     return after in _NEXT_WITHOUT_ENTRY.get(before, {before})
 
 
-def _wrong(move: Entry) -> Iterator[Flaw]:
+def _wrong(move: JobEntry) -> Iterator[Flaw]:
     """The table must have the arrow; arrows of operators need an actor."""
     by = _BY.get((move.from_state, move.to_state))
     if by is None:
@@ -88,7 +88,7 @@ def _wrong(move: Entry) -> Iterator[Flaw]:
         yield Flaw(UNSIGNED, move.from_state, move.to_state)
 
 
-def _gaps(moves: Sequence[Entry], status: str, apart: timedelta) -> Iterator[Flaw]:
+def _gaps(moves: Sequence[JobEntry], status: str, apart: timedelta) -> Iterator[Flaw]:
     """Entries that start from another state than the previous one ended in."""
     possible = set(t.STATUSES)
     for together in _clusters(moves, apart):
@@ -101,9 +101,9 @@ def _gaps(moves: Sequence[Entry], status: str, apart: timedelta) -> Iterator[Fla
         yield Flaw(GAP, " or ".join(sorted(possible)), status)
 
 
-def _clusters(moves: Sequence[Entry], apart: timedelta) -> Iterator[list[Entry]]:
+def _clusters(moves: Sequence[JobEntry], apart: timedelta) -> Iterator[list[JobEntry]]:
     """The entries in order; those whose order is uncertain are grouped."""
-    cluster: list[Entry] = []
+    cluster: list[JobEntry] = []
     for move in moves:
         if cluster and move.made_at - cluster[-1].made_at > apart:
             yield cluster
@@ -113,7 +113,7 @@ def _clusters(moves: Sequence[Entry], apart: timedelta) -> Iterator[list[Entry]]
         yield cluster
 
 
-def _ends(together: list[Entry], possible: set[str]) -> set[str]:
+def _ends(together: list[JobEntry], possible: set[str]) -> set[str]:
     """The states in which the entries can end, over all their orders."""
     if len(together) > MAX_TOGETHER:
         return set(t.STATUSES)
@@ -125,7 +125,7 @@ def _ends(together: list[Entry], possible: set[str]) -> set[str]:
     return ends
 
 
-def _attempt_flaws(moves: Sequence[Entry], now: Now, apart: timedelta) -> Iterator[Flaw]:
+def _attempt_flaws(moves: Sequence[JobEntry], now: Now, apart: timedelta) -> Iterator[Flaw]:
     """Each hold ends once, and the next one begins after that."""
     ended = [
         (move.hold, move.held_at, move.at)

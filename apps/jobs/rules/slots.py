@@ -11,7 +11,7 @@ LANES = (FAST, SLOW)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CeleryWorker:
     """One Celery worker: the lanes it serves, its slots, and its live drains per lane."""
 
     lanes: Collection[str]
@@ -50,7 +50,7 @@ def lanes_polled(lane: str, lanes: Collection[str], slots: int) -> tuple[str, ..
     return (lane,)
 
 
-def wanted(groups: Sequence[Group], due: Collection[str]) -> dict[str, int]:
+def wanted(groups: Sequence[CeleryWorker], due: Collection[str]) -> dict[str, int]:
     """How many drains to start for each lane.
 
     As many as there are slots where jobs are due; otherwise one, which waits for the next job.

@@ -46,17 +46,17 @@ def _promote_all() -> None:
         pass
 
 
-def groups(workers: Iterable[Worker]) -> list[slots.Group]:
+def groups(workers: Iterable[Worker]) -> list[slots.CeleryWorker]:
     """The Celery workers with their slots and drains, from the rows of their processes."""
-    found: dict[str, slots.Group] = {}
+    found: dict[str, slots.CeleryWorker] = {}
     for worker in workers:
         if worker.kind != Worker.Kind.CELERY or worker.state != Worker.State.ACTIVE:
             continue
-        known = found.get(worker.node, slots.Group(worker.lanes, 0, {}))
+        known = found.get(worker.node, slots.CeleryWorker(worker.lanes, 0, {}))
         drains = dict(known.drains)
         for lane, count in worker.drains.items():
             drains[lane] = drains.get(lane, 0) + count
-        found[worker.node] = slots.Group(worker.lanes, known.slots + worker.capacity, drains)
+        found[worker.node] = slots.CeleryWorker(worker.lanes, known.slots + worker.capacity, drains)
     return list(found.values())
 
 

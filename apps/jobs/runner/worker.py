@@ -36,7 +36,7 @@ _node: Node | None = None
 _process: Process | None = None
 
 
-class CannotStart(SystemExit):
+class WorkerCannotStart(SystemExit):
     """Why this worker cannot start, as a sentence."""
 
     def __init__(self, reason: str) -> None:
@@ -74,7 +74,7 @@ def verify() -> None:
     """CannotStart when handlers are wrong; then make the missing job types."""
     problems = checks.problems()
     if problems:
-        raise CannotStart("\n".join(problems))
+        raise WorkerCannotStart("\n".join(problems))
     make_types()
 
 
@@ -105,24 +105,24 @@ def _set_up(instance: Any, **_: Any) -> None:
         # Keep one slot for the other queues: drains do not end by themselves.
         slots -= 1
     if slots < 1:
-        raise CannotStart(
+        raise WorkerCannotStart(
             "A worker of one slot cannot serve other queues beside fast and slow; give it "
             "--concurrency 2, or start one worker with -Q fast,slow and one with -Q sweeps."
         )
     forks = "prefork" in instance.pool_cls.__module__
     if forks and not settings.REDIS_URL:
         # The pool shares messages under locks that a killed fork may keep.
-        raise CannotStart(
+        raise WorkerCannotStart(
             "Forked workers need Redis as their broker: set REDIS_URL, or start this worker with "
             "--pool threads."
         )
     try:
         verify()
     except DatabaseError as error:
-        raise CannotStart(f"The database does not answer: {error}") from error
+        raise WorkerCannotStart(f"The database does not answer: {error}") from error
     except Exception as error:
         # Celery would log it and go on with a worker that runs nothing.
-        raise CannotStart(f"The job types cannot be made: {error!r}") from error
+        raise WorkerCannotStart(f"The job types cannot be made: {error!r}") from error
     finally:
         connections.close_all()
     # SIGALRM prints where the process was.

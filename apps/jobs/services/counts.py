@@ -107,7 +107,7 @@ def totals(limit: int) -> Totals:
     return Totals(*found)
 
 
-class Due(NamedTuple):
+class DueJob(NamedTuple):
     """A ready job, and since when it could have run."""
 
     number: int
@@ -115,7 +115,7 @@ class Due(NamedTuple):
     since: datetime
 
 
-def longest_due(types: Sequence[str]) -> Due | None:
+def longest_due(types: Sequence[str]) -> DueJob | None:
     """The ready job that has been due for longest.
 
     MariaDB/MySQL finds it by one entry of an index. SQLite has none of ready jobs by time and looks
@@ -140,7 +140,7 @@ def longest_due(types: Sequence[str]) -> Due | None:
                 f"{' UNION ALL '.join([one] * len(some))} ORDER BY run_at, id LIMIT 1", some
             )
         ]
-    due = [Due(number, name, instant(run_at)) for number, name, run_at in found]
+    due = [DueJob(number, name, instant(run_at)) for number, name, run_at in found]
     return min(due, key=lambda each: (each.since, each.number), default=None)
 
 

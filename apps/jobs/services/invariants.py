@@ -220,11 +220,11 @@ def _histories(recent: int) -> CheckResult:
     )
 
 
-def _entry(row: tuple[Any, ...]) -> history.Entry:
+def _entry(row: tuple[Any, ...]) -> history.JobEntry:
     number, at, _job, event, from_state, to_state, actor, text = row[:8]
     data = json.loads(text) if text and from_state == t.RUNNING else {}
     held_at = data.get("held_at")
-    return history.Entry(
+    return history.JobEntry(
         made_at=ids.made_at(number),
         at=instant(at),
         event=event,

@@ -47,7 +47,7 @@ SORTS = {BY_COUNT: _("Most often"), NEWEST: _("Newest"), NEW: _("First seen last
 
 
 @dataclass(frozen=True)
-class Choice:
+class FailuresChoice:
     """The values of the address: `preset` is empty for a custom period; `problems` are sentences
     about values that were not used."""
 
@@ -118,7 +118,7 @@ def _sources(user: Any) -> tuple[str, ...]:
     return (JOB, DISPATCH) if sees_tasks else (JOB,)
 
 
-def _read(query: QueryDict, now: datetime) -> Choice:
+def _read(query: QueryDict, now: datetime) -> FailuresChoice:
     reader = Reader(query)
     preset, start, end = reader.period(now, parse_zone(get_current_timezone_name()))
     sort = reader.one_of("sort", SORTS, BY_COUNT)
@@ -127,10 +127,10 @@ def _read(query: QueryDict, now: datetime) -> Choice:
         text = gettext("%(text)s is not a name; names have letters, digits and _ . : @ / + - only.")
         reader.problems.append(text % {"text": type_[:60].replace("\0", "")})
         type_ = ""
-    return Choice(preset, start, end, type_, sort, tuple(reader.problems))
+    return FailuresChoice(preset, start, end, type_, sort, tuple(reader.problems))
 
 
-def _options(choice: Choice, name: str, known: dict[str, Any]) -> list[Option]:
+def _options(choice: FailuresChoice, name: str, known: dict[str, Any]) -> list[Option]:
     chosen = getattr(choice, name)
     return [
         Option(title, choice.query(**{name: each}), each == chosen) for each, title in known.items()
@@ -145,7 +145,9 @@ def _local(instant: datetime) -> str:
 class _Rows:
     """Draws the groups of a page; a template would take ten times as long for a hundred of them."""
 
-    def __init__(self, choice: Choice, start: datetime, now: datetime, *, may_act: bool) -> None:
+    def __init__(
+        self, choice: FailuresChoice, start: datetime, now: datetime, *, may_act: bool
+    ) -> None:
         self._start, self._now = start, now
         self._only = f"{choice.query(type='')}&type="
         self._back = urlencode({"back": reverse("failures") + choice.query()})

@@ -21,7 +21,7 @@ _REMOVED = tuple(level for level in LEVELS if level < DAY)
 Range: TypeAlias = tuple[int, int]
 
 
-class Run(NamedTuple):
+class BucketRun(NamedTuple):
     """Neighbouring buckets of one level: [start, end)."""
 
     level: int
@@ -86,13 +86,13 @@ def is_inside(part: Range, ranges: Iterable[Range]) -> bool:
 
 def take(
     ranges: Iterable[Range], level: int, stored: Container[int]
-) -> tuple[list[Run], list[Range]]:
+) -> tuple[list[BucketRun], list[Range]]:
     """Cover the ranges by stored buckets of the level, given by their starts.
 
     Returns the runs and the ranges that are left. The ranges are ascending and disjoint. A run may
     cross their edges, a bucket never does.
     """
-    runs: list[Run] = []
+    runs: list[BucketRun] = []
     left: list[Range] = []
     for each in ranges:
         whole = _whole(each, level)
@@ -108,14 +108,14 @@ def take(
             if runs and runs[-1].end == start:
                 runs[-1] = runs[-1]._replace(end=start + level)
             else:
-                runs.append(Run(level, start, start + level))
+                runs.append(BucketRun(level, start, start + level))
             at = start + level
         if at < each[1]:
             left.append((at, each[1]))
     return runs, left
 
 
-def before(runs: Iterable[Run], end: int) -> list[Run]:
+def before(runs: Iterable[BucketRun], end: int) -> list[BucketRun]:
     """The runs cut at an instant, which is a boundary of their buckets."""
     return [run._replace(end=min(run.end, end)) for run in runs if run.start < end]
 

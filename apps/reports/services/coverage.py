@@ -11,7 +11,7 @@ from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
 from apps.reports.models import RollupBucket
 from apps.reports.rules import coverage
-from apps.reports.rules.coverage import DAY, LEVELS, MINUTE, Range, Run, floor
+from apps.reports.rules.coverage import DAY, LEVELS, MINUTE, BucketRun, Range, floor
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = 1 << 36
@@ -42,7 +42,7 @@ class Stored:
     kept_from: Mapping[int, int]
     beginning: int | None = None
     end: int | None = None
-    _covered: dict[tuple[Range, ...], tuple[list[Run], list[Range]]] = field(
+    _covered: dict[tuple[Range, ...], tuple[list[BucketRun], list[Range]]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -82,7 +82,7 @@ class Stored:
             return EPOCH
         return instant_of(kept.get(MINUTE, _NEVER))
 
-    def cover(self, ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
+    def cover(self, ranges: Sequence[Range]) -> tuple[list[BucketRun], list[Range]]:
         """Cover the ascending, disjoint ranges by the coarsest stored buckets.
 
         Returns the runs and the ranges that no stored bucket covers, both in order of time.
@@ -92,9 +92,9 @@ class Stored:
             self._covered[key] = self._cover(ranges)
         return self._covered[key]
 
-    def _cover(self, ranges: Sequence[Range]) -> tuple[list[Run], list[Range]]:
+    def _cover(self, ranges: Sequence[Range]) -> tuple[list[BucketRun], list[Range]]:
         end = self.end or 0
-        runs: list[Run] = []
+        runs: list[BucketRun] = []
         left = [(start, min(stop, end)) for start, stop in ranges if start < end]
         # All levels in one statement, because most of what is wanted is stored.
         wanted = coverage.wanted(left, limit=_MAX_SPANS)

@@ -14,11 +14,11 @@ from apps.common import ids
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import coverage
-from apps.reports.rules.coverage import Run
+from apps.reports.rules.coverage import BucketRun
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.rules.tally import ERROR, OTHER, Error, error_of, error_value
 from apps.reports.services.coverage import Stored, instant_of, second_of
-from apps.reports.services.rows import Chosen, within
+from apps.reports.services.rows import Selection, within
 
 _KEYS_AT_ONCE = 500
 # Long steps begin at multiples of one of these.
@@ -155,7 +155,7 @@ def _edges(start: int, end: int, steps: int, kept: Mapping[int, int]) -> list[in
     return [coverage.snapped(edge, kept) for edge in (start, *inner, end)]
 
 
-def _counted(runs: Sequence[Run], sources: Sequence[str], type_or_task: str) -> _Counted:
+def _counted(runs: Sequence[BucketRun], sources: Sequence[str], type_or_task: str) -> _Counted:
     """The sums of the stored counts in the runs."""
     condition = f"dimension = %s AND source IN ({placeholders(len(sources))})"
     parameters, index = [ERROR, *sources], force_index("PRIMARY")
@@ -197,12 +197,12 @@ def _sums(counted: _Counted) -> dict[Error, _Sum]:
     return {(source, *error_of(value)): _Sum(*sums) for (source, value), sums in counted.items()}
 
 
-def _seen(runs: Sequence[Run], sums: _Sums) -> dict[Error, _Seen]:
+def _seen(runs: Sequence[BucketRun], sums: _Sums) -> dict[Error, _Seen]:
     """When these errors were seen; those no longer kept are left out. The runs are of the finest
     buckets."""
     found: dict[Error, _Seen] = {}
     for source, values in _values(error for error in sums if error[2] == OTHER).items():
-        chosen = Chosen(source, ERROR, values)
+        chosen = Selection(source, ERROR, values)
         columns = "value, MIN(start), MAX(start)"
         for value, *starts in chosen.select(columns, runs, " GROUP BY value"):
             error = (source, *error_of(value))
@@ -243,13 +243,13 @@ def _known(errors: Collection[Error], *columns: str) -> Iterator[tuple[Error, li
 
 
 def _trends(
-    runs: Sequence[Run], errors: Sequence[Error], edges: Sequence[int]
+    runs: Sequence[BucketRun], errors: Sequence[Error], edges: Sequence[int]
 ) -> dict[Error, list[int]]:
     """The number of each error between the edges."""
     steps = len(edges) - 1
     found = {error: [0] * steps for error in errors}
     for source, values in _values(errors).items():
-        chosen = Chosen(source, ERROR, values)
+        chosen = Selection(source, ERROR, values)
         for start, value, total in chosen.select("start, value, total", runs):
             found[source, *error_of(value)][bisect_right(edges, start) - 1] += total
     return found

@@ -33,7 +33,7 @@ from apps.reports.rules.outcomes import (
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
 from apps.reports.services.coverage import Stored, second_of
-from apps.reports.services.rows import RUN, WAIT, Chosen, Counted, rows_in
+from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in
 
 MINUTES = HOUR // MINUTE
 # Rates cover this time, because one minute alone says little where little happens.
@@ -115,9 +115,9 @@ def last_hours(
     # The hour before, and the last one.
     rows: dict[str, tuple[list[Counted], list[Counted]]] = {source: ([], []) for source in sources}
     for source in sources:
-        chosen = Chosen(source, ALL)
+        chosen = Selection(source, ALL)
         if source == DISPATCH and executors is not None:
-            chosen = Chosen(source, EXECUTOR, tuple(executors))
+            chosen = Selection(source, EXECUTOR, tuple(executors))
         for start, _value, counted in rows_in(chosen, runs):
             rows[source][start >= middle].append(counted)
     return {

@@ -29,7 +29,7 @@ from apps.reports.services.coverage import Stored, instant_of, second_of
 from apps.reports.services.entries import counted, read_back
 from apps.reports.services.totals import SWEEP, sizes_between
 
-__all__ = ["MAX_TIME", "SWEEP", "Part", "rebuild", "rebuilt_from", "roll_up"]
+__all__ = ["MAX_TIME", "SWEEP", "Span", "rebuild", "rebuilt_from", "roll_up"]
 
 # Of one round of the sweep.
 MAX_TIME = timedelta(minutes=1)
@@ -42,7 +42,7 @@ _REMOVED_AFTER = HOUR
 _REMOVED_AT_ONCE = 60
 
 
-class Part(NamedTuple):
+class Span(NamedTuple):
     """A part of a period: [start, end)."""
 
     start: datetime
@@ -91,7 +91,7 @@ def rebuilt_from() -> datetime | None:
     return instant_of(-(-begins // DAY) * DAY) if gone else None
 
 
-def rebuild(start: datetime, end: datetime) -> Iterator[Part]:
+def rebuild(start: datetime, end: datetime) -> Iterator[Span]:
     """Count what is stored of [start, end) again, the newest part first; yields each part.
 
     The sweep continues between the parts.
@@ -105,7 +105,7 @@ def rebuild(start: datetime, end: datetime) -> Iterator[Part]:
                 time.sleep(_WAIT_SECONDS)
                 continue
             begun = add_up(low, high, now=clock.now(), is_stored=True)
-        yield Part(instant_of(begun), instant_of(high))
+        yield Span(instant_of(begun), instant_of(high))
         high = begun
 
 

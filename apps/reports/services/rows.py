@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from apps.common.db import fetch_each, force_index, placeholders, table
 from apps.reports.models import Rollup
-from apps.reports.rules.coverage import Run
+from apps.reports.rules.coverage import BucketRun
 from apps.reports.rules.outcomes import (
     COUNTS,
     EXPIRED,
@@ -39,12 +39,12 @@ Counted: TypeAlias = tuple[Any, ...]
 WAIT, RUN = len(COUNTS), len(COUNTS) + 1
 
 
-def within(runs: Sequence[Run]) -> Iterator[tuple[str, list[int]]]:
+def within(runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[int]]]:
     """SQL conditions with parameters, each for some of the runs.
 
     One condition for each run would take MariaDB a second where local hours start at :30 UTC.
     """
-    by_level: dict[int, list[Run]] = {}
+    by_level: dict[int, list[BucketRun]] = {}
     for run in runs:
         by_level.setdefault(run.level, []).append(run)
     for level, each in by_level.items():
@@ -55,7 +55,7 @@ def within(runs: Sequence[Run]) -> Iterator[tuple[str, list[int]]]:
             yield f"level = %s AND ({ranges})", [level, *edges]
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """The rollups to read: those of one dimension, with these values or with any (None)."""
 
     source: str
@@ -70,7 +70,7 @@ class Chosen(NamedTuple):
         """
         return table(Rollup) + force_index("PRIMARY" if self.values is None else "rollup_value")
 
-    def conditions(self, runs: Sequence[Run]) -> Iterator[tuple[str, list[Any]]]:
+    def conditions(self, runs: Sequence[BucketRun]) -> Iterator[tuple[str, list[Any]]]:
         """The conditions of `within`, for the chosen rows only."""
         condition, parameters = "source = %s AND dimension = %s", [self.source, self.dimension]
         values = self.values
@@ -87,7 +87,7 @@ class Chosen(NamedTuple):
                 yield f"{chosen} AND {condition}", [*edges, *parameters]
 
     def select(
-        self, columns: str, runs: Sequence[Run], ending: str = ""
+        self, columns: str, runs: Sequence[BucketRun], ending: str = ""
     ) -> Iterator[tuple[Any, ...]]:
         """These columns of the chosen rows in the runs, in as few statements as possible."""
         return fetch_each(
@@ -96,7 +96,7 @@ class Chosen(NamedTuple):
         )
 
 
-def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[tuple[int, str, Counted]]:
+def rows_in(chosen: Selection, runs: Sequence[BucketRun]) -> Iterator[tuple[int, str, Counted]]:
     """The chosen rows in the runs: start, value and counts.
 
     No journal entry is in two of them, even if a bucket is replaced meanwhile.
@@ -105,13 +105,17 @@ def rows_in(chosen: Chosen, runs: Sequence[Run]) -> Iterator[tuple[int, str, Cou
         yield row[0], row[1], row[2:]
 
 
-def count_in(chosen: Chosen, runs: Sequence[Run]) -> int:
+def count_in(chosen: Selection, runs: Sequence[BucketRun]) -> int:
     """The number of chosen rows in the runs."""
     return sum(count for (count,) in chosen.select("COUNT(*)", runs))
 
 
 def sums_in(
-    chosen: Chosen, runs: Sequence[Run], names: Sequence[str] = COUNTS, *, by: str = "value"
+    chosen: Selection,
+    runs: Sequence[BucketRun],
+    names: Sequence[str] = COUNTS,
+    *,
+    by: str = "value",
 ) -> dict[Any, list[int]]:
     """Some counts added up by the database, for each value or each `start`. Sketches are what takes
     long."""
@@ -125,12 +129,14 @@ def sums_in(
     return found
 
 
-def is_timed(chosen: Chosen, runs: Sequence[Run]) -> bool:
+def is_timed(chosen: Selection, runs: Sequence[BucketRun]) -> bool:
     """Whether all sketches are read; for very many values in a long time only counts are."""
     return len(chosen.values or ()) <= 1 or count_in(chosen, runs) <= MAX_WITHIN
 
 
-def by_start(chosen: Chosen, runs: Sequence[Run], *, timed: bool) -> Iterator[tuple[int, Counted]]:
+def by_start(
+    chosen: Selection, runs: Sequence[BucketRun], *, timed: bool
+) -> Iterator[tuple[int, Counted]]:
     """The counts of each bucket by its start, with sketches if `timed`."""
     if timed:
         yield from ((start, counted) for start, _value, counted in rows_in(chosen, runs))
@@ -139,7 +145,7 @@ def by_start(chosen: Chosen, runs: Sequence[Run], *, timed: bool) -> Iterator[tu
             yield start, (*counts, b"", b"")
 
 
-def added_up(chosen: Chosen, runs: Sequence[Run]) -> list[Counted]:
+def added_up(chosen: Selection, runs: Sequence[BucketRun]) -> list[Counted]:
     """All counts in the runs."""
     timed = is_timed(chosen, runs)
     return [counted for _start, counted in by_start(chosen, runs, timed=timed)]
@@ -164,9 +170,9 @@ class Groups(NamedTuple):
     timed: int | None
 
 
-def by_value(chosen: Chosen, runs: Sequence[Run], first: First | None) -> Groups:
+def by_value(chosen: Selection, runs: Sequence[BucketRun], first: First | None) -> Groups:
     # The total of a limited view is the total of what it may see.
-    everything = chosen if chosen.values is not None else Chosen(chosen.source, ALL)
+    everything = chosen if chosen.values is not None else Selection(chosen.source, ALL)
     total = added_up(everything, runs)
     if first is not None:
         ranked = _ranked(sums_in(chosen, runs, _ranking(first)), first)

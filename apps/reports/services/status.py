@@ -51,7 +51,7 @@ class Status:
         return counts.counts_of(self.type_names, limit)
 
     @cached_property
-    def oldest_due(self) -> counts.Due | None:
+    def oldest_due(self) -> counts.DueJob | None:
         """The ready job that has been due longest."""
         return counts.longest_due(self.type_names)
 

@@ -20,15 +20,15 @@ from apps.common import clock
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor
 from apps.reports.rules import buckets, coverage
-from apps.reports.rules.coverage import Run
+from apps.reports.rules.coverage import BucketRun
 from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
 from apps.reports.services.coverage import Stored, instant_of, second_of
 from apps.reports.services.rows import (
-    Chosen,
     Counted,
     First,
+    Selection,
     added_up,
     by_start,
     by_value,
@@ -213,7 +213,7 @@ def groupings(source: str) -> tuple[str, ...]:
 
 def _chosen(
     source: str, by: str, only: tuple[str, str] | None, within: Collection[str] | None
-) -> Chosen:
+) -> Selection:
     if source not in SOURCES:
         raise Invalid.field("source", f"{source!r:.60} is no source; write job or dispatch.")
     known = groupings(source)
@@ -224,15 +224,15 @@ def _chosen(
             raise Invalid.field("only", "Only hours and days can be narrowed to one value.")
         if limit not in (None, dimension):
             raise _beyond_limit("by", limit or "")
-        return Chosen(source, dimension, None if within is None else tuple(sorted(within)))
+        return Selection(source, dimension, None if within is None else tuple(sorted(within)))
     if only is None:
         if within is None:
-            return Chosen(source, ALL)
-        return Chosen(source, limit or "", tuple(sorted(within)))
+            return Selection(source, ALL)
+        return Selection(source, limit or "", tuple(sorted(within)))
     dimension = _dimension(source, only[0], "only", known[: -len(TIMES)])
     if limit not in (None, dimension):
         raise _beyond_limit("only", limit or "")
-    return Chosen(source, dimension, (only[1],) if within is None or only[1] in within else ())
+    return Selection(source, dimension, (only[1],) if within is None or only[1] in within else ())
 
 
 def _dimension(source: str, name: str, field: str, known: Sequence[str]) -> str:
@@ -279,7 +279,7 @@ class _Reach(NamedTuple):
 
     parts: list[_Part]
     end: int
-    runs: list[Run]
+    runs: list[BucketRun]
 
     @classmethod
     def of(cls, by: str, period: Period, stored: Stored) -> _Reach:
@@ -318,7 +318,7 @@ def _parts(by: str, period: Period, stored: Stored) -> list[_Part]:
     ]
 
 
-def _through_time(chosen: Chosen, reach: _Reach, *, timed: bool) -> list[list[Counted]]:
+def _through_time(chosen: Selection, reach: _Reach, *, timed: bool) -> list[list[Counted]]:
     """The counts of each part."""
     found: list[list[Counted]] = [[] for _ in reach.parts]
     starts = [part.start for part in reach.parts]
@@ -328,7 +328,7 @@ def _through_time(chosen: Chosen, reach: _Reach, *, timed: bool) -> list[list[Co
 
 
 def _total(
-    chosen: Chosen, reach: _Reach, in_parts: Sequence[Sequence[Counted]], stored: Stored
+    chosen: Selection, reach: _Reach, in_parts: Sequence[Sequence[Counted]], stored: Stored
 ) -> list[Counted]:
     """The counts of all parts."""
     if sum(map(len, in_parts)) <= _MANY:

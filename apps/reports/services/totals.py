@@ -24,7 +24,7 @@ from apps.common.models import SweepLease
 from apps.common.rows import insert_values
 from apps.reports.models import Rollup, RollupBucket
 from apps.reports.rules import sketch
-from apps.reports.rules.coverage import PART, WHOLE, Run, floor, joined
+from apps.reports.rules.coverage import PART, WHOLE, BucketRun, floor, joined
 from apps.reports.rules.outcomes import COUNTS, SOURCES
 from apps.reports.rules.tally import ALL, DIMENSIONS, Cells, Key, Tally, summed
 from apps.reports.services.coverage import Stored, stored_between
@@ -224,7 +224,7 @@ def all_time(stored: Stored) -> AllTime:
     return AllTime(ended, handed_out, stored.closed_until)
 
 
-def _ended_in(run: Run) -> list[tuple[Any, ...]]:
+def _ended_in(run: BucketRun) -> list[tuple[Any, ...]]:
     sums = ", ".join(f"SUM({name})" for name in COUNTS)
     return fetch(
         f"SELECT source, {sums} FROM {table(Rollup)} WHERE level = %s AND source IN ('dispatch', "

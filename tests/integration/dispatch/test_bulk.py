@@ -31,7 +31,7 @@ def plan_versions() -> dict[str, int]:
     return dict(Executor.objects.values_list("name", "plan_version"))
 
 
-def refused(outcome: bulk.Outcome) -> dict[int, str | None]:
+def refused(outcome: bulk.BulkResult) -> dict[int, str | None]:
     return {refusal.task: refusal.why for refusal in outcome.refused}
 
 
@@ -351,7 +351,7 @@ def test_after_a_bulk_delete_has_been_answered_nobody_gets_any(racers: Any) -> N
         if not isinstance(callback.take_next(executor), pull.Nothing) and already:
             late.append(name)
 
-    def delete() -> bulk.Outcome:
+    def delete() -> bulk.BulkResult:
         outcome = bulk.delete(OnceTask.objects.all(), **BY_OLGA)
         deleted.set()
         return outcome

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.common.admin.display import MASK
 from apps.common.admin.json_text import JsonTextField, read_json
-from apps.common.admin.schema_fields import Part, fields_for
+from apps.common.admin.schema_fields import SchemaField, fields_for
 from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
@@ -61,7 +61,7 @@ STORED = {
 }
 
 
-def part_of(prop: dict[str, Any], *, required: bool = False, **schema: Any) -> Part:
+def part_of(prop: dict[str, Any], *, required: bool = False, **schema: Any) -> SchemaField:
     """The one part of a schema with the one property `p`."""
     wanted = ["p"] if required else []
     (part,) = fields_for({"type": "object", "properties": {"p": prop}, "required": wanted} | schema)

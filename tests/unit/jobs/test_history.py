@@ -13,8 +13,8 @@ from apps.jobs.rules.history import (
     OVERLAP,
     TWICE,
     UNSIGNED,
-    Entry,
     Flaw,
+    JobEntry,
     Now,
     flaws,
     follows,
@@ -28,14 +28,16 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def entry(seconds: float, from_state: str, to_state: str, **more: Any) -> Entry:
+def entry(seconds: float, from_state: str, to_state: str, **more: Any) -> JobEntry:
     fields: dict[str, Any] = {"event": "any", "actor": "admin:olga", **more}
-    return Entry(
+    return JobEntry(
         made_at=at(seconds), at=at(seconds), from_state=from_state, to_state=to_state, **fields
     )
 
 
-def flaws_of(*history: Entry, status: str, hold: int = 0, held_at: datetime | None = None) -> Any:
+def flaws_of(
+    *history: JobEntry, status: str, hold: int = 0, held_at: datetime | None = None
+) -> Any:
     return list(flaws(history, Now(status, hold, held_at), apart=APART))
 
 

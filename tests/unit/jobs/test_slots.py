@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.jobs.rules.slots import Group, lanes_polled, max_drains, shares, wanted
+from apps.jobs.rules.slots import CeleryWorker, lanes_polled, max_drains, shares, wanted
 
 BOTH = ("fast", "slow")
 WEIGHTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 20), min_size=1)
@@ -52,23 +52,23 @@ def test_slow_workers_help_with_fast_jobs_and_not_the_other_way(
     ("groups", "due", "starts"),
     [
         ([], {"fast"}, {"fast": 0, "slow": 0}),
-        ([Group(BOTH, 4, {})], set(), {"fast": 1, "slow": 1}),
-        ([Group(BOTH, 4, {"fast": 1, "slow": 1})], set(), {"fast": 0, "slow": 0}),
-        ([Group(BOTH, 4, {"fast": 1, "slow": 1})], {"fast"}, {"fast": 2, "slow": 0}),
-        ([Group(BOTH, 4, {"fast": 1, "slow": 1})], {"slow"}, {"fast": 0, "slow": 2}),
-        ([Group(BOTH, 4, {})], {"fast", "slow"}, {"fast": 3, "slow": 1}),
-        ([Group(BOTH, 4, {"slow": 3})], {"slow"}, {"fast": 1, "slow": 0}),
-        ([Group(BOTH, 1, {})], {"slow"}, {"fast": 1, "slow": 0}),
-        ([Group(BOTH, 2, {"fast": 1, "slow": 1})], {"fast", "slow"}, {"fast": 0, "slow": 0}),
+        ([CeleryWorker(BOTH, 4, {})], set(), {"fast": 1, "slow": 1}),
+        ([CeleryWorker(BOTH, 4, {"fast": 1, "slow": 1})], set(), {"fast": 0, "slow": 0}),
+        ([CeleryWorker(BOTH, 4, {"fast": 1, "slow": 1})], {"fast"}, {"fast": 2, "slow": 0}),
+        ([CeleryWorker(BOTH, 4, {"fast": 1, "slow": 1})], {"slow"}, {"fast": 0, "slow": 2}),
+        ([CeleryWorker(BOTH, 4, {})], {"fast", "slow"}, {"fast": 3, "slow": 1}),
+        ([CeleryWorker(BOTH, 4, {"slow": 3})], {"slow"}, {"fast": 1, "slow": 0}),
+        ([CeleryWorker(BOTH, 1, {})], {"slow"}, {"fast": 1, "slow": 0}),
+        ([CeleryWorker(BOTH, 2, {"fast": 1, "slow": 1})], {"fast", "slow"}, {"fast": 0, "slow": 0}),
         (
-            [Group(("fast",), 2, {"fast": 1}), Group(("slow",), 2, {})],
+            [CeleryWorker(("fast",), 2, {"fast": 1}), CeleryWorker(("slow",), 2, {})],
             {"fast"},
             {"fast": 1, "slow": 1},
         ),
     ],
 )
 def test_drains_start_where_jobs_are_due_and_one_waits_otherwise(
-    groups: list[Group], due: set[str], starts: dict[str, int]
+    groups: list[CeleryWorker], due: set[str], starts: dict[str, int]
 ) -> None:
     assert wanted(groups, due) == starts
 

@@ -13,7 +13,7 @@ from apps.reports.rules.coverage import (
     LEVELS,
     MINUTE,
     QUARTER,
-    Run,
+    BucketRun,
     before,
     snapped,
     spans,
@@ -33,8 +33,8 @@ ALL = {level: every(level) for level in LEVELS}
 
 def cover(
     ranges: list[tuple[int, int]], stored: dict[int, set[int]]
-) -> tuple[list[Run], list[tuple[int, int]]]:
-    runs: list[Run] = []
+) -> tuple[list[BucketRun], list[tuple[int, int]]]:
+    runs: list[BucketRun] = []
     for level in reversed(LEVELS):
         taken, ranges = take(ranges, level, stored[level])
         runs += taken
@@ -42,7 +42,7 @@ def cover(
 
 
 def test_day_is_one_bucket() -> None:
-    assert cover([(START, START + DAY)], ALL) == ([Run(DAY, START, START + DAY)], [])
+    assert cover([(START, START + DAY)], ALL) == ([BucketRun(DAY, START, START + DAY)], [])
 
 
 def test_edges_take_ever_finer_buckets() -> None:
@@ -68,13 +68,13 @@ def test_quarter_of_a_year_is_few_buckets() -> None:
 def test_days_of_a_zone_eight_hours_off_are_six_buckets_each() -> None:
     midnight = START + 2 * DAY - 8 * HOUR
     runs, left = cover([(midnight - DAY, midnight), (midnight, midnight + DAY)], ALL)
-    assert (runs, left) == ([Run(FOUR_HOURS, midnight - DAY, midnight + DAY)], [])
+    assert (runs, left) == ([BucketRun(FOUR_HOURS, midnight - DAY, midnight + DAY)], [])
 
 
 def test_local_days_of_a_zone_three_quarters_off_meet_at_quarters() -> None:
     midnight = START + DAY - 5 * HOUR - 45 * MINUTE
     runs, left = cover([(midnight - HOUR, midnight), (midnight, midnight + HOUR)], ALL)
-    assert (runs, left) == ([Run(QUARTER, midnight - HOUR, midnight + HOUR)], [])
+    assert (runs, left) == ([BucketRun(QUARTER, midnight - HOUR, midnight + HOUR)], [])
 
 
 def test_what_is_not_stored_is_left() -> None:
@@ -147,8 +147,8 @@ def test_many_spans_are_one_from_the_first_to_the_last() -> None:
 
 
 def test_runs_are_cut_at_an_instant() -> None:
-    runs = [Run(MINUTE, START, START + 600), Run(QUARTER, START + 900, START + 1800)]
-    assert before(runs, START + 300) == [Run(MINUTE, START, START + 300)]
+    runs = [BucketRun(MINUTE, START, START + 600), BucketRun(QUARTER, START + 900, START + 1800)]
+    assert before(runs, START + 300) == [BucketRun(MINUTE, START, START + 300)]
 
 
 def test_boundaries_are_as_fine_as_what_is_kept() -> None:

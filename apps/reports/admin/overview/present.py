@@ -73,7 +73,7 @@ def jobs(status: Status) -> Panel:
     return Panel(key="jobs", title=_("Jobs now"), tiles=tiles)
 
 
-def _oldest_due(status: Status, due: counts.Due | None) -> Tile:
+def _oldest_due(status: Status, due: counts.DueJob | None) -> Tile:
     key, title = "jobs-due", _("longest due")
     if due is None:
         return Tile(key=key, title=title, value="–", url=listed(Job, status=Job.Status.READY))
