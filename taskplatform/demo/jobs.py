@@ -119,8 +119,8 @@ def require_platform(write: Callable[[str], object]) -> None:
         urllib.request.urlopen(url, timeout=5).close()  # noqa: S310
     except OSError as error:
         raise CommandError(
-            f"{url} does not answer ({error}). Start the platform in another terminal with: make "
-            "run; if it runs on another port, give this command the same PORT."
+            f"No server answers at {url}. Start it in another terminal with: make run; if it runs "
+            "on another port, give this command the same PORT."
         ) from error
     ensure_job_types()
     began = time.monotonic()

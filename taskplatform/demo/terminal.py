@@ -13,7 +13,8 @@ from django.core.management.base import OutputWrapper
 NumberT = TypeVar("NumberT", int, float)
 
 MAX_CELLS = 30
-BAR_CELLS = 20
+# So that the longest line of progress fits a terminal of 80 columns.
+BAR_CELLS = 10
 POLL_SECONDS = 0.25
 # Where a line cannot be overwritten.
 SECONDS_BETWEEN_LINES = 5.0

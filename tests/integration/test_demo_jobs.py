@@ -80,7 +80,7 @@ def test_every_promise_is_kept_by_a_drained_run(drained: JobRun) -> None:
     """S1.9, S4.1: one table serves calls, failures with retries, slow work and checkpoints."""
     assert breaches(drained) == {}
     line, over = drained.look()
-    assert over and "████████████████████ 7 of 7 ended" in line
+    assert over and "██████████ 7 of 7 ended" in line
     assert [row[:5] for row in drained.rows()] == [
         [HTTP, "0", "3", "0", "0"],
         [FAILING, "0", "0", "2", "4"],
@@ -200,7 +200,7 @@ def test_platform_that_jobs_may_not_call_or_that_is_down_is_named(settings: Any)
     allow_http(settings)
     settings.PORT = 1
     settings.JOB_HTTP_HOSTS = ("127.0.0.1:1",)
-    with pytest.raises(CommandError, match=r"127\.0\.0\.1:1/health/live does not .*same PORT"):
+    with pytest.raises(CommandError, match=r"127\.0\.0\.1:1/health/live\. Start .*same PORT"):
         call_command("demo", "--jobs", "4", stdout=StringIO())
     assert not Job.objects.exists()
 
