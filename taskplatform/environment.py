@@ -207,10 +207,9 @@ def _kept_secret(path: Path) -> str:
         return path.read_text().strip()
     # Linked when complete: neither another process nor a full disk may leave half of a key.
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    draft.touch(mode=0o600)
     try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(64))
+        draft.write_text(secrets.token_urlsafe(64))
         with suppress(FileExistsError):
             path.hardlink_to(draft)
     finally:
