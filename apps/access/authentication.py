@@ -42,9 +42,9 @@ class Opened:
 
 
 class KeyLookup:
-    """Finds the client of a key; a key that opened is believed for half a second per process.
+    """Finds the client of a key; each process caches a valid key for half a second.
 
-    Whatever does not open with the row in memory is tried on the row in the database. So a key
+    A key that the cached row refuses is checked against the row in the database. So a key
     works as soon as it is made, and an unknown id costs the same read as a wrong secret.
     """
 

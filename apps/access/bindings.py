@@ -22,7 +22,7 @@ def job_types_of(request: Request) -> Collection[str] | None:
 
 
 def actor_of(request: Request) -> str:
-    """How the journal names the key: `key:<client-id>`."""
+    """The name of the key in the journal: `key:<client-id>`."""
     return _client(request).actor
 
 

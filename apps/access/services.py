@@ -47,7 +47,7 @@ def create_client(
     rate: str = "",
     actor: str,
 ) -> tuple[ApiClient, str]:
-    """A new client and its key `<client-id>.<secret>`, which nobody can read again.
+    """A new client and its key `<client-id>.<secret>`, which is returned only here.
 
     Empty `executors` and `job_types` allow all, `rate` "" means no limit. Invalid names every wrong
     field.
@@ -199,7 +199,7 @@ def rotate(
 
 @transactional
 def revoke(client: ApiClient, *, actor: str, reason: str = "") -> bool:
-    """Revoke the key for good, in every process within a second; False when it was revoked already.
+    """Revoke the key, in every process within a second; False when it was revoked already.
 
     There is no check of the version: a revocation always counts.
     """

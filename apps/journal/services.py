@@ -29,7 +29,7 @@ _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|'[^']*'|\
 class Entry:
     """One line of the journal; times in milliseconds, `data` any small JSON object.
 
-    `error_key` is that of `error` unless it is given, as for failures whose reason says it all.
+    `error_key` is that of `error` unless it is given, as for failures that only have a reason.
     """
 
     at: datetime
@@ -66,7 +66,7 @@ def _insert(entries: Sequence[Entry], numbers: Sequence[int]) -> None:
         if entry.error and not entry.error_key:
             entry.error_key = error_key(entry.error)
     columns = zip(_DEFAULTS, zip(*map(_values_of, entries), strict=True), strict=True)
-    # What no entry fills costs nothing per row.
+    # Columns that no entry fills cost nothing per row.
     filled = {
         name: _WRITTEN[name](column) if name in _WRITTEN else column
         for name, column in columns
@@ -125,7 +125,7 @@ def write_once(entry: Entry, number: int) -> bool:
 
 
 def error_key(error: str) -> str:
-    """32 hex digits that equal errors share, whatever numbers, ids and quoted words they carry.
+    """32 hex digits, the same for errors that differ only in numbers, ids and quoted words.
 
     The last line of a traceback names the error, so it alone counts. "" for no error.
     """

@@ -211,7 +211,7 @@ class MetricsView(ApiView):
     """
 
     scopes = {"GET": "read"}
-    # It speaks no JSON, so it is no part of OpenAPI.
+    # Not JSON, so not part of OpenAPI.
     schema = None
     periods: Callable[[], Mapping[str, float]] = dict
 

@@ -8,12 +8,12 @@ User = AbstractBaseUser | AnonymousUser
 
 
 def may_report(user: User) -> bool:
-    """Whether reports are this person's to see."""
+    """Whether this person may see reports."""
     return _has(user, "reports.view_rollup")
 
 
 def may_see_failures(user: User) -> bool:
-    """Whether failures are this person's to see: who sees jobs sees what went wrong with them."""
+    """Whether this person may see failures: everybody who sees jobs may."""
     return _has(user, "jobs.view_job")
 
 

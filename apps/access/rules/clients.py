@@ -71,7 +71,7 @@ class Client:
 
     @property
     def actor(self) -> str:
-        """How the journal names this caller."""
+        """The name of this caller in the journal."""
         return f"key:{self.client_id}"
 
     @property

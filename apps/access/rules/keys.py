@@ -49,7 +49,7 @@ def digest_of(secret: str) -> str:
 
 
 def key_text(client_id: str, secret: str) -> str:
-    """The one line that its owner keeps."""
+    """The key as one line of text."""
     return f"{client_id}.{secret}"
 
 
@@ -59,9 +59,9 @@ def is_client_id(text: str) -> bool:
 
 
 def read_header(header: str) -> Credentials:
-    """The credentials of a Bearer or Basic header; ValueError says how it has to look.
+    """The credentials of a Bearer or Basic header; ValueError describes the format.
 
-    Two headers, which a server joins by a comma, fit neither form, so neither is believed.
+    Two headers, which a server joins by a comma, fit neither form and are refused.
     """
     if len(header) > MAX_HEADER_CHARACTERS:
         raise ValueError(UNREADABLE)

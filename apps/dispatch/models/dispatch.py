@@ -37,7 +37,7 @@ class DispatchQuerySet(models.QuerySet["Dispatch"]):
         return self.filter(source=source, task=task, occurrence=occurrence)
 
     def within(self, bound: Iterable[str]) -> DispatchQuerySet:
-        """Those of the executors that the names stand for."""
+        """Those of these users and of the members of these groups."""
         return self.filter(executor__in=Executor.objects.within(bound).users())
 
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> DispatchQuerySet:
@@ -58,7 +58,7 @@ class Dispatch(models.Model):
         OPEN = policy.OPEN, _("open")  # handed out, not yet called back
         SUCCEEDED = policy.SUCCEEDED, _("succeeded")
         FAILED = policy.FAILED, _("failed")
-        EXPIRED = policy.EXPIRED, _("expired")  # silent past its deadline
+        EXPIRED = policy.EXPIRED, _("expired")  # no callback before the deadline
         RELEASED = policy.RELEASED, _("released")  # given back by its executor or an operator
         CANCELLED = policy.CANCELLED, _("cancelled")  # taken away by an operator
 

@@ -20,7 +20,7 @@ class TemplateQuerySet(models.QuerySet["Template"]):
         return self.filter(~Exists(later))
 
     def oldest(self) -> TemplateQuerySet:
-        """The oldest version of every name: its place in a list, wherever newer ones come."""
+        """The oldest version of every name: it gives the name a stable position in lists."""
         earlier = Template.objects.filter(name=OuterRef("name"), version__lt=OuterRef("version"))
         return self.filter(~Exists(earlier))
 

@@ -1,7 +1,7 @@
 """Cron expressions with five fields, understood as Debian's cron does.
 
-cronsim reads them and knows which days match. It does not walk from one instant to the next here:
-its steps lose minutes after a shift of half an hour and differ by direction.
+cronsim parses them and knows which days match. Its own iteration is not used: it loses minutes
+after a shift of half an hour and differs by direction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMED = {
     "@yearly": "0 0 1 1 *",
 }
 
-# All that cronsim finds wrong with five fields, for the catalogues.
+# All errors of cronsim about five fields, for translation.
 FOUND_BY_CRONSIM = (
     _("Bad minute"),
     _("Bad hour"),

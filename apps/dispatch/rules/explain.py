@@ -124,7 +124,7 @@ def _known(planned: Planned, asked: datetime) -> datetime:
                 ),
             )
         return asked
-    # An edit of the rule or a resume takes away what was before; those are still to be explained.
+    # An edit of the rule or a resume removes earlier occurrences; these can still be explained.
     series = replace(planned.recurrence, effective_from=None)
     if next(series.after(asked), None) != asked:
         raise Invalid.field(
@@ -139,7 +139,7 @@ def _known(planned: Planned, asked: datetime) -> datetime:
 
 
 def explain(case: Case, now: datetime) -> Explanation:
-    """All the reasons that hold at `now`; `ok` alone when there is none against it."""
+    """All reasons why not at `now`, or only `ok`."""
     against = [*_of_the_task(case), *_of_the_time(case, now), *_of_the_past(case, now)]
     ok = _("A pull can hand it out now, after the tasks before it in the queue.")
     return Explanation(case.occurrence_at, against or [Reason(OK, ok)])

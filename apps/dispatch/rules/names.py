@@ -17,7 +17,7 @@ _NAME = re.compile(PATTERN)
 
 
 def is_name(name: str) -> bool:
-    """Whether an executor could be called so; a look-up of anything else is not worth a query."""
+    """Whether an executor can have this name; no other name is worth a query."""
     return len(name) <= MAX_CHARACTERS and _NAME.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What an ending does to the stock, and who may have an occurrence again.
+"""What the end of a dispatch does to the stock, and who can receive the occurrence again.
 
 | a dispatch ends as | stock | the same executor again? |
 |---|---|---|
@@ -64,7 +64,7 @@ class PastDispatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """May the executor have the occurrence now? `until`: from when, if waiting helps.
+    """Whether the executor can receive the occurrence now. `until`: from when, if waiting helps.
 
     `carried` is the number of the failed dispatch whose stock the next round takes over.
     """
@@ -103,7 +103,7 @@ def verdict(policy: Policy, last: PastDispatch | None, now: datetime) -> Verdict
 
 
 def keeps_stock(policy: Policy, state: str) -> bool:
-    """Whether a dispatch that ends in this state still counts against dispatch_times."""
+    """Whether a dispatch in this final state still counts against dispatch_times."""
     if state == FAILED:
         return policy.on_failure != GIVE_BACK
     if state == EXPIRED:

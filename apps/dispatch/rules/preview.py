@@ -1,7 +1,7 @@
-"""What an executor would get as time goes on, played through on its own queue.
+"""What an executor would get over time: a simulation of its own queue.
 
-It does everything at once and well, and has no rivals. Order, window and verdicts are those of a
-pull; only the clock and the hand-outs are imagined.
+It finishes every task at once, and no other executor takes any. Order, window and verdicts are
+those of a pull; only the clock and the hand-outs are simulated.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Past:
         return None
 
     def hand_out(self, candidate: Candidate, given: Verdict, now: datetime) -> None:
-        """The executor gets it and is done with it at once."""
+        """The executor gets it and finishes it at once."""
         identity = candidate.identity
         if given.carried is None:
             self.handed[identity] = self.handed.get(identity, 0) + 1

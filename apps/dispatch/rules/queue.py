@@ -55,7 +55,7 @@ _moving = threading.Lock()
 
 
 class _Position(NamedTuple):
-    """What of a rotation is due, and when its next occurrence will be: always replaced together."""
+    """The due occurrences of a rotation and the instant of the next, always replaced together."""
 
     due: list[Candidate]
     next_at: datetime | None
@@ -92,7 +92,7 @@ class _Series:
 class Queue:
     """The occurrences of a plan that start within a frame of time.
 
-    It knows neither stock nor earlier dispatches. `size` is the number of its tasks, `closed` are
+    It ignores stock and earlier dispatches. `size` is the number of its tasks, `closed` are
     occurrences that were dropped.
     """
 
@@ -141,7 +141,7 @@ class Queue:
         ]
 
     def covers(self, window: Window, now: datetime) -> bool:
-        """Whether the queue has all that the window lets through at `now`."""
+        """Whether the queue contains the whole window at `now`."""
         return self.frame.lower <= window.lower and now < self.frame.upper
 
     def due(self, now: datetime, window: Window) -> Iterator[Candidate]:
@@ -168,7 +168,7 @@ class Queue:
         return min(coming, default=None)
 
     def drop(self, closed: Collection[Identity]) -> None:
-        """Forget occurrences that this executor can never have again under this plan."""
+        """Remove occurrences that this executor can never receive again under this plan."""
         if closed:
             self.closed.update(closed)
             self._once = _without(self._once, closed)

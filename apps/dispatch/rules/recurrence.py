@@ -1,7 +1,7 @@
 """When a rotation is due: every N minutes, every K days at a local time, or by cron.
 
 Occurrences are values worked out from the rule alone, never from when or where that is done, so
-so every process gets the same ones. All instants are aware, in UTC and on whole seconds.
+every process gets the same ones. All instants are aware, in UTC and on whole seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALL = "all"
 
 _TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?")
 _SECOND = timedelta(seconds=1)
-# Local dates near the ends of the calendar cannot be reckoned with in every zone.
+# Local dates near the ends of the calendar cannot be computed in every zone.
 _EARLIEST = (datetime(2, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
 _LATEST = (datetime(9999, 1, 1, tzinfo=UTC) - EPOCH) // _SECOND
 
@@ -115,7 +115,7 @@ class Recurrence:
 
 
 class DueOccurrences(NamedTuple):
-    """The occurrences to be had at one moment, oldest first, and when the next is due."""
+    """The due occurrences at one moment, oldest first, and when the next is due."""
 
     occurrences: list[datetime]
     next_at: datetime | None

@@ -1,4 +1,4 @@
-"""How long what is over is kept, and when it is over.
+"""How long finished tasks and dispatches are kept.
 
 What still decides about a hand-out is never old enough: see `horizon` and `is_settled`.
 """
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from apps.dispatch.rules.plan import ONCE
 
-# Beyond the lookback, for ids and clocks that differ by seconds.
+# Added to the lookback, because ids and clocks differ by seconds.
 MARGIN = timedelta(days=1)
 
 
@@ -33,10 +33,10 @@ def over_since(
     end_at: datetime | None,
     lookback: timedelta,
 ) -> datetime | None:
-    """Since when nobody can be handed the task and no person has touched it; None = it is not over.
+    """Since when the task is neither handed out nor edited; None = it is not over.
 
     A task is over at its end_at; a once task without one, when it has fallen out of the lookback.
-    A task that is not deleted can still be shifted, so an edit puts that off.
+    A task that is not deleted can still be shifted, so an edit postpones that.
     """
     by_itself = end_at
     if by_itself is None and source == ONCE:

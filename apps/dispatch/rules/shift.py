@@ -18,7 +18,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800}
 def parse_shift(text: str, *, field: str = "by") -> timedelta:
     """The shift, later without a sign; Invalid when it is none, nothing, or more than MAX_SHIFT.
 
-    A day is 24 hours, whatever the clocks do.
+    A day is always 24 hours.
     """
     match = _SHIFT.fullmatch("".join(text.split()).lower())
     if match is None:

@@ -1,4 +1,4 @@
-"""A recurrence in plain words, in whatever language its reader chose."""
+"""A recurrence in plain words, in the language of the reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.common.messages import Message as _
 from apps.dispatch.rules.cron import Cron, Fields, fields_of
 from apps.dispatch.rules.recurrence import EveryDays, EveryMinutes, Rule, clock
 
-# More than that are no plain words any more; the expression then stands for itself.
+# With more than that, the expression itself is shown.
 MAX_TIMES = 6
 MAX_PARTS = 8
 
@@ -56,7 +56,7 @@ class _NotPlain(Exception):
 
 
 def summary(rule: Rule, zone: str) -> Message:
-    """The rule in words, and the name of its zone where the rule goes by the clock."""
+    """The rule in words, with the name of its zone if it follows local time."""
     if isinstance(rule, EveryMinutes):
         return _every(rule.minutes)
     if isinstance(rule, EveryDays):

@@ -1,4 +1,4 @@
-"""The candidates of a user, and what the tables say about them."""
+"""The candidates of a user, with their stock and earlier dispatches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from apps.dispatch.rules.queue import Candidate, Identity
 from apps.dispatch.services import queue
 from apps.dispatch.services.state import ExecutorState
 
-# Candidates whose facts are read at once; mostly one of the first can be had.
+# Candidates whose facts are read at once; usually one of the first is free.
 _FIRST_CHUNK = 16
 _CHUNKS = (64, 512)
 
 
 class Eligible(NamedTuple):
-    """A candidate that seems to be free: the user's latest dispatch of it, that dispatch's number
+    """A candidate that seems eligible: the user's latest dispatch of it, that dispatch's number
     if its stock is carried over, and whether the occurrence has a stock row."""
 
     candidate: Candidate
@@ -33,9 +33,9 @@ class Eligible(NamedTuple):
 class Candidates:
     """What a user could have at one moment, as far as stock and earlier dispatches show.
 
-    It may be outdated when it is used: a claim checks everything again. `next_at` is when more
-    could be had, known when `eligible` is exhausted; None = nothing is ahead. `any_due`: something
-    was due, whether or not it could be had.
+    It may be outdated when it is used: a claim checks everything again. `next_at` is when the
+    next one is due, known when `eligible` is exhausted; None = never. `any_due`: something was due,
+    eligible or not.
     """
 
     def __init__(self, state: ExecutorState, now: datetime) -> None:
@@ -98,7 +98,7 @@ class Candidates:
             self.next_at = at
 
     def close(self) -> None:
-        """Drop from the kept queue what the user can never have again."""
+        """Drop from the cached queue what the user can never receive again."""
         if self._entry is not None and self._closed:
             queue.close(self._state.pk, self._entry, self._closed, now=self._now)
 
@@ -108,15 +108,15 @@ def _is_used_up(policy: Policy, handed: int | None) -> bool:
 
 
 class Facts(NamedTuple):
-    """What the tables say of occurrences: how often each is handed out, where it has a stock row,
-    and a user's latest dispatch of each that it has had."""
+    """Occurrences in the tables: how often each is handed out, if it has a stock row, and the
+    user's latest dispatch of each."""
 
     handed: dict[Identity, int]
     latest: dict[Identity, PastDispatch]
 
 
 def facts_of(executor: int, candidates: Iterable[Candidate]) -> Facts:
-    """Both in one read of as many rows as there are candidates, however often each was handed out.
+    """Both in one read of one row per candidate, however often it was handed out.
 
     Whatever has been handed out has a stock row, so that those lead to the dispatches.
     """

@@ -21,7 +21,7 @@ _MS = timedelta(milliseconds=1)
 
 
 class Lost(Exception):
-    """The candidate cannot be had any more; the transaction must be rolled back."""
+    """The candidate is no longer available; the transaction must be rolled back."""
 
 
 @transactional
@@ -36,7 +36,7 @@ def claim(state: ExecutorState, eligible: Eligible, now: datetime) -> Dispatch:
     3. Count it in the stock.
     4. Write the journal.
 
-    Lost when it cannot be had any more. IntegrityError when the user has got another dispatch, or
+    Lost when it is no longer available. IntegrityError when the user has got another dispatch, or
     another transaction created the stock row first: roll back and retry, because waiting while
     holding the lock of the failed INSERT would deadlock.
     """

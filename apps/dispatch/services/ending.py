@@ -80,7 +80,7 @@ def end(
 def _keeps_stock(dispatch: Dispatch, to_state: str) -> bool:
     """Whether the dispatch still counts against its task's dispatch_times when it ends so."""
     if to_state not in (State.FAILED, State.EXPIRED):
-        # No policy decides about the other endings.
+        # The other endings do not depend on a policy.
         return to_state == State.SUCCEEDED
     task = TASK_MODELS[dispatch.source].objects.planning().get(pk=dispatch.task)
     return policy.keeps_stock(task.policy, to_state)
@@ -94,7 +94,7 @@ end_alone = transactional(end)
 def expire_if_due(dispatch: Dispatch, *, now: datetime, executor: str = "") -> bool:
     """End the open dispatch as expired when its deadline has passed; False otherwise.
 
-    The row decides: since it was read, its executor may have been given more time.
+    The row decides: since it was read, the deadline may have been extended.
     """
     return end_alone(
         dispatch, State.EXPIRED, now=now, executor=executor, reason=OVERDUE, is_overdue=True
@@ -139,7 +139,7 @@ def find_dispatch(number: int, *, bound: Iterable[str] | None = None) -> Dispatc
 
 
 def cancel(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
-    """Take an open dispatch away for good: the stock returns, this executor never gets it again.
+    """Cancel an open dispatch: the stock returns, this executor never gets the occurrence again.
 
     Closed when it has ended otherwise; cancelling a cancelled one answers the same.
     """

@@ -1,4 +1,4 @@
-"""Planning: executors and who belongs to which group. Every edit is one transaction with one
+"""Planning: executors and members of groups. Every edit is one transaction with one
 journal entry, and raises the plan version of everybody whose queue it could change."""
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def change_members(
     """Put users into a group and take users out; unknown `uid_` names in `add` become executors.
 
     Returns the names of all members afterwards, sorted. Repeating it changes nothing. With `bound`,
-    NotFound when `add` reaches beyond these executors: joining would draw a stranger among them.
+    NotFound when `add` names other executors: joining would bring them within the limits.
     """
     _check_members(group, add, remove)
     if bound is not None:
@@ -180,7 +180,7 @@ def change_members(
 
 
 def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[str, Executor]:
-    """New user executors by name, in a few statements however many they are."""
+    """New user executors by name, in a constant number of statements."""
     # Joining is the first change of their plan.
     rows = [_new_executor(name, now=now, actor=actor, plan_version=1) for name in sorted(missing)]
     try:

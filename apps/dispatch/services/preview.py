@@ -30,10 +30,10 @@ from apps.dispatch.services.state import ExecutorState, state_of
 
 USUAL = timedelta(days=7)
 LONGEST = timedelta(days=400)
-# Beyond it there is no reckoning with days any more.
+# Later dates cannot be computed.
 _END_OF_TIME = datetime(9998, 1, 1, tzinfo=UTC)
 MAX_ITEMS = 1000
-# Hand-outs that are played through, those before the period included.
+# Hand-outs that are simulated, including those before the period.
 MAX_STEPS = 5000
 # Once tasks read beyond those that are due already.
 _MAX_AHEAD = 2 * MAX_ITEMS
@@ -96,7 +96,7 @@ def period_of(start: datetime | None, end: datetime | None, *, now: datetime) ->
 
 
 def preview(executor: Executor, period: Period, *, now: datetime | None = None) -> Preview:
-    """What the executor would get if it did everything at once and had no rivals.
+    """What the executor would get if it finished everything at once and nobody else pulled.
 
     Of a group: the occurrences that its members could get.
     """
@@ -106,7 +106,7 @@ def preview(executor: Executor, period: Period, *, now: datetime | None = None) 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """All that decides about the work of an executor from `now` to before `until`.
+    """The data of a preview of an executor from `now` to before `until`.
 
     `is_cut`: there are more tasks than are read, so `until` is earlier than requested. `owners`
     are the executors whose tasks reach it.

@@ -79,7 +79,7 @@ def _claim_first(state: ExecutorState) -> Dispatch | Nothing | None:
         candidates.close()
         return dispatch
     candidates.close()
-    # What cannot be had, another pull of the same user may have taken, or an edit changed just now.
+    # Another pull of the same user may have taken it, or an edit changed it just now.
     if candidates.any_due:
         present = state_of(state.pk)
         if present.open_dispatch is not None or present.versions != state.versions:
@@ -138,7 +138,7 @@ def call_back(
     message: str = "",
     bound: Iterable[str] | None = None,
 ) -> Dispatch:
-    """End the user's open dispatch as `succeeded` or `failed`; late is fine while it is open.
+    """End the user's open dispatch as `succeeded` or `failed`; late is accepted while it is open.
 
     An exact repeat gets the first answer. NotFound: unknown or another's number. ReplayConflict: a
     repeat with another outcome or result. Closed: it ended in another way (kept in the journal).
@@ -246,7 +246,7 @@ def _own(state: ExecutorState, number: int) -> Dispatch:
 
 @transactional
 def _keep_late_result(state: ExecutorState, dispatch: Dispatch, report: Report) -> None:
-    """A refused result changes nothing, but a person may want to read it."""
+    """Keep a refused result in the journal, for people."""
     journal.write(
         [
             journal.Entry(

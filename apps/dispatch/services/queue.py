@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 @dataclass(slots=True)
 class QueueEntry:
     """The queue of a user with the plan versions and the instant that it was built at; `saved` is
-    how many of its closed occurrences the cache knows."""
+    the number of its closed occurrences in the cache."""
 
     versions: Versions
     built_at: datetime
@@ -83,7 +83,7 @@ def entry_of(state: ExecutorState, *, now: datetime) -> QueueEntry:
 
 
 def close(executor: int, entry: QueueEntry, closed: set[Identity], *, now: datetime) -> None:
-    """Drop occurrences that the user can never have again under this plan."""
+    """Drop occurrences that the user can never receive again under this plan."""
     entry.queue.drop(closed)
     if len(entry.queue.closed) - entry.saved >= SAVE_EVERY:
         _save(executor, entry, now)
@@ -151,7 +151,7 @@ def _plan(saved: SavedPlan, now: datetime) -> Plan:
 def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
     """The plan at that version; of many that miss it one builds, the others wait a little."""
     with cache.building(owner) as mine:
-        # Another may have finished it since the first look.
+        # Another thread may have finished it since the first check.
         if mine:
             saved = cache.load_plans(((owner, version),)).get(owner)
         else:
@@ -161,7 +161,7 @@ def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan
             return plan
         frame = Window(_depth(frame, now), frame.upper)
         saved = SavedPlan(version, frame, plan_rows([owner], frame, now=now))
-        # What an edit has overtaken is not published.
+        # A plan that an edit has made outdated is not published.
         if Executor.objects.filter(pk=owner, plan_version=version).exists():
             cache.save_plan(owner, saved, now=now)
         return _plan(saved, now)

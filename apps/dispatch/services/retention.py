@@ -1,4 +1,4 @@
-"""Housekeeping: what has been over for longer than its retention goes, in small chunks.
+"""Housekeeping: removes what ended longer ago than its retention, in small chunks.
 
 Each table is gone through by primary key, a bounded read at a time, and what is chosen goes by id
 in one transaction a chunk. No task that can be handed out, no open dispatch and none of their
@@ -29,7 +29,7 @@ from apps.journal import services as journal
 from apps.journal.models import Source as JournalSource
 
 SWEEP = "dispatch.purge"
-# How often what was kept is looked at again; in between, only what has come since.
+# How often all rows are checked again; in between, only new ones.
 PASS = timedelta(days=1)
 # After each chunk it rests three times as long as that took.
 RESTS = 3
@@ -43,7 +43,7 @@ Occurrence: TypeAlias = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table to go through: `read` the rows after an id as (id, may it go), `remove` by ids."""
+    """A table to purge: `read` returns rows after an id as (id, whether to remove it)."""
 
     name: str
     read: Callable[[int], list[tuple[int, bool]]]
@@ -51,7 +51,7 @@ class _Table:
 
 
 def purge(*, until: datetime) -> Counter[str]:
-    """Remove what was over before its horizon; returns how many rows of which kind.
+    """Remove what ended before its horizon; returns how many rows of which kind.
 
     Stops between two chunks when the clock has passed `until`; the next call goes on there.
     """
@@ -60,7 +60,7 @@ def purge(*, until: datetime) -> Counter[str]:
     removed: Counter[str] = Counter()
     try:
         while waiting and clock.now() < until:
-            # In turn, so that a long one keeps none of the others waiting.
+            # In turn, so that a long table does not delay the others.
             table = waiting.pop(0)
             begun = time.monotonic()
             gone, ended = _take_chunk(table, position)
@@ -68,7 +68,7 @@ def purge(*, until: datetime) -> Counter[str]:
             if not ended:
                 waiting.append(table)
             if gone:
-                # What others have to share with it is a quarter of a connection at most.
+                # So it uses a quarter of a connection at most.
                 time.sleep(min(LONGEST_REST, RESTS * (time.monotonic() - begun)))
     finally:
         save_position(SWEEP, position)
@@ -76,7 +76,7 @@ def purge(*, until: datetime) -> Counter[str]:
 
 
 def _take_chunk(table: _Table, position: dict[str, Any]) -> tuple[Counter[str], bool]:
-    """Go through the next chunk: what went, and whether the end of the table was reached."""
+    """Purge the next chunk; what was removed, and whether the end of the table was reached."""
     now = clock.now()
     place = position.get(table.name)
     if place is None or (place["ended"] and datetime.fromisoformat(place["begun"]) + PASS <= now):
@@ -92,7 +92,7 @@ def _take_chunk(table: _Table, position: dict[str, Any]) -> tuple[Counter[str], 
 
 
 def _tables(now: datetime) -> list[_Table]:
-    """What is to be gone through, as far as the settings let anything of it go."""
+    """The tables to purge by the settings."""
     lookback = conf.DISPATCH_LOOKBACK
     tables = []
     before = rules.horizon(now, retention=conf.TASK_RETENTION, lookback=lookback)
@@ -147,7 +147,7 @@ def _end_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str
     for task in over:
         if task.pk in known and task.status != Task.Status.DELETED:
             entries.append(_mark_deleted(task, now))
-    # The numbers of tasks are never given anew, so no later task inherits a stock.
+    # The numbers of tasks are never reused, so no later task inherits a stock.
     going = [task.pk for task in over if task.pk not in known]
     gone, _ = model._default_manager.filter(pk__in=going).delete()
     removed = Counter({f"{model.source}_tasks": gone})

@@ -69,7 +69,7 @@ def update_task(
 
 @transactional
 def delete_task(*, task: TaskT, actor: str, version: int | None = None, reason: str = "") -> bool:
-    """Mark the task deleted: from now on nobody is handed it; False when it was already.
+    """Mark the task deleted, so that it is no longer handed out; False when it was already.
 
     Waits for hand-outs in flight, because they hold the task's row; open dispatches go on.
     """
@@ -212,7 +212,7 @@ def alter(current: TaskT, changes: dict[str, Any], *, now: datetime, actor: str)
 
 def _is_another_series(task: RotateTask, changed: list[str], had_ended: bool) -> bool:
     resumed = "status" in changed and task.status == ACTIVE
-    # What would have been due since its end was never planned.
+    # Occurrences since its end were never planned.
     goes_on = "end_at" in changed and had_ended
     return resumed or goes_on or not set(changed).isdisjoint(RotateTask.rule_fields)
 

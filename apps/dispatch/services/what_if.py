@@ -114,8 +114,8 @@ def _change(task: Task, executor: Executor, period: Period, now: datetime) -> Ch
 
 
 def _cut_alike(before: Preview, after: Preview) -> tuple[Preview, Preview]:
-    """Both up to the same item: what one has in front pushes others out at its end, and they are
-    not removed."""
+    """Both up to the same item: what an item added in front pushes out of the list is not
+    removed."""
     return _cut_by(before, after), _cut_by(after, before)
 
 

@@ -1,4 +1,4 @@
-"""What must be right about handlers before anything runs."""
+"""Checks of handlers before a worker starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from apps.jobs.models import JobType
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
-    """Two handlers of one name, and those that cannot be called."""
+    """Errors for two handlers of one name, and for handlers that cannot be called."""
     return [
         Error(problem, hint='See "Your first handler" in apps/jobs/README.md.', id="jobs.E001")
         for problem in registry.known.problems
@@ -21,7 +21,7 @@ def check_handlers(**_: Any) -> list[CheckMessage]:
 
 
 def check_types(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Job types that name a handler nobody wrote."""
+    """Errors for job types whose handler does not exist."""
     if not databases or "default" not in databases:
         return []
     try:
@@ -47,7 +47,7 @@ def unknown_handlers() -> list[tuple[str, str]]:
 
 
 def problems() -> list[str]:
-    """What has to be put right before jobs can run, in words."""
+    """The errors that prevent jobs from running, as text."""
     return [
         *registry.known.problems,
         *(

@@ -1,5 +1,4 @@
-"""The contract of handlers: the Context that a long one is given, and how it ends otherwise than by
-a result or an error."""
+"""The contract of handlers: the Context for long ones, and ways to end besides result and error."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ class Context:
 
 
 class Retry(Exception):
-    """Try again, after this time or by the type's policy; the attempt counts."""
+    """Retry after this time, or by the policy of the type; the attempt counts."""
 
     def __init__(self, after: float | timedelta | None = None, reason: str = "") -> None:
         super().__init__(reason or "the handler asked for another try")
@@ -91,7 +90,7 @@ class Retry(Exception):
 
 
 class Fail(Exception):
-    """Fail finally, whatever attempts are left."""
+    """Fail without another attempt."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The ready-made handler http_request: calls other services, and nothing it should not reach."""
+"""The ready-made handler http_request: calls other services that the deployer allows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ PORTS = {"http": 80, "https": 443}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 SECONDS, MAX_SECONDS = 10, 300
 MAX_ANSWER = 65_536
-# Later tries may go better: timeout, too early, too many requests, and what servers say of
-# themselves.
+# Temporary statuses: timeout, too early, too many requests, and errors of servers.
 _PASSING = (408, 425, 429)
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes: the address that was checked, under the name it was asked for by."""
+    """The target of a request: the address that was checked, and its host name."""
 
     scheme: str
     host: str
@@ -64,7 +63,7 @@ class Target:
 def http_request(context: Any, ctx: Context) -> Any:
     """One request to a host of JOB_HTTP_HOSTS; no redirects, no proxies, time and size bounded.
 
-    A 2xx is success, 5xx and 429 are tried again, everything else fails for good. The number of
+    A 2xx is success, 5xx and 429 are retried, everything else is final. The number of
     the job goes along as Idempotency-Key.
     """
     target = resolved(target_of(str(context["url"])))
@@ -80,7 +79,7 @@ def http_request(context: Any, ctx: Context) -> Any:
         body = str(context["text"]).encode()
         own["Content-Type"] = "text/plain; charset=utf-8"
     headers = _checked(context.get("headers") or {})
-    # The job's own word goes, however it is written.
+    # The job's own header wins, in any spelling.
     given = {name.lower() for name in headers}
     headers |= {name: value for name, value in own.items() if name.lower() not in given}
     seconds = min(float(context.get("timeout", SECONDS)), MAX_SECONDS)
@@ -124,7 +123,7 @@ def target_of(url: str) -> Target:
 
 
 def resolved(target: Target) -> Target:
-    """The target with its address, looked up once; Fail when any of its addresses is not public
+    """The target with its address, resolved once; Fail when any of its addresses is not public
     and in no network of JOB_HTTP_NETWORKS."""
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)

@@ -36,7 +36,7 @@ def echo(context: Any) -> Any:
     },
 )
 def sleep(context: Any, ctx: Context) -> Any:
-    """Do nothing for a while, to try things out; goes on where an earlier attempt was cut off."""
+    """Do nothing for some seconds, for tests; continues where an earlier attempt ended."""
     seconds = float(context["seconds"])
     slept = float(ctx.saved or 0)
     while slept < seconds:
@@ -66,7 +66,7 @@ def sleep(context: Any, ctx: Context) -> Any:
     },
 )
 def management_command(context: Any) -> Any:
-    """Run one of the commands of JOB_COMMANDS with arguments as in a shell; keeps what it says."""
+    """Run one of the commands of JOB_COMMANDS with arguments as in a shell; keeps its output."""
     name = context.get("command")
     if name not in conf.JOB_COMMANDS:
         raise Fail(

@@ -1,4 +1,4 @@
-"""Which function runs which jobs."""
+"""The handlers of this process by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Handler:
 
 @dataclass(slots=True)
 class Registry:
-    """The handlers of one process, and what is wrong with them."""
+    """The handlers of one process, and their errors."""
 
     handlers: dict[str, Handler] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -85,9 +85,9 @@ def names() -> Collection[str]:
 
 
 def _argument_count(function: Callable[..., Any]) -> int:
-    """With how many arguments it is to be called; 0 when that is neither one nor two.
+    """The number of arguments to call it with: 1 or 2; 0 if it takes neither.
 
-    A second one that has a default is given only to who calls it ctx.
+    A second argument with a default is passed only if its name is ctx.
     """
     parameters = list(inspect.signature(function).parameters.values())
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -1,4 +1,4 @@
-"""What is true of all jobs of one type: who runs them, how often, how long, and when not."""
+"""The settings of all jobs of one type: handler, retries, time limits, rates."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class JobType(models.Model):
 
     class Lane(models.TextChoices):
         FAST = rules.FAST, _("fast")  # done within seconds
-        SLOW = rules.SLOW, _("slow")  # kept apart, so that it never stands in the way
+        SLOW = rules.SLOW, _("slow")  # runs apart, so that it never delays fast jobs
 
     class Unique(models.TextChoices):
         ALLOW = rules.ALLOW, _("when asked for")  # the submitter decides
-        ALWAYS = rules.ALWAYS, _("always")  # one open job per key, whatever the submitter says
-        NEVER = rules.NEVER, _("never")  # asking for it is refused
+        ALWAYS = rules.ALWAYS, _("always")  # always one open job per key
+        NEVER = rules.NEVER, _("never")  # a submission with unique=true is refused
 
     class Origin(models.TextChoices):
         NONE = rules.NO_ORIGIN, _("any host")

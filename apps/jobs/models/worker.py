@@ -45,7 +45,7 @@ class Worker(models.Model):
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
         indexes = [
-            # Who lives, and whose host a retry may wait for.
+            # Live workers, and the hosts that a retry may wait for.
             models.Index(fields=["state", "last_heartbeat_at"], name="worker_alive"),
         ]
 

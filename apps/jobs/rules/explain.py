@@ -92,7 +92,7 @@ class Case:
 
 
 def reasons(case: Case, now: datetime) -> list[Reason]:
-    """What keeps the job from running, most final first; at least one reason."""
+    """Why the job is not running: at least one reason, the most permanent one first."""
     if case.status == t.RUNNING:
         return [Reason(RUNNING, _("Worker {worker} is running it.", worker=case.worker))]
     if case.status in t.FINAL:

@@ -22,7 +22,7 @@ MAX_USER = 128
 MAX_STAGE = 64
 MAX_TRACE = 64
 MAX_ROUTE = 255
-# How far ahead a job may be put off.
+# The longest delay of a job.
 MAX_DELAY = timedelta(days=36_525)
 
 # What KeyField stores.
@@ -65,12 +65,12 @@ def shard_of(route: str) -> int:
 
 
 def unique_key(job_type: str, key: str) -> str:
-    """What only one open job may have; the bar stands in no type and no key."""
+    """The key that only one open job may have; neither types nor keys contain the bar."""
     return f"{job_type}|{key}"
 
 
 def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
-    """What is wrong with a submission, whatever its type; its size is for the caller to measure."""
+    """The errors of a submission that do not depend on its type; the caller checks the size."""
     for name, text, limit in (
         ("key", job.key, MAX_KEY),
         ("user_id", job.user_id, MAX_USER),
@@ -99,7 +99,7 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
 
 
 def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> Iterator[FieldError]:
-    """What the type refuses in a submission; the context is validated only if it is one."""
+    """The errors of a submission that depend on its type; only a valid context is checked."""
     if job.unique and type_.unique == NEVER:
         yield FieldError(
             "unique",
@@ -126,7 +126,7 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
 
 
 def context_faults(context: Any) -> Iterator[FieldError]:
-    """Of a context; its size is for the caller to measure."""
+    """The errors of a context; the caller checks the size."""
     if type(context) is not dict:
         yield FieldError("context", "invalid", _("The context must be a JSON object; write {…}."))
         return
@@ -154,7 +154,7 @@ def _time_faults(job: Submission, now: datetime) -> Iterator[FieldError]:
 
 
 def instant_faults(name: str, at: datetime, now: datetime) -> Iterator[FieldError]:
-    """Of an instant to which a job is put off."""
+    """The errors of the `run_at` of a job."""
     if at.tzinfo is None:
         yield FieldError(name, "invalid", _("{at} needs a time zone.", at=at.isoformat()))
     elif at > now + MAX_DELAY:
@@ -171,7 +171,7 @@ def is_key(text: str, limit: int) -> bool:
 
 
 def number_faults(name: str, value: Any, low: float, high: float) -> Iterator[FieldError]:
-    """Of a number that must be whole."""
+    """The error of a number that must be whole."""
     if type(value) is not int or not low <= value <= high:
         yield FieldError(
             name,

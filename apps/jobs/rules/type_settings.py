@@ -61,8 +61,8 @@ SETTINGS = (
 
 
 def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[FieldError]:
-    """What is wrong with a type's settings, all of which are given; costly ones are looked at
-    only where they changed."""
+    """The errors of a type's settings, all of which are given; expensive checks run only for those
+    that changed."""
     yield from _text_faults("title", settings["title"], MAX_TITLE)
     yield from _text_faults("pause_reason", settings["pause_reason"], MAX_REASON)
     handler = settings["handler"]
@@ -96,7 +96,7 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
 
 
 def name_faults(name: Any) -> Iterator[FieldError]:
-    """Of the name of a new type."""
+    """The error of the name of a new type."""
     if not (isinstance(name, str) and is_key(name, MAX_NAME)):
         yield _fault(
             "name",

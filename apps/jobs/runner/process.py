@@ -97,7 +97,7 @@ class ReadWriteLock:
         self._changed = threading.Condition()
         self._sharing = 0
         self._alone = False
-        # Read without the lock between two jobs: whether somebody waits to be alone.
+        # Read without the lock between two jobs: whether a suspect waits to run alone.
         self.wanted = 0
 
     @contextmanager
@@ -157,7 +157,7 @@ class Node:
 
 
 class Draining(Protocol):
-    """What the process wants to know of each of its drains."""
+    """The interface of a drain for its process."""
 
     lane: str
     held: dict[int, HeldJob]
@@ -282,7 +282,7 @@ class Process:
         self._registered = True
 
     def leave(self) -> None:
-        """Leave the register for good: no later heartbeat makes the row again."""
+        """Leave the register; no later heartbeat registers the process again."""
         with self._beating:
             self._left = True
             if self._registered:

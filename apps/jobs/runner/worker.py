@@ -71,7 +71,7 @@ def _stopping_at_sigterm(process: Process) -> Iterator[None]:
 
 
 def verify() -> None:
-    """CannotStart when handlers are wrong; then make the missing job types."""
+    """WorkerCannotStart when handlers are wrong; then make the missing job types."""
     problems = checks.problems()
     if problems:
         raise WorkerCannotStart("\n".join(problems))

@@ -91,7 +91,7 @@ class Claim:
         found: dict[str, list[tuple[int, int]]] = {name: [] for name in wanted}
         for order_key, number, name, last_end, attempts, max_attempts, expected_at in fetch_each(
             (
-                # A time costs as much as all the other columns.
+                # Reading a time costs as much as all the other columns.
                 f"SELECT {_PEEKED}, {'expected_at' if self.types[name].expires_after else 'NULL'} "
                 f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
                 "ORDER BY order_key, id LIMIT %s",
@@ -120,7 +120,7 @@ class Claim:
         names = [name for name, jobs in found.items() if jobs]
         if not names:
             return {}
-        # The types rotate: jobs behind a long one may be released.
+        # The first type rotates, because jobs after a long one may be released.
         first = rotation % len(names)
         names = names[first:] + names[:first]
         heads = [found[name][0] for name in names]
@@ -201,7 +201,7 @@ class Claim:
 def types_with_work(names: Collection[str], hosts: Sequence[str] | None = None) -> set[str]:
     """The types with at least one ready job for these hosts, None for any; one read for each."""
     only = "" if hosts is None else f" AND affinity_host IN ({placeholders(len(hosts))})"
-    # By the statistics of an empty queue, MySQL would look through the ready jobs of all types.
+    # By the statistics of an empty queue, MySQL would read the ready jobs of all types.
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = f"SELECT type FROM {jobs} WHERE status = %s AND type = %s{only} LIMIT 1"
     return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in names)}

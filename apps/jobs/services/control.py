@@ -249,7 +249,7 @@ def _check_edit(job: Job, changes: Mapping[str, Any], now: datetime) -> None:
 
 
 def edit_faults(changes: Mapping[str, Any], now: datetime) -> Iterator[FieldError]:
-    """What `edit` would refuse in the changes, whatever the job."""
+    """The errors of the changes that do not depend on the job."""
     for name in sorted(changes.keys() - set(EDITABLE)):
         yield FieldError(name, "invalid", _("{name} of a job cannot be changed.", name=name))
     if "run_at" in changes:

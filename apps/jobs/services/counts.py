@@ -118,8 +118,8 @@ class DueJob(NamedTuple):
 def longest_due(types: Sequence[str]) -> DueJob | None:
     """The ready job that has been due for longest.
 
-    MariaDB/MySQL finds it by one entry of an index. SQLite has none of ready jobs by time and looks
-    at the first 1,000 in line of each of the types.
+    MariaDB/MySQL finds it by one entry of an index. SQLite has no such index and reads
+    the first 1,000 in line of each type.
     """
     if connection.vendor == "mysql":
         one = (
@@ -145,8 +145,8 @@ def longest_due(types: Sequence[str]) -> DueJob | None:
 
 
 def oldest_due(types: Sequence[str]) -> dict[str, datetime]:
-    """Since when the longest-waiting one of the first 1,000 ready jobs in line could have run, of
-    the types that have any."""
+    """Since when the longest-waiting one of the first 1,000 ready jobs in line could have run, by
+    type."""
     jobs = f"{table(Job)}{force_index('job_claim')}"
     one = (
         f"SELECT %s AS type, MIN(run_at) AS due FROM (SELECT run_at FROM {jobs} "

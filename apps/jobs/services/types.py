@@ -100,7 +100,7 @@ def resume_type(*, job_type: JobType, actor: str, reason: str = "") -> JobType:
 
 @transactional
 def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
-    """Close its breaker and forget what it counted; False when it was closed already."""
+    """Close its breaker and reset its counts; False when it was closed already."""
     now = clock.now()
     state = TypeState.objects.select_for_update().filter(type=job_type.name).first()
     if state is None or state.breaker == breaker.CLOSED:
