@@ -101,16 +101,16 @@ def test_twenty_clients_meet_every_quota_exactly(manage: Manage) -> None:
     assert "Fridge photos, Harbour Street" in next_round.stdout
 
 
-@pytest.mark.usefixtures("platform")
 def test_jobs_of_four_types_drain_and_keep_what_is_promised(
-    manage: Manage, environment: Mapping[str, str]
+    manage: Manage, port: str, environment: Mapping[str, str], request: pytest.FixtureRequest
 ) -> None:
     """S1.1, S1.9, S4.1, S4.2: calls, failures with retries, slow work and checkpoints."""
     if not environment["DATABASE_URL"].startswith("sqlite"):
         refused = manage("demo", "--jobs", "100")
         assert refused.returncode == 1
-        assert "JOB_HTTP_HOSTS=127.0.0.1:" in refused.stderr
+        assert f"JOB_HTTP_HOSTS=127.0.0.1:{port}" in refused.stderr
         return
+    request.getfixturevalue("platform")
     played = manage("demo", "--jobs", "100", "--seconds", "500")
     assert played.returncode == 0, played.stdout + played.stderr
     assert played.stdout.count("✓") == 7

@@ -73,6 +73,13 @@ def running(installed: tuple[Platform, list[str]]) -> Platform:
     return platform
 
 
+@pytest.fixture
+def refused(installed: tuple[Platform, list[str]], tmp_path: Path) -> dict[str, str]:
+    """The environment of a start that comes no further than its checks, with files of its own: the
+    platform may run or not."""
+    return {**installed[0].environment, "VAR_DIR": str(tmp_path), "PORT": str(free_port())}
+
+
 def refusal(environment: dict[str, str]) -> str:
     """The one line with which a start refuses."""
     done = subprocess.run(
@@ -274,13 +281,13 @@ def test_beat_that_dies_starts_again(running: Platform) -> None:
     assert any("sweeps ended with code 1 and starts again in" in line for line in running.shown)
 
 
-def test_port_in_use_is_shown_with_a_free_one(platform: Platform) -> None:
+def test_port_in_use_is_shown_with_a_free_one(refused: dict[str, str]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
 
-        line = refusal({**platform.environment, "PORT": str(port)})
+        line = refusal({**refused, "PORT": str(port)})
 
     assert line.startswith(f"Port {port} on 127.0.0.1 is taken by another program.")
     (offered,) = re.findall(r"Use another one: PORT=(\d+) make run$", line)
@@ -304,9 +311,9 @@ def test_second_start_with_the_same_files_is_refused(running: Platform) -> None:
     ],
 )
 def test_wrong_setting_is_shown_in_one_line(
-    platform: Platform, name: str, value: str, message: str
+    refused: dict[str, str], name: str, value: str, message: str
 ) -> None:
-    assert message in refusal({**platform.environment, name: value})
+    assert message in refusal({**refused, name: value})
 
 
 @pytest.mark.mariadb
@@ -318,13 +325,13 @@ def test_wrong_setting_is_shown_in_one_line(
     ],
 )
 def test_database_that_refuses_is_shown_without_the_password(
-    platform: Platform, change: dict[str, str], message: str
+    refused: dict[str, str], change: dict[str, str], message: str
 ) -> None:
-    url = urllib.parse.urlsplit(platform.environment["DATABASE_URL"])
+    url = urllib.parse.urlsplit(refused["DATABASE_URL"])
     host = f"{url.hostname}:{url.port}"
     changed = url._replace(**{key: text.format(host=host) for key, text in change.items()})
 
-    line = refusal({**platform.environment, "DATABASE_URL": changed.geturl()})
+    line = refusal({**refused, "DATABASE_URL": changed.geturl()})
 
     assert re.search(f"The database .* cannot be used: .*({message})", line)
     assert "Check DATABASE_URL" in line
