@@ -30,8 +30,8 @@ class Handler:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def place(self) -> str:
-        """Where it is written."""
+    def location(self) -> str:
+        """The module and name of the function."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
 
@@ -44,10 +44,10 @@ class Registry:
 
     def add(self, handler: Handler, problem: str = "") -> None:
         other = self.handlers.get(handler.name)
-        if other is not None and other.place != handler.place:
+        if other is not None and other.location != handler.location:
             problem = (
-                f"Two handlers are named {handler.name!r}: {other.place} and {handler.place}; "
-                "rename one."
+                f"Two handlers are named {handler.name!r}: {other.location} and {handler.location}"
+                "; rename one."
             )
         if problem:
             self.problems.append(problem)
@@ -90,34 +90,34 @@ def _argument_count(function: Callable[..., Any]) -> int:
     A second argument with a default is passed only if its name is ctx.
     """
     parameters = list(inspect.signature(function).parameters.values())
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    needed = [p for p in places if p.default is p.empty]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in positional if p.default is p.empty]
     by_name = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    if by_name or not places or len(needed) > 2:
+    if by_name or not positional or len(needed) > 2:
         return 0
-    return 2 if len(needed) == 2 or (len(places) > 1 and places[1].name == "ctx") else 1
+    return 2 if len(needed) == 2 or (len(positional) > 1 and positional[1].name == "ctx") else 1
 
 
 def _problem(entry: Handler, arguments: int) -> str:
     if not re.fullmatch(KEY_PATTERN, entry.name) or not 0 < len(entry.name) <= MAX_NAME:
         return (
-            f"{entry.place} is registered as {entry.name!r}; a name has 1 to {MAX_NAME} letters, "
-            "digits and _ . : @ / + -."
+            f"{entry.location} is registered as {entry.name!r}; a name has 1 to {MAX_NAME} "
+            "letters, digits and _ . : @ / + -."
         )
     if not arguments:
-        return f"{entry.place} must take (context) or (context, ctx)."
+        return f"{entry.location} must take (context) or (context, ctx)."
     if inspect.iscoroutinefunction(entry.function):
-        return f"{entry.place} is async; handlers are plain functions."
+        return f"{entry.location} is async; handlers are plain functions."
     settings = {each.name for each in JobType._meta.concrete_fields} - set(_OWN)
     unknown = sorted(set(entry.settings) - settings)
     if unknown:
         return (
-            f"{entry.place} names settings that a job type does not have: {', '.join(unknown)}. "
+            f"{entry.location} names settings that a job type does not have: {', '.join(unknown)}. "
             f"It has {', '.join(sorted(settings))}."
         )
     wrong = [fault.named for fault in _faults(entry.settings)]
     if wrong:
-        return f"{entry.place} names settings that no job type can have. {' '.join(wrong[:3])}"
+        return f"{entry.location} names settings that no job type can have. {' '.join(wrong[:3])}"
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -129,6 +129,11 @@ def stamp(instant: datetime) -> str:
     """The instant as addresses name it: `2026-03-31T09:30Z`, with seconds if it has any."""
     utc = instant.astimezone(UTC).replace(tzinfo=None)
     return f"{utc.isoformat(timespec='seconds' if utc.second else 'minutes')}Z"
+
+
+def input_value(instant: datetime, zone: tzinfo) -> str:
+    """The value of an <input type="datetime-local">."""
+    return instant.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def read_choice(

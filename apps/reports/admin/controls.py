@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.utils.functional import Promise
 
 from apps.common import clock
 from apps.common.zones import zone_names
-from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice
+from apps.reports.admin.choice import PRESETS, SOURCES, TABS, Choice, input_value
 from apps.reports.services.summary import MINUTE, THROUGH_TIME, TIMES
 
 
@@ -59,16 +58,11 @@ def controls(choice: Choice, groups: Mapping[str, Sequence[str]]) -> dict[str, A
         "all_groups": choice.query(by=choice.only[0], only=None) if choice.only else "",
         "period_keeps": _without(kept, "period", "from", "to"),
         "zone_keeps": _without(kept, "zone"),
-        "from": _local(choice, choice.start),
-        "to": _local(choice, choice.end),
+        "from": input_value(choice.start, choice.zone),
+        "to": input_value(choice.end, choice.zone),
         "zones": sorted(zone_names()),
     }
 
 
 def _without(kept: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: value for name, value in kept.items() if name not in names}
-
-
-def _local(choice: Choice, instant: datetime) -> str:
-    """The value of an <input type="datetime-local">."""
-    return instant.astimezone(choice.zone).strftime("%Y-%m-%dT%H:%M:%S")

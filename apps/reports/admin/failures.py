@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString
-from django.utils.timezone import get_current_timezone_name, localtime
+from django.utils.timezone import get_current_timezone, get_current_timezone_name
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -27,7 +27,7 @@ from apps.jobs.admin.filters import type_names
 from apps.jobs.admin.job_groups import GROUP_URL
 from apps.jobs.admin.labels import relative
 from apps.journal.admin.words import reason_of
-from apps.reports.admin.choice import PRESETS, Reader, stamp
+from apps.reports.admin.choice import PRESETS, Reader, input_value, stamp
 from apps.reports.admin.controls import Option
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
@@ -96,8 +96,8 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         "is_fullwidth": "1",
         "choice": choice,
         "periods": _options(choice, "preset", {n: title for n, (_for, title) in PRESETS.items()}),
-        "from": _local(choice.start),
-        "to": _local(choice.end),
+        "from": input_value(choice.start, get_current_timezone()),
+        "to": input_value(choice.end, get_current_timezone()),
         "sorts": _options(choice, "sort", SORTS),
         "types": sorted({*type_names(), *filter(None, [choice.type])}),
         "all_types": choice.query(type=""),
@@ -135,11 +135,6 @@ def _options(choice: FailuresChoice, name: str, known: dict[str, Any]) -> list[O
     return [
         Option(title, choice.query(**{name: each}), each == chosen) for each, title in known.items()
     ]
-
-
-def _local(instant: datetime) -> str:
-    """The value of an <input type="datetime-local">."""
-    return localtime(instant).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class _Rows:

@@ -25,13 +25,7 @@ from apps.common.admin.display import shown_text
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope
 from apps.reports.admin import chart, controls, quota
-from apps.reports.admin.choice import (
-    GROUPS,
-    SOURCES,
-    TABS,
-    Choice,
-    read_choice,
-)
+from apps.reports.admin.choice import GROUPS, SOURCES, TABS, Choice, read_choice
 from apps.reports.admin.report import (
     COLUMNS,
     SORTS,

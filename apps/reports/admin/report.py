@@ -54,7 +54,7 @@ class Column:
     shown: Callable[[Any], str]
     counted: str = TOTAL
     bound: str = ""
-    # Whether more is better (1), worse (-1) or neither (0).
+    # Whether a higher value is better (1), worse (-1) or neither (0).
     merit: int = 0
 
     def has_entries(self, value: Any) -> bool:
@@ -145,31 +145,10 @@ TIMES = (
     _percentile("run", "p99", _("run p99")),
 )
 TIME_NAMES = tuple(column.name for column in TIMES)
+_ENDS = (SUCCESSES, FAILURES, RETRIES, TIMEOUTS, EXPIRIES, RELEASES, CANCELS, STAGES)
 COLUMNS: dict[str, tuple[Column, ...]] = {
-    JOB: (
-        TOTALS,
-        RATE,
-        SUCCESSES,
-        FAILURES,
-        RETRIES,
-        TIMEOUTS,
-        EXPIRIES,
-        RELEASES,
-        CANCELS,
-        STAGES,
-        *TIMES,
-    ),
-    DISPATCH: (
-        TOTALS,
-        RATE,
-        SUCCESSES,
-        FAILURES,
-        RETRIES,
-        EXPIRIES,
-        RELEASES,
-        CANCELS,
-        *TIMES,
-    ),
+    JOB: (TOTALS, RATE, *_ENDS, *TIMES),
+    DISPATCH: (TOTALS, RATE, *(c for c in _ENDS if c not in (TIMEOUTS, STAGES)), *TIMES),
 }
 # The parts of a total in the order of a stacked bar. Retries of dispatches are no part of it.
 STACKED = {
@@ -218,7 +197,7 @@ def rows_of(summary: Summary) -> list[Row]:
     starts = [row.start or summary.start for row in summary.rows]
     ends = [*starts[1:], summary.as_of]
     return [
-        Row(row, since, until) if row.start is not None else Row(row, summary.start, summary.as_of)
+        Row(row, since, until if row.start else summary.as_of)
         for row, since, until in zip(summary.rows, starts, ends, strict=False)
     ]
 
