@@ -328,21 +328,17 @@ def _insert_unless_open(rows: list[Row]) -> list[Submitted]:
     twins = open_twins(first)
     fresh = [row for key, row in first.items() if key not in twins]
     _insert_together(fresh + [row for row in rows if row[_UNIQUE_KEY] is None])
-    twins |= {row[_UNIQUE_KEY]: Twin(row[_ID], row[_STATUS]) for row in fresh}
+    twins |= {row[_UNIQUE_KEY]: Submitted(row[_ID], False, row[_STATUS]) for row in fresh}
     answers = []
     for row in rows:
-        pk, status = twins.get(row[_UNIQUE_KEY], (row[_ID], row[_STATUS]))
-        answers.append(Submitted(pk, pk == row[_ID], status))
+        created = Submitted(row[_ID], True, row[_STATUS])
+        twin = twins.get(row[_UNIQUE_KEY], created)
+        answers.append(created if twin.id == created.id else twin)
     return answers
 
 
 # --- one open job per unique key ----------------------------------------------------------------
-class Twin(NamedTuple):
-    id: int
-    status: str
-
-
-def open_twins(keys: Collection[str]) -> dict[str, Twin]:
+def open_twins(keys: Collection[str]) -> dict[str, Submitted]:
     """The open job with each of these unique keys; until the transaction ends no other appears.
 
     Sorted, so that callers with the same keys wait for each other and do not deadlock.
@@ -357,7 +353,7 @@ def open_twins(keys: Collection[str]) -> dict[str, Twin]:
             f"WHERE unique_key IN ({placeholders(len(some))})",
             some,
         )
-        twins.update({key: Twin(pk, status) for key, pk, status in rows})
+        twins.update({key: Submitted(pk, False, status) for key, pk, status in rows})
     return twins
 
 
