@@ -163,8 +163,7 @@ def change_members(
         except IntegrityError as error:
             raise Conflict(
                 _(
-                    "Somebody else has just changed the members of {group}; look at them and "
-                    "repeat.",
+                    "Somebody else has just changed the members of {group}; read them and repeat.",
                     group=group.name,
                 )
             ) from error
@@ -254,7 +253,7 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
         executor.delete()
     except IntegrityError as error:
         message = _(
-            "Somebody else has just assigned something to {executor}; look at it again.",
+            "Somebody else has just assigned something to {executor}; read it again.",
             executor=executor.name,
         )
         raise Conflict(message) from error

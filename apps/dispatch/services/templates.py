@@ -105,7 +105,7 @@ def put_template(
         )
     except IntegrityError as error:
         message = _(
-            "Somebody else made a version of {name} just now; look at it and repeat.", name=name
+            "Somebody else made a version of {name} just now; read it and repeat.", name=name
         )
         raise Conflict(message) from error
     record_edit(

@@ -18,7 +18,7 @@ from apps.jobs.rules import transitions
 GROUP_URL = "admin:jobs_job_group"
 STATUSES = {"retry": (transitions.FAILED,), "cancel": transitions.WAITING}
 NOTHING = {
-    "retry": _("Nothing to retry: no job with this error has failed for good."),
+    "retry": _("Nothing to retry: no job with this error is in state failed."),
     "cancel": _("Nothing to cancel: no job with this error is waiting."),
 }
 MAX_SEARCHED = 20_000

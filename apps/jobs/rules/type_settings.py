@@ -145,7 +145,7 @@ def _list_faults(name: str, names: Any, limit: int) -> Iterator[FieldError]:
                 ),
             )
         elif each in names[:position]:
-            yield _fault(f"{name}[{position}]", _("{name!r} stands twice in the list.", name=each))
+            yield _fault(f"{name}[{position}]", _("{name!r} is in the list twice.", name=each))
 
 
 def _schema_faults(schema: Any) -> Iterator[FieldError]:

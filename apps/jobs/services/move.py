@@ -68,7 +68,7 @@ def move(
         if changed < len(rows):
             raise Conflict(
                 _(
-                    "Job {number} was changed by somebody else just now; look at it again.",
+                    "Job {number} was changed by somebody else just now; read it again.",
                     number=min(rows),
                 )
             )

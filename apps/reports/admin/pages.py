@@ -106,7 +106,7 @@ def _why_not(choice: Choice) -> str:
     if choice.start > clock.now():
         return gettext("This period has not begun yet; choose an earlier one.")
     return gettext(
-        "So long ago the hours and days of this time zone are no longer kept; choose groups, a "
+        "Hours and days of this time zone are not kept for so long; choose groups, a "
         "later period or another time zone."
     )
 

@@ -85,7 +85,7 @@ def test_finest_times_that_are_no_longer_kept_are_shown(
     monkeypatch.setattr(pages, "summarise", refuse)
     page = admin_client.get(URL)
     assert page.status_code == 200
-    assert "are no longer kept; choose groups" in text_of(page)
+    assert "are not kept for so long; choose groups" in text_of(page)
     assert admin_client.get(reverse("report_csv")).status_code == 302
 
 
