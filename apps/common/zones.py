@@ -91,9 +91,9 @@ def first_passes(
     low: int,
     high: int,
 ) -> Iterator[int]:
-    """The instants in [low, high) at which walls come round, each once, in the walls' order.
+    """The instants in [low, high) at which the clock shows these walls, each once, in their order.
 
-    `walls(least, most)` gives those in [least, most), ascending or descending. Walls that one gap
+    `walls(first, end)` gives those in [first, end), ascending or descending. Walls that one gap
     skips share an instant.
     """
     last = None

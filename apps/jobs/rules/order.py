@@ -26,8 +26,8 @@ _LIMIT = 2**63 - 1
 def demotion_ms(attempts: int) -> int:
     """How much later a job counts after these attempts: 0; 30 s from 1, 60 s from 5, 300 s
     from 16."""
-    for least, lost in DEMOTIONS:
-        if attempts >= least:
+    for threshold, lost in DEMOTIONS:
+        if attempts >= threshold:
             return lost
     return 0
 
