@@ -51,6 +51,8 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
 SESSION_COOKIE_AGE = 8 * 3600
+# In the session, which holds long ones, and costs a request without a session nothing.
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 
 # --- Applications ---------------------------------------------------------------------------
