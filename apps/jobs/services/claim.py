@@ -15,6 +15,8 @@ from django.db import DatabaseError, connection
 
 from apps.common.db import (
     exclusive_lock,
+    execute,
+    execute_and_fetch,
     fetch,
     fetch_each,
     force_index,
@@ -29,7 +31,7 @@ from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import READY, WAITING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
-from apps.jobs.services.move import take_arrow
+from apps.jobs.services.move import arrow_update
 from apps.jobs.services.protection import TypeLimits
 
 logger = logging.getLogger(__name__)
@@ -141,7 +143,7 @@ class Claim:
         """The job, held, if it is of the type and was never held; no suspect."""
         self.tried = [number]
         guard = " AND holds = 0 AND max_attempts > 1"
-        return self.held() if self._update(self.types[type_], [number], guard) else []
+        return self._update([self._hold(self.types[type_], [number], guard)])
 
     @transactional
     def _take_limited(self, jobs: Mapping[str, list[int]], limited: list[str]) -> list[HeldJob]:
@@ -153,12 +155,19 @@ class Claim:
 
     def _take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
         self.tried = [number for numbers in jobs.values() for number in numbers]
-        taken = [self._update(self.types[name], sorted(jobs[name])) for name in sorted(jobs)]
-        return self.held() if any(taken) else []
+        holds = [self._hold(self.types[name], sorted(jobs[name])) for name in sorted(jobs)]
+        return self._update(holds) if holds else []
 
-    def _update(self, type_: TypeSnapshot, ids: list[int], guard: str = "") -> int:
+    def _update(self, holds: Sequence[tuple[str, list[Any]]]) -> list[HeldJob]:
+        """Run these UPDATEs; what they have changed is read with the last one."""
+        for sql, values in holds[:-1]:
+            execute(sql, values)
+        return self._in_order(execute_and_fetch(*holds[-1], *self._reading()))
+
+    def _hold(self, type_: TypeSnapshot, ids: list[int], guard: str = "") -> tuple[str, list[Any]]:
+        """The UPDATE that holds these jobs of the type, with its values."""
         lease_until, hard_end_at = self._lease(type_)
-        return take_arrow(
+        return arrow_update(
             "hold",
             ids,
             sets=", attempts = attempts + 1, holds = holds + 1, held_at = %s, "
@@ -178,14 +187,18 @@ class Claim:
 
     def held(self) -> list[HeldJob]:
         """Those of the tried jobs that are held under the token, in their order."""
-        if not self.tried:
-            return []
+        return self._in_order(fetch(*self._reading())) if self.tried else []
+
+    def _reading(self) -> tuple[str, list[Any]]:
+        """The SELECT of the tried jobs that are held under the token, with its values."""
         ids = sorted(self.tried)
-        rows = fetch(
+        sql = (
             f"SELECT {_HELD} FROM {table(Job)} "
-            f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s",
-            [*ids, self._token],
+            f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s"
         )
+        return sql, [*ids, self._token]
+
+    def _in_order(self, rows: Sequence[Sequence[Any]]) -> list[HeldJob]:
         found = {row[0]: self._held(row) for row in rows}
         return [found[number] for number in self.tried if number in found]
 

@@ -1,7 +1,7 @@
 """The one way to change the state of a job: lock, arrow of the table, guarded UPDATE, journal.
 
-`move` takes locked rows, each with its changes and its journal entry. `take_arrow` takes rows that
-nobody has locked: promotion and hold, which lose a race by changing fewer rows.
+`move` takes locked rows, each with its changes and its journal entry. `arrow_update` is for rows
+that nobody has locked: promotion and hold, which lose a race by changing fewer rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 
-from apps.common.db import Instants, exclusive_lock, execute, fetch, placeholders, table
+from apps.common.db import Instants, exclusive_lock, fetch, placeholders, table
 from apps.common.errors import Conflict
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -95,7 +95,7 @@ def _either(first: str, other: str) -> Message:
     return _("{first} or {other}", first=first, other=other)
 
 
-def take_arrow(
+def arrow_update(
     arrow: str,
     ids: Sequence[int],
     *,
@@ -103,17 +103,18 @@ def take_arrow(
     values: Sequence[Any] = (),
     guard: str = "",
     parameters: Sequence[Any] = (),
-) -> int:
-    """Take the arrow with those of the jobs that are in its state and meet the guard; how many.
+) -> tuple[str, list[Any]]:
+    """The UPDATE, with its values, that takes the arrow with those of the jobs that are in its
+    state and meet the guard.
 
     `sets` are further assignments with their values, `guard` is SQL with its parameters.
     """
     [source], [target] = t.ARROWS[arrow].sources, t.ARROWS[arrow].targets
-    return execute(
+    sql = (
         f"UPDATE {table(Job)} SET status = %s, version = version + 1{sets} "
-        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s{guard}",
-        [target, *values, *ids, source, *parameters],
+        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s{guard}"
     )
+    return sql, [target, *values, *ids, source, *parameters]
 
 
 def attempt_facts(job: LockedJob | Job, now: datetime) -> dict[str, Any]:

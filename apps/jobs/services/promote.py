@@ -7,12 +7,12 @@ from datetime import datetime
 from django.db import DatabaseError, connection
 
 from apps.common import clock
-from apps.common.db import fetch, is_retryable, table
+from apps.common.db import execute, fetch, is_retryable, table
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import SCHEDULED
 from apps.jobs.services.claim import locked_jobs, note_locked
-from apps.jobs.services.move import take_arrow
+from apps.jobs.services.move import arrow_update
 
 
 def promote_due(*, now: datetime | None = None) -> int:
@@ -31,7 +31,7 @@ def promote_due(*, now: datetime | None = None) -> int:
     if not ids:
         return 0
     try:
-        return take_arrow("promote", ids, guard=" AND run_at <= %s", parameters=[now])
+        return execute(*arrow_update("promote", ids, guard=" AND run_at <= %s", parameters=[now]))
     except DatabaseError as error:
         if connection.in_atomic_block or not is_retryable(error):
             raise

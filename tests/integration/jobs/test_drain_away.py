@@ -73,15 +73,15 @@ def test_job_whose_hold_was_never_answered_is_given_back_and_not_lost(
 ) -> None:
     """F6, I9: what was committed although the connection broke costs no attempt, even the only
     one."""
-    run, left = claim.take_arrow, iter(range(failures))
+    run, left = claim.execute_and_fetch, iter(range(failures))
 
     def broken(*arguments: Any, **named: Any) -> Any:
-        changed = run(*arguments, **named)
+        rows = run(*arguments, **named)
         for _ in left:
             raise OperationalError(2013, "Lost connection to server during query")
-        return changed
+        return rows
 
-    monkeypatch.setattr(claim, "take_arrow", broken)
+    monkeypatch.setattr(claim, "execute_and_fetch", broken)
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     handle("mail", lambda context: None, max_attempts=1)
     [number] = jobs(1)

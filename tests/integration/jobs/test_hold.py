@@ -122,16 +122,16 @@ def test_types_share_the_slots_by_weight() -> None:
 def test_lock_lost_at_one_type_leaves_nothing_of_another_held_unseen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each type is held by a statement of its own."""
-    run, calls = claim.take_arrow, count(1)
+    """Each type is held by a statement of its own, here the second one fails."""
+    run, calls = claim.execute_and_fetch, count(1)
     lost = [1213, "Deadlock found"] if connection.vendor == "mysql" else ["database is locked"]
 
     def locked(*arguments: Any, **named: Any) -> Any:
-        if next(calls) == 2:
+        if next(calls) == 1:
             raise OperationalError(*lost)
         return run(*arguments, **named)
 
-    monkeypatch.setattr(claim, "take_arrow", locked)
+    monkeypatch.setattr(claim, "execute_and_fetch", locked)
     job_type("mail")
     job_type("web")
     mails, pages = jobs(2), jobs(2, "web")

@@ -55,7 +55,9 @@ def crowd() -> None:
 def test_no_hot_query_scans_or_sorts(crowd: None) -> None:
     check = _check_mariadb if connection.vendor == "mysql" else _check_sqlite
     for name, query in QUERIES.items():
-        statements = [sql for sql in sent_by(query) if _reads_jobs(sql)]
+        # MariaDB gets the UPDATE of a hold and the SELECT of what it changed in one message.
+        parts = [part for sql in sent_by(query) for part in sql.split("; ")]
+        statements = [part for part in parts if _reads_jobs(part)]
         assert statements, name
         for sql in statements:
             check(sql)
