@@ -322,7 +322,7 @@ class StrictSerializer(serializers.Serializer[Any]):
         }
         values: dict[str, Any] = {}
         # DRF does much more for each field; fields here have no `source` and no `validate_…`.
-        takes_defaults = self.parent is None and not self.partial
+        takes_defaults = not getattr(self.root, "partial", False)
         for name, field in fields.items():
             if field.read_only:
                 continue
