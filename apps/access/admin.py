@@ -307,8 +307,7 @@ class ApiClientAdmin(ServiceModelAdmin):
             raise PermissionDenied
         row = self.get_object(request, unquote(object_id))
         if row is None:
-            self.message_user(request, gettext("There is no such row."), messages.WARNING)
-            return HttpResponseRedirect(self.changelist_url())
+            return self.no_such_row(request)
         form = RotateForm(request.POST or None, initial={"version": row.version})
         if not form.is_valid():
             return self._page(request, "access/rotate.html", row, form=form)

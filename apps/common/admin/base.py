@@ -198,6 +198,11 @@ class PlatformModelAdmin(ModelAdmin):
         """The address of the list."""
         return self.url("changelist")
 
+    def no_such_row(self, request: HttpRequest) -> HttpResponseRedirect:
+        """Back to the list, with a message."""
+        self.message_user(request, gettext("There is no such row."), messages.WARNING)
+        return HttpResponseRedirect(self.changelist_url())
+
     def page(
         self, request: HttpRequest, template: str, *, status: int = 200, **context: Any
     ) -> TemplateResponse:
@@ -246,8 +251,7 @@ class PlatformModelAdmin(ModelAdmin):
     ) -> HttpResponse:
         row = self.get_object(request, unquote(object_id))
         if row is None:
-            self.message_user(request, gettext("There is no such row."), messages.WARNING)
-            return HttpResponseRedirect(self.changelist_url())
+            return self.no_such_row(request)
         if not self.has_view_or_change_permission(request, row):
             raise PermissionDenied
         moments = self.timeline(request, row)

@@ -24,8 +24,7 @@ def edit_view(request: HttpRequest, *, model_admin: Any, pk: int) -> Any:
     """The page that edits a waiting job."""
     row = model_admin.get_object(request, str(pk))
     if row is None:
-        model_admin.message_user(request, gettext("There is no such row."), messages.WARNING)
-        return HttpResponseRedirect(model_admin.changelist_url())
+        return model_admin.no_such_row(request)
     if not model_admin.has_operate_permission(request, row):
         raise PermissionDenied
     if request.method != "POST" and not transitions.is_legal("edit", row.status):
