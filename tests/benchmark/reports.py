@@ -125,11 +125,11 @@ def _rollups(run: RunOptions) -> Iterator[Figure]:
     The entries of future minutes are written first; then the clock of this process moves on.
     """
     yield from _beside_history(run)
-    minutes, a_second = (1, A_SECOND // 5) if run.quick else (16, A_SECOND)
+    minutes = 1 if run.quick else 16
     at = start = _until()
     end = start + timedelta(minutes=minutes)
     size = history.QUICK if run.quick else history.FULL
-    entries = history.load(size, start, minutes, a_second)
+    entries = history.load(size, start, minutes, A_SECOND)
     _settle()
     with _measured() as effort:
         # The last minute is added up in the round after its end.
@@ -143,7 +143,7 @@ def _rollups(run: RunOptions) -> Iterator[Figure]:
         f"rollups of {entries // minutes // 60:,} entries/s, {effort.counted}",
         100 * effort.seconds / (end - start).total_seconds(),
         "% of a core",
-        at_most=20 * a_second // A_SECOND,
+        at_most=20,
     )
 
 
