@@ -160,19 +160,20 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
 
 
 def test_every_wrong_value_is_shown_beside_its_field_and_nothing_is_saved(
-    admin_client: Client,
+    admin_client: Client, subtests: pytest.Subtests
 ) -> None:
     group = factories.group()
     form = {**drawn_form(admin_client, factories.template()), **GOOD, "_save": "Save"}
     for typed, field, message in WRONG:
-        page = admin_client.post(ADD, {**form, **typed})
-        assert page.status_code == 200, typed
-        errors = errors_of(page)
-        assert message in " ".join(errors[field]), (typed, errors)
-        shown = form_of(page, "title")
-        for name, value in typed.items():
-            if name in shown and name not in {"template", "mode", "status", "on_failure"}:
-                assert shown[name] == value
+        with subtests.test(typed=typed):
+            page = admin_client.post(ADD, {**form, **typed})
+            assert page.status_code == 200
+            errors = errors_of(page)
+            assert message in " ".join(errors[field]), errors
+            shown = form_of(page, "title")
+            for name, value in typed.items():
+                if name in shown and name not in {"template", "mode", "status", "on_failure"}:
+                    assert shown[name] == value
     assert not OnceTask.objects.exists()
     assert not JournalEntry.objects.filter(event="task_created").exists()
     group.refresh_from_db()
