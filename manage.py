@@ -4,14 +4,31 @@
 import os
 import sys
 
+# Commands that work on what a platform has stored; the others may come before it.
+OF_A_PLATFORM = {
+    "apiclient",
+    "audit",
+    "changepassword",
+    "createsuperuser",
+    "demo",
+    "rebuild_reports",
+}
+
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
+    from apps.common.acting import acting
+    from taskplatform.environment import require_platform
+
     try:
-        execute_from_command_line(sys.argv)
+        command = sys.argv[1] if len(sys.argv) > 1 else ""
+        if command in OF_A_PLATFORM and not {"-h", "--help"} & set(sys.argv):
+            require_platform(command)
+        with acting("shell"):
+            execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         # A wrong setting is for the operator to mend, who has no use for a traceback.
         sys.exit(str(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from axes.models import AccessAttempt, AccessLog
 from django.apps import apps
@@ -18,14 +18,17 @@ from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from apps.access.admin import ApiClientAdmin
-from apps.access.models import ApiClient
+from apps.access.models import ApiClient, Limited
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
 from apps.common.admin.display import translate
 from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
+from apps.jobs.models import Bounds, Job, JobScope, bounds_of
 from apps.journal.admin import JournalEntryAdmin
+from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
+from taskplatform.new_account import NewAccountForm
 
 if TYPE_CHECKING:
     # unfold has no types; its classes are Django's with more templates.
@@ -35,14 +38,14 @@ else:
 
 
 class OperatorScopeInline(TabularInline):
-    """Which executors this person is limited to; none means no limit. A person with limits
-    cannot change limits, not even their own."""
+    """Which executors this person is limited to. A person with limits cannot change limits, not
+    even their own."""
 
-    model = OperatorScope
+    model: Any = OperatorScope
     extra = 0
-    autocomplete_fields = ("executor",)
+    autocomplete_fields: ClassVar[Any] = ("executor",)
     verbose_name = _("executor in view")
-    verbose_name_plural = _("Sees these executors only (none = all)")
+    verbose_name_plural = _("Sees these executors only")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_add_permission(request, obj) and _sees_all(request)
@@ -52,6 +55,36 @@ class OperatorScopeInline(TabularInline):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_delete_permission(request, obj) and _sees_all(request)
+
+
+class JobScopeInline(OperatorScopeInline):
+    """Which job types this person is limited to."""
+
+    model: Any = JobScope
+    autocomplete_fields: ClassVar[Any] = ()
+    verbose_name = _("job type in view")
+    verbose_name_plural = _("Sees jobs of these types only")
+
+
+class LimitedInline(OperatorScopeInline):
+    """On which sides this person is limited; the limit stays when its last row is removed."""
+
+    model: Any = Limited
+    autocomplete_fields: ClassVar[Any] = ()
+    verbose_name = _("limit")
+    verbose_name_plural = _("Limited to what is listed below (none = sees all)")
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("dispatch.view_operatorscope"))
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("dispatch.add_operatorscope")) and _sees_all(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("dispatch.delete_operatorscope")) and _sees_all(request)
 
 
 # Django's four permissions of a model begin with these words; Django names them in English.
@@ -98,12 +131,16 @@ def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
 
 
 class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
-    """Accounts; only a superuser hands out permissions."""
+    """Accounts; only a superuser hands out permissions. A new one gets role and limits at once."""
 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-    inlines = (OperatorScopeInline,)
+    inlines = (LimitedInline, OperatorScopeInline, JobScopeInline)
+    add_fieldsets = (
+        *DjangoUserAdmin.add_fieldsets,
+        (_("What it may do"), {"fields": ("is_staff", "groups")}),
+    )
     list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -112,8 +149,19 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return _may_touch(request, obj) and super().has_delete_permission(request, obj)
 
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is None and request.user.is_superuser:
+            kwargs.setdefault("form", NewAccountForm)
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None and not request.user.is_superuser:
+            return DjangoUserAdmin.add_fieldsets
+        return super().get_fieldsets(request, obj)
+
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
-        return self.inlines if obj is not None else ()
+        # The first row of a new account limits it by itself.
+        return self.inlines if obj is not None else (OperatorScopeInline, JobScopeInline)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = (*super().get_readonly_fields(request, obj), "last_login", "date_joined")
@@ -137,20 +185,27 @@ class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
 
 
 class OperatorsJournalAdmin(JournalEntryAdmin):
-    """The journal for operators with limits: entries about their executors, and those of jobs,
-    which have no executor."""
+    """The journal for operators with limits: entries about their executors, and of their jobs."""
 
     list_filter = (*JournalEntryAdmin.list_filter, CountedAs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
         entries: QuerySet[JournalEntry] = super().get_queryset(request)
-        bound = OperatorScope.names_of(request.user)
-        if bound is None:
+        if not request.user.has_perm("auth.view_user"):
+            entries = entries.exclude(source=Source.PEOPLE)
+        bound, bounds = OperatorScope.names_of(request.user), bounds_of(request.user)
+        if bound is None and bounds.are_open:
             return entries
-        seen = Q(executor__in=Executor.objects.within(bound).values("name"))
-        if request.user.has_perm("jobs.view_job"):
-            seen |= Q(source=Source.JOB)
+        seen = Q(source=Source.JOB, subject_id__in=_jobs_within(bounds))
+        if bound is None:
+            seen |= ~Q(source__in=(Source.JOB, Source.WORKER, Source.PEOPLE))
+        else:
+            seen |= Q(executor__in=Executor.objects.within(bound).values("name"))
         return entries.filter(seen)
+
+
+def _jobs_within(bounds: Bounds) -> QuerySet[Any, Any]:
+    return Job.objects.within(bounds).values("pk")
 
 
 class OperatorsApiClientAdmin(ApiClientAdmin):
@@ -165,7 +220,10 @@ class OperatorsApiClientAdmin(ApiClientAdmin):
 
 
 def _sees_all(request: HttpRequest) -> bool:
-    return OperatorScope.names_of(request.user) is None
+    return bounds_of(request.user).are_open
+
+
+_PAGE_OF_ROLES = dict.fromkeys(("role_created", "role_changed", "role_deleted"), "auth_group")
 
 
 class AccessAttemptAdmin(MachineRowAdmin):
@@ -188,6 +246,37 @@ class AccessLogAdmin(MachineRowAdmin):
     exact_search = (("username", lambda term: term),)
     search_help_text = _("Name, in full")
 
+
+register(
+    User,
+    events={
+        "account_created": Event(_("Account created"), "person_add", "success"),
+        "account_changed": Event(_("Account changed"), "edit", "info"),
+        "account_deleted": Event(_("Account deleted"), "person_remove", "danger"),
+        "password_changed": Event(_("Password changed"), "password", "info"),
+        "role_created": Event(_("Role created"), "add_circle", "success"),
+        "role_changed": Event(_("Role changed"), "edit", "info"),
+        "role_deleted": Event(_("Role deleted"), "delete", "danger"),
+        "roles_given": Event(_("Roles given"), "add_circle", "warning"),
+        "roles_taken": Event(_("Roles taken"), "do_not_disturb_on", "warning"),
+        "permissions_given": Event(_("Permissions given"), "add_circle", "warning"),
+        "permissions_taken": Event(_("Permissions taken"), "do_not_disturb_on", "warning"),
+        "limit_set": Event(_("Limit set"), "visibility", "warning"),
+        "limit_changed": Event(_("Limit changed"), "visibility", "warning"),
+        "limit_removed": Event(_("Limit removed"), "visibility", "warning"),
+        "signed_in": Event(_("Signed in"), "login", "success"),
+        "signed_out": Event(_("Signed out"), "logout"),
+        "sign_in_failed": Event(_("Sign-in failed"), "error", "warning"),
+        "sign_in_locked": Event(_("Sign-in locked"), "lock", "danger"),
+        "exported": Event(_("Exported"), "download", "info"),
+    },
+    names={"given": _("given"), "taken": _("taken"), "address": _("address")},
+    pages={
+        Source.PEOPLE: lambda entry: (
+            "" if not entry.subject_id else _PAGE_OF_ROLES.get(entry.event, "auth_user")
+        )
+    },
+)
 
 admin.site.unregister(JournalEntry)
 admin.site.register(JournalEntry, OperatorsJournalAdmin)

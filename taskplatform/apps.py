@@ -31,6 +31,12 @@ class SignInConfig(AxesConfig):  # type: ignore[misc]
 
     verbose_name = _("Sign-in protection")
 
+    def ready(self) -> None:
+        super().ready()
+        from taskplatform import people
+
+        people.connect()
+
 
 class PlatformStaticFilesConfig(StaticFilesConfig):
     """Django's static files without those of pages that the platform does not serve."""

@@ -9,8 +9,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext as _
 
 from apps.common.audit import Checked
-from apps.dispatch.models import OperatorScope
 from apps.dispatch.services import invariants as dispatch
+from apps.jobs.models import bounds_of
 from apps.jobs.services import invariants as jobs
 from apps.reports.services import invariants as reports
 
@@ -23,7 +23,7 @@ PERMISSION = "access.change_apiclient"
 def may_audit(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether this person may run it; not if limited to some executors."""
     may = getattr(user, "has_perm", None)
-    return may is not None and may(PERMISSION) and OperatorScope.names_of(user) is None
+    return may is not None and may(PERMISSION) and bounds_of(user).are_open
 
 
 def broken_lines(done: Sequence[Checked]) -> Iterator[str]:

@@ -35,7 +35,7 @@ ALL_LOCKS = [RUN_LOCK, MYSQL_LOCK, DEV_LOCK]
 LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
 VAR_MEGABYTES = 50
 BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
-TEST_PACKAGES = ["mariadb-server", "redis-server", "chromium", "fonts-noto-cjk", "curl"]
+TEST_PACKAGES = ["mariadb-server", "redis-server", "nginx", "chromium", "fonts-noto-cjk", "curl"]
 # Users other than root often have no sbin folder in their PATH.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"

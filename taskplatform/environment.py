@@ -24,6 +24,8 @@ from apps.common.errors import Invalid
 from apps.common.zones import parse_zone
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+# Of SQLite, in VAR_DIR.
+DATABASE_FILE = "taskplatform.sqlite3"
 Env.read_env(BASE_DIR / ".env")
 
 _MIN_SECRET = 50
@@ -55,11 +57,11 @@ def flag(name: str, *, default: bool = False) -> bool:
     raise ImproperlyConfigured(f"{name}={value} is neither yes nor no; write {name}=1 or {name}=0")
 
 
-def port(name: str, default: int) -> int:
-    """The number of a TCP port."""
+def number(name: str, default: int, *, lowest: int, highest: int) -> int:
+    """A whole number within bounds."""
     value = text(name, str(default))
-    if not (re.fullmatch(r"[0-9]{1,5}", value) and 1 <= int(value) <= 65_535):
-        raise ImproperlyConfigured(f"{name}={value} is not a number from 1 to 65535")
+    if not (re.fullmatch(r"[0-9]{1,9}", value) and lowest <= int(value) <= highest):
+        raise ImproperlyConfigured(f"{name}={value} is not a number from {lowest} to {highest}")
     return int(value)
 
 
@@ -141,6 +143,22 @@ def folder(name: str, default: str) -> Path:
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise ImproperlyConfigured(f"{name}={path} is not writable; {_OWNER}, or name another")
     return path
+
+
+def require_platform(command: str) -> None:
+    """Stop a command that works on the data of a platform where there is none.
+
+    Before the settings are read, which create the folder.
+    """
+    path = (BASE_DIR / text("VAR_DIR", "var")).resolve()
+    if text("DATABASE_URL") or (path / DATABASE_FILE).exists():
+        return
+    asked = f"VAR_DIR={path}" if text("VAR_DIR") else f"{path}, which is used without VAR_DIR"
+    raise ImproperlyConfigured(
+        f"There is no platform in {asked}: it has no database. Name the folder of the platform "
+        f"(VAR_DIR=/srv/tasks … manage.py {command}, or VAR_DIR in .env) or its DATABASE_URL; or "
+        "make one there with: make run"
+    )
 
 
 def database(name: str, kept_in: Path) -> dict[str, Any]:

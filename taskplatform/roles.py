@@ -14,12 +14,17 @@ from django.apps import apps as installed_apps
 from django.apps.registry import Apps
 from django.contrib.auth.management import create_permissions
 from django.db import DEFAULT_DB_ALIAS
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.acting import acting
 
 _VIEWER = [
     "common.view_nodelease",
     "common.view_sweeplease",
     "journal.view_journalentry",
     "access.view_apiclient",
+    "access.view_limited",
     "dispatch.view_executor",
     "dispatch.view_membership",
     "dispatch.view_operatorscope",
@@ -29,6 +34,7 @@ _VIEWER = [
     "dispatch.view_stock",
     "dispatch.view_dispatch",
     "jobs.view_job",
+    "jobs.view_jobscope",
     "jobs.view_jobtype",
     "jobs.view_typestate",
     "jobs.view_uniquelock",
@@ -67,6 +73,9 @@ _CONFIGURER = [
     "dispatch.change_operatorscope",
     "dispatch.delete_operatorscope",
     "dispatch.view_payload",
+    "jobs.add_jobscope",
+    "jobs.change_jobscope",
+    "jobs.delete_jobscope",
     "jobs.add_jobtype",
     "jobs.change_jobtype",
     "jobs.delete_jobtype",
@@ -78,6 +87,11 @@ ROLES: dict[str, list[str]] = {
     "viewer": _VIEWER,
     "operator": _OPERATOR,
     "configurer": _CONFIGURER,
+}
+DESCRIPTIONS: dict[str, str | Promise] = {
+    "viewer": _("reads all but params, contexts and results"),
+    "operator": _("also plans tasks, submits jobs and steps in"),
+    "configurer": _("also manages templates, job types and keys, and reads everything"),
 }
 
 
@@ -104,6 +118,13 @@ def make_roles(
     except LookupError:
         # Migrated back to before there were groups.
         return
+    with acting(""):
+        _grant(wanted, label, group_model, permission_model, using)
+
+
+def _grant(
+    wanted: dict[str, list[str]], label: str, group_model: Any, permission_model: Any, using: str
+) -> None:
     of_this_app = permission_model.objects.using(using).filter(content_type__app_label=label)
     for role, codenames in wanted.items():
         group, _ = group_model.objects.using(using).get_or_create(name=role)

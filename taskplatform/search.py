@@ -16,15 +16,14 @@ from urllib.parse import urlencode
 from django.contrib import admin
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
-from django.utils.formats import localize
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 
 from apps.access.models import ApiClient
 from apps.common.admin import PlatformModelAdmin
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import plain_time, shown_text
 from apps.common.admin.filters import read_key, read_number
+from apps.common.masking import redacted
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import counts
@@ -159,7 +158,7 @@ def _hit(model_admin: PlatformModelAdmin, kind: Kind, row: Any) -> Hit:
     return Hit(
         model_admin.change_url(row.pk),
         shown_text(str(title), limit=120),
-        " · ".join(shown_text(str(each), limit=200) for each in details if each),
+        " · ".join(shown_text(redacted(str(each)), limit=200) for each in details if each),
     )
 
 
@@ -233,7 +232,7 @@ def _of_entry(entry: JournalEntry) -> tuple[object, Sequence[object]]:
     lines = entry.error.strip().splitlines()
     subject = f"{entry.get_source_display()} {entry.subject_id}"
     return (lines[-1] if lines else subject), [
-        localize(localtime(entry.at)),
+        plain_time(entry.at),
         subject if lines else "",
         entry.type_or_task,
         entry.executor,

@@ -30,8 +30,10 @@ SECRET_KEY_FALLBACKS = environment.names("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = environment.hosts("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_FAILURE_VIEW = "apps.common.problems.csrf_failure"
 CSRF_TRUSTED_ORIGINS = environment.names("CSRF_TRUSTED_ORIGINS")
-PORT = environment.port("PORT", 8000)
+PORT = environment.number("PORT", 8000, lowest=1, highest=65_535)
 HOST = environment.text("HOST", "127.0.0.1")
+# How many requests each web process works on at once.
+WEB_THREADS = environment.number("WEB_THREADS", 4, lowest=1, highest=100)
 
 # Proxies whose X-Forwarded-For is trusted. Otherwise all people behind a proxy share one address,
 # and wrong passwords of one lock a login name for all.
@@ -39,14 +41,13 @@ TRUSTED_PROXIES = environment.networks("TRUSTED_PROXIES")
 
 # One switch for all settings that require TLS.
 HTTPS = environment.flag("HTTPS")
-# A production platform has no demo data and no key with many scopes.
-DEMO = environment.flag("DEMO", default=not HTTPS)
 SECURE_SSL_REDIRECT = HTTPS
 # Load balancers check each process directly, without TLS.
 SECURE_REDIRECT_EXEMPT = [r"^health/"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
-SECURE_HSTS_PRELOAD = HTTPS
+# A list inside of browsers, which a domain does not leave for months: never by itself.
+SECURE_HSTS_PRELOAD = environment.flag("HSTS_PRELOAD")
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-sessionid" if HTTPS else "sessionid"
@@ -92,6 +93,8 @@ MIDDLEWARE = [
     "apps.common.middleware.LanguageMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.common.middleware.ZoneMiddleware",
+    "taskplatform.people.PeopleMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -116,7 +119,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 # --- Database: SQLite here, MariaDB/MySQL by DATABASE_URL --------------------------------------
 IDLE_TRANSACTION_SECONDS = 300
-DATABASES = {"default": environment.database("DATABASE_URL", VAR_DIR / "taskplatform.sqlite3")}
+DATABASES = {"default": environment.database("DATABASE_URL", VAR_DIR / environment.DATABASE_FILE)}
 _database = DATABASES["default"]
 _database["CONN_MAX_AGE"] = None
 _database["CONN_HEALTH_CHECKS"] = True
@@ -146,8 +149,12 @@ else:
 # For one person at this machine: the port is not reachable from outside.
 EMBEDDED = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost", "::1"} and not HTTPS
 
-# MariaDB and MySQL have no partial indexes; VendorIndex makes another one there.
-SILENCED_SYSTEM_CHECKS = ["models.W037"]
+# Elsewhere the data may be real, and nobody wants a key with many scopes beside them.
+DEMO = environment.flag("DEMO", default=EMBEDDED)
+
+# MariaDB and MySQL have no partial indexes; VendorIndex makes another one there. HSTS_PRELOAD is a
+# choice.
+SILENCED_SYSTEM_CHECKS = ["models.W037", "security.W021"]
 
 # --- Redis: cache, broker and wake-ups; without it local memory and files ------------------------
 REDIS_URL = environment.redis("REDIS_URL")
@@ -210,6 +217,9 @@ CELERY_TIMEZONE = "UTC"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
+]
+PASSWORD_HASHERS = [
+    "taskplatform.hashers.PasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -285,6 +295,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "DispatchState": "apps.dispatch.models.Dispatch.State",
         "JobStatus": "apps.jobs.models.Job.Status",
         "Outcome": "apps.dispatch.services.pull.OUTCOMES",
+        "TaskState": "apps.dispatch.api.shapes.STATES",
         "TaskStatus": "apps.dispatch.api.shapes.STATUSES",
         "TemplateStatus": "apps.dispatch.models.Template.Status",
     },
@@ -302,9 +313,17 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": _static("taskplatform/favicon.svg")}
     ],
     "STYLES": [_static("taskplatform/admin.css")],
-    "SCRIPTS": [_static(f"taskplatform/{name}.js") for name in ("suggest", "search", "reach")],
+    "SCRIPTS": [
+        _static(f"taskplatform/{name}.js") for name in ("suggest", "search", "reach", "zone")
+    ],
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_BACK_BUTTON": True,
+    "ACCOUNT": {
+        "navigation": [
+            {"title": _("My settings"), "link": reverse_lazy("preferences")},
+            {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
+        ]
+    },
     "SIDEBAR": {
         "show_search": True,
         "navigation": "taskplatform.site.navigation",

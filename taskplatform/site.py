@@ -15,6 +15,8 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from apps.access import throttles
+from apps.common.errors import Throttled
 from apps.reports.permissions import may_report, may_see_failures
 from taskplatform import beat, search
 from taskplatform.audit import may_audit
@@ -116,7 +118,15 @@ class PlatformAdminSite(AdminSite):
         size = request.META.get("CONTENT_LENGTH") or "0"
         if request.method == "POST" and int(size) > MAX_LOGIN_BYTES:
             raise SuspiciousOperation(f"A login of {size} bytes is none.")
+        if request.method == "POST":
+            _require_patience(request, request.POST.get("username", ""))
         return super().login(request, extra_context)
+
+    def password_change(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        if request.method == "POST":
+            # The form asks for the old password, which somebody at an open screen might guess.
+            _require_patience(request, request.user.get_username())
+        return super().password_change(request, extra_context)
 
     def search(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """The page of a single hit, else a list of hits by kind."""
@@ -140,6 +150,17 @@ class PlatformAdminSite(AdminSite):
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/search.html", context)
+
+
+def _require_patience(request: HttpRequest, name: str) -> None:
+    """Throttled, before any password is hashed, when a name or an address tries too many."""
+    address = request.META.get("REMOTE_ADDR", "")
+    wait = throttles.seconds_to_wait_before_sign_in(name, address)
+    if wait is not None:
+        raise Throttled(
+            "Too many passwords were tried for this name or from this address; wait a minute.",
+            retry_after=wait,
+        )
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:

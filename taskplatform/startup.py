@@ -9,6 +9,7 @@ import hashlib
 import os
 import secrets
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -104,6 +105,29 @@ def _get_lock(cursor: CursorWrapper, name: str) -> bool:
             return True
         if time.monotonic() >= deadline:
             return False
+
+
+def protect(var: Path) -> str:
+    """Let only the owner read VAR_DIR with what lies in it, also what comes later; why some of it
+    stays readable for others, or ""."""
+    os.umask(0o077)
+    if var.stat().st_mode & stat.S_ISVTX:
+        return (
+            f"Others can read the files in {var}, because it is a folder that all share: name one "
+            "of its own in VAR_DIR"
+        )
+    for path in (var, *var.iterdir(), *(var / "logs").glob("*")):
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if path.is_symlink() or not mode & 0o077:
+            continue
+        try:
+            path.chmod(mode & 0o700)
+            reason = "its file system keeps no modes" if path.stat().st_mode & 0o077 else ""
+        except OSError as error:
+            reason = f"{error.strerror}; start as the owner of the files, or change it (chown -R)"
+        if reason:
+            return f"Others can read {path}: {reason}"
+    return ""
 
 
 def ensure_handlers() -> None:

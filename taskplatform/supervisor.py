@@ -33,9 +33,13 @@ STOP_SECONDS = 10.0
 HEALTHY_SECONDS = 60.0
 FIRST_DELAY = 1.0
 MAX_DELAY = 30.0
+# How often the leading parts are asked whether they answer, and for how long they may not: longer
+# than a database may keep all their threads waiting.
+CHECK_SECONDS = 5.0
+FROZEN_SECONDS = 60.0
 # How long killed processes may take to release their ports and pipes.
 GONE_SECONDS = 5.0
-# Stop signals this close are one request: systemd signals the whole group, as `make` may.
+# Ctrl-C this soon after a stop signal is the same request: the terminal signals the whole group.
 SAME_REQUEST_SECONDS = 1.0
 LOG_BYTES = 5_000_000
 LOG_FILES = 4
@@ -97,6 +101,11 @@ class Child:
         self._started_at = 0.0
         self._start_at = 0.0
         self.delay = 0.0
+
+    @property
+    def age(self) -> float:
+        """Seconds since its process was started, 0 when it has none."""
+        return time.monotonic() - self._started_at if self.is_running else 0.0
 
     @property
     def is_running(self) -> bool:
@@ -165,13 +174,18 @@ class Child:
         if self._process is not None:
             self._process.terminate()
 
+    def end(self) -> None:
+        """Kill the process and all it started; `take_death` then has it started again."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
     def kill(self) -> None:
         """Kill the process and all it started, and wait until they are gone."""
         if self._process is None or self._reader is None:
             return
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self.end()
         # The pipe ends with the last process that holds it.
         self._reader.join(GONE_SECONDS)
         self._process = None
@@ -187,6 +201,7 @@ class Supervisor:
         self._leaders = [child for child in self._children if child.part.leads]
         self._stop_requests = 0
         self._is_ready = False
+        self._silent_since: float | None = None
 
     def run(self, *, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> int:
         """Start the leading parts, once `is_ready` the others, and keep all of them running.
@@ -203,6 +218,7 @@ class Supervisor:
             if not self._stop_requests:
                 self._is_ready = True
                 on_ready()
+                Thread(target=self._watch, args=[is_ready], daemon=True).start()
             while not self._stop_requests:
                 self._keep_running()
                 time.sleep(_POLL_SECONDS)
@@ -229,7 +245,28 @@ class Supervisor:
             time.sleep(_POLL_SECONDS)
         return ""
 
+    def _watch(self, answers: Callable[[], bool]) -> None:
+        """Note since when the leading parts do not answer. In a thread: asking takes its time."""
+        while not self._stop_requests:
+            if answers():
+                self._silent_since = None
+            elif self._silent_since is None:
+                self._silent_since = time.monotonic()
+            time.sleep(CHECK_SECONDS)
+
+    def _end_frozen(self) -> None:
+        """Kill leading parts that live and do not answer."""
+        since = self._silent_since
+        if since is None or time.monotonic() - since < FROZEN_SECONDS:
+            return
+        self._silent_since = None
+        for child in self._leaders:
+            if child.age >= FROZEN_SECONDS:
+                self._show(f"{child.part.name} has not answered for {FROZEN_SECONDS:.0f} s.")
+                child.end()
+
     def _keep_running(self) -> None:
+        self._end_frozen()
         for child in self._children:
             if end := child.take_death():
                 self._show(
@@ -264,13 +301,19 @@ class Supervisor:
 
 
 def on_stop(call: Callable[[], None]) -> None:
-    """Call the function at each SIGINT, SIGTERM or SIGHUP."""
-    requested_at = float("-inf")
+    """Call the function at the first SIGINT, SIGTERM or SIGHUP, and at each later Ctrl-C.
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    Further SIGTERMs say nothing new, whenever they come: systemd signals every process of the unit,
+    and `make` passes its own on. A service manager that loses patience sends SIGKILL.
+    """
+    requested_at: float | None = None
+
+    def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal requested_at
-        if time.monotonic() - requested_at >= SAME_REQUEST_SECONDS:
-            requested_at = time.monotonic()
+        now = time.monotonic()
+        again = number == signal.SIGINT
+        if requested_at is None or (again and now - requested_at >= SAME_REQUEST_SECONDS):
+            requested_at = now
             call()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -282,16 +325,18 @@ def on_stop(call: Callable[[], None]) -> None:
 
 def _end_with_parent(parent: int) -> Callable[[], None]:
     """What a child runs before its command: SIGTERM comes when the parent ends, so that kill -9 of
-    the supervisor leaves nothing running."""
-    if sys.platform != "linux":
-        return lambda: None
+    the supervisor leaves nothing running. Signals mean what they usually do, also under nohup."""
     # Resolved here: little is safe between fork and exec.
-    prctl = ctypes.CDLL(None).prctl
+    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
     def prepare() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)
 
     return prepare
 

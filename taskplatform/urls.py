@@ -9,6 +9,8 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
+
 # Django finds the handlers by these names.
 from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
 from apps.reports.admin import failures
@@ -37,6 +39,7 @@ urlpatterns = [
     path("admin/reports/csv/", admin.site.admin_view(report_pages.report_csv), name="report_csv"),
     path("admin/failures/", admin.site.admin_view(failures.failures_page), name="failures"),
     path("admin/overview/", admin.site.admin_view(refreshed(beat.periods)), name=OVERVIEW_URL),
+    path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path("admin/", admin.site.urls),
     # Sets the language that a person chooses in the menu.
     path("i18n/", include("django.conf.urls.i18n")),

@@ -44,6 +44,17 @@ def free_port() -> int:
     return port
 
 
+def usual_signals(ignored: signal.Signals | None = None) -> Callable[[], None]:
+    """What a process that a test starts runs before its command: signals mean what they usually do,
+    but the ignored one, although the tests may run under nohup."""
+
+    def prepare() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN if number == ignored else signal.SIG_DFL)
+
+    return prepare
+
+
 class RunningProcess:
     """A command in the project's folder, in a process group of its own; output goes to a file."""
 
@@ -58,6 +69,7 @@ class RunningProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=usual_signals(),
             )
 
     @property

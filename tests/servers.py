@@ -30,7 +30,7 @@ from typing import TypeVar
 from tests.environment import new_folder
 from tests.processes import free_port
 
-INSTALL = "apt-get install --yes mariadb-server redis-server"
+INSTALL = "apt-get install --yes mariadb-server redis-server nginx"
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 # Users other than root often have no sbin folder in their PATH.
@@ -43,7 +43,8 @@ class ServerError(Exception):
     """A server could not be started, stopped or found; the message says what to do."""
 
 
-def _binary(name: str) -> str:
+def binary(name: str) -> str:
+    """The path of the program; ServerError with the command that installs it."""
     path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
         raise ServerError(f"{name} is not installed; as root run: {INSTALL}")
@@ -195,7 +196,7 @@ class MariaDBServer(PrivateServer):
     def _make_data(self) -> None:
         made = subprocess.run(
             [
-                _binary("mariadb-install-db"),
+                binary("mariadb-install-db"),
                 "--no-defaults",
                 f"--datadir={self.folder / 'data'}",
                 "--skip-test-db",
@@ -229,7 +230,7 @@ class MariaDBServer(PrivateServer):
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
         return [
-            _binary("mariadbd"),
+            binary("mariadbd"),
             "--no-defaults",
             *self._as_root,
             f"--datadir={self.folder / 'data'}",
@@ -301,7 +302,7 @@ class RedisServer(PrivateServer):
             "daemonize": "no",
         }
         arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
-        return [_binary("redis-server"), *arguments]
+        return [binary("redis-server"), *arguments]
 
     def _answers(self, connection: socket.socket) -> bool:
         connection.sendall(b"PING\r\n")

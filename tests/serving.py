@@ -14,13 +14,42 @@ from pathlib import Path
 from typing import Any
 
 from tests.environment import neutral
-from tests.processes import ROOT, eventually, free_port
+from tests.processes import ROOT, RunningProcess, eventually, free_port, usual_signals
 from tests.workers import rows
 
 SERVE = [sys.executable, str(ROOT / "manage.py"), "serve"]
 WORKERS = ("sweeps", "drains")
 LAST_LINE = "Ctrl-C stops everything."
 WAIT_SECONDS = 180.0
+
+
+def web_command(port: int = 0) -> tuple[int, list[str]]:
+    """The port and the command of a web server as production runs it."""
+    port = port or free_port()
+    command = [sys.executable, str(ROOT / "manage.py"), "web", "--host", "127.0.0.1"]
+    return port, [*command, "--port", str(port)]
+
+
+def await_answer(web: RunningProcess, port: int) -> None:
+    """Wait until the web server works."""
+
+    def answers() -> bool:
+        assert web.process.poll() is None, web.output
+        return status_of(port, "/health/live") == 200
+
+    eventually(answers)
+
+
+def status_of(port: int, path: str) -> int:
+    """The status that a GET is answered with, 0 when nobody answers."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        client.request("GET", path)
+        return client.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        client.close()
 
 
 class Platform:
@@ -33,8 +62,11 @@ class Platform:
             **os.environ,
             **neutral(var),
             "PORT": str(self.port),
+            # By itself on SQLite alone.
+            "DEMO": "1",
             "DATABASE_URL": database_url,
         }
+        self.command = SERVE
         self.shown: list[str] = []
         self.seconds = 0.0
         self._earlier = dict.fromkeys(WORKERS, 0)
@@ -59,12 +91,13 @@ class Platform:
         self.shown = []
         self._earlier = {name: len(self.log(name)) for name in WORKERS}
         self._process = subprocess.Popen(
-            SERVE,
+            self.command,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            preexec_fn=usual_signals(),
         )
         self._reader = threading.Thread(target=self._read, args=[self._process])
         self._reader.start()
@@ -88,11 +121,15 @@ class Platform:
         """Send it a signal and wait for its end; its exit code. Nothing when it is down."""
         if self._process is None:
             return 0
-        self._process.send_signal(number)
-        with self._process as process:
-            process.wait(WAIT_SECONDS)
+        process, self._process = self._process, None
+        with process:
+            process.send_signal(number)
+            try:
+                process.wait(WAIT_SECONDS)
+            finally:
+                # Otherwise the end of the block would wait for ever.
+                process.kill()
             self._reader.join(WAIT_SECONDS)
-        self._process = None
         return process.returncode
 
     def processes(self) -> dict[int, str]:
@@ -135,12 +172,4 @@ class Platform:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def status(self, path: str) -> int:
-        """The status that a GET is answered with, 0 when nobody answers."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            client.request("GET", path)
-            return client.getresponse().status
-        except (OSError, http.client.HTTPException):
-            return 0
-        finally:
-            client.close()
+        return status_of(self.port, path)

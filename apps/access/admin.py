@@ -13,6 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -23,13 +24,14 @@ from unfold.widgets import (
     UnfoldAdminTextareaWidget,
 )
 
-from apps.access import services
+from apps.access import existing, services
 from apps.access.models import ApiClient, State
 from apps.access.rules.clients import ClientTerms, Scope, validated
 from apps.common import clock
 from apps.common.admin import ServiceForm, ServiceModelAdmin, actor_of, reason_action
 from apps.common.admin.actions import Button, CustomUrls, ReasonForm
-from apps.common.admin.display import column, label, shown_text, translate
+from apps.common.admin.base import Panel
+from apps.common.admin.display import column, label, plain_time, shown_text, time_column, translate
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
 from apps.common.errors import FieldError, PlatformError
@@ -44,6 +46,8 @@ SCOPES = [
     (Scope.HOLD, _("hold: work on jobs")),
     (Scope.READ, _("read: every GET")),
     (Scope.OPERATE, _("operate: plan and control")),
+    (Scope.METRICS, _("metrics: the figures of the whole platform")),
+    (Scope.PAYLOAD, _("payload: see passwords and tokens in params, contexts and results")),
 ]
 KEEP_OLD = [
     ("24", _("It works for another 24 hours")),
@@ -154,6 +158,17 @@ class StateFilter(ChoiceFilter):
         return rows.filter(narrowing[State(given["state"])])
 
 
+def _bound_to(row: Any, field: str) -> SafeString:
+    """The names in the field; in lists with a note of those that nothing has."""
+    names = getattr(row, field)
+    shown = shown_text(", ".join(names), limit=80) or gettext("all")
+    unknown = sorted(set(names) & getattr(row, "unknown", {}).get(field, set()))
+    if not unknown:
+        return format_html("{}", shown)
+    note = gettext("unknown: %s") % shown_text(", ".join(unknown), limit=80)
+    return format_html('{}<span class="cell-note">{}</span>', shown, label(note, "warning"))
+
+
 @admin.register(ApiClient)
 class ApiClientAdmin(ServiceModelAdmin):
     """Creates, changes, rotates and revokes keys through the services; a new key is shown once.
@@ -170,8 +185,12 @@ class ApiClientAdmin(ServiceModelAdmin):
         "shown_state",
         *SHOWN_FOR.values(),
         "rate",
-        "expires_at",
-        "last_used_at",
+        "shown_expires_at",
+        "shown_last_used_at",
+    )
+    list_mobile = (
+        ("shown_state", "shown_name"),
+        ("client_id", "shown_last_used_at"),
     )
     list_filter = (StateFilter,)
     search_fields = ("name", "client_id")
@@ -191,15 +210,21 @@ class ApiClientAdmin(ServiceModelAdmin):
             "fields": (
                 "client_id",
                 "shown_state",
-                "last_used_at",
-                "previous_valid_until",
-                "revoked_at",
-                "created_at",
+                "shown_last_used_at",
+                "shown_previous_until",
+                "shown_revoked_at",
+                "shown_created_at",
                 "created_by",
             )
         },
     )
-    readonly_fields = (*facts_fieldset[1]["fields"], *SHOWN_FOR.values())
+    readonly_fields = (*facts_fieldset[1]["fields"], *SHOWN_FOR.values(), "shown_expires_at")
+
+    shown_expires_at = time_column("expires_at", _("expires at"), ordering="expires_at")
+    shown_last_used_at = time_column("last_used_at", _("last used at"), ordering="last_used_at")
+    shown_previous_until = time_column("previous_valid_until", _("previous key valid until"))
+    shown_revoked_at = time_column("revoked_at", _("revoked at"))
+    shown_created_at = time_column("created_at", _("created at"))
 
     # --- the list and the page ------------------------------------------------------------------
     @column(_("name"), ordering="name")
@@ -216,12 +241,24 @@ class ApiClientAdmin(ServiceModelAdmin):
         return ", ".join(row.scopes)
 
     @column(_("executors"))
-    def shown_executors(self, row: ApiClient) -> str:
-        return shown_text(", ".join(row.executors), limit=80) or gettext("all")
+    def shown_executors(self, row: ApiClient) -> SafeString:
+        return _bound_to(row, "executors")
 
     @column(_("job types"))
-    def shown_job_types(self, row: ApiClient) -> str:
-        return shown_text(", ".join(row.job_types), limit=80) or gettext("all")
+    def shown_job_types(self, row: ApiClient) -> SafeString:
+        return _bound_to(row, "job_types")
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        unknown = existing.unknown_names(rows)
+        for row in rows:
+            row.unknown = unknown
+
+    def top_panels(self, request: HttpRequest, row: ApiClient) -> list[Panel]:
+        panels = super().top_panels(request, row)
+        if warnings := existing.warnings_of(row):
+            body = format_html_join("", '<p role="note">{}</p>', ((each,) for each in warnings))
+            panels.append(Panel(_("Bound to nothing"), body))
+        return panels
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiClient | None = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
@@ -324,6 +361,11 @@ class ApiClientAdmin(ServiceModelAdmin):
             return HttpResponseRedirect(self.change_url(row.pk))
         return self._key_page(request, services.find(row.client_id), key)
 
+    @staticmethod
+    def _previous_until(client: ApiClient) -> str:
+        until = client.previous_valid_until
+        return plain_time(until) if until and client.keeps_previous(clock.now()) else ""
+
     def _key_page(self, request: HttpRequest, client: ApiClient, key: str) -> TemplateResponse:
         return self._page(request, "access/key.html", client, key=key)
 
@@ -336,7 +378,8 @@ class ApiClientAdmin(ServiceModelAdmin):
             title=gettext("Key of %(client)s") % {"client": client},
             client=client,
             url=self.change_url(client.pk),
-            keeps_previous=client.keeps_previous(clock.now()),
+            keeps_previous=self._previous_until(client),
+            warnings=existing.warnings_of(client),
             **more,
         )
 

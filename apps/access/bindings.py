@@ -1,4 +1,4 @@
-"""The executors, job types and name of a request's API key."""
+"""What a request's API key is bound to and may see, and its name."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from typing import cast
 
 from rest_framework.request import Request
 
-from apps.access.rules.clients import Client
+from apps.access.members import Users
+from apps.access.rules.clients import Client, Scope
 
 
 def executors_of(request: Request) -> Collection[str] | None:
     """The executors that the key is bound to; None for all."""
-    client = _client(request)
-    return None if client.may_see_all else client.executors
+    return _client(request).executors or None
+
+
+def users_of(request: Request) -> Users | None:
+    """The users behind these executors; None for all."""
+    executors = _client(request).executors
+    return Users(executors) if executors else None
 
 
 def job_types_of(request: Request) -> Collection[str] | None:
     """The job types that the key is bound to; None for all."""
     return _client(request).job_types or None
+
+
+def masks_payload(request: Request) -> bool:
+    """Whether secrets in params, contexts and results are masked for the key."""
+    return Scope.PAYLOAD not in _client(request).scopes
 
 
 def actor_of(request: Request) -> str:

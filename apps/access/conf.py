@@ -12,6 +12,12 @@ class AccessConf(Conf):
         minimum=1,
         maximum=10_000,
     )
+    SIGN_IN_LIMIT = integer(
+        20,
+        "Sign-ins, right or wrong, per name and per address and minute; then it has to wait.",
+        minimum=1,
+        maximum=10_000,
+    )
 
 
 conf = AccessConf()

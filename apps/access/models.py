@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hmac
 from datetime import datetime
+from typing import Any
 
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -89,3 +92,55 @@ class ApiClient(models.Model):
             job_types=frozenset(self.job_types),
             rate=Rate.parse(self.rate) if self.rate else None,
         )
+
+
+class Limited(models.Model):
+    """A person sees only what scopes name, on one side of the platform.
+
+    The row stays when the last scope goes, because it was removed or what it named was deleted:
+    the person then sees nothing there, until somebody lifts the limit.
+    """
+
+    class Side(models.TextChoices):
+        EXECUTORS = "executors", _("executors")
+        JOB_TYPES = "job_types", _("job types")
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        related_name="limits",
+        verbose_name=_("person"),
+    )
+    side = KeyField(_("limited to"), max_length=16, choices=Side.choices)
+
+    class Meta:
+        verbose_name = _("limit")
+        verbose_name_plural = _("limits")
+        # Who limits operators is said by the permissions on their scopes.
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(fields=["person", "side"], name="limited_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person}: {self.side}"
+
+    @classmethod
+    def begin(cls, person_id: int, side: str) -> None:
+        """Limit the person on that side; once is enough."""
+        cls.objects.get_or_create(person_id=person_id, side=side)
+
+    @classmethod
+    def names_of(
+        cls,
+        person: AbstractBaseUser | AnonymousUser,
+        side: str,
+        scopes: models.QuerySet[Any, str],
+    ) -> list[str] | None:
+        """The names in the scopes of the person; None for no limit, as superusers have."""
+        if getattr(person, "is_superuser", False):
+            return None
+        mark = models.Value("", output_field=models.CharField())
+        limit = cls.objects.filter(person_id=person.pk, side=side).values_list(mark)
+        found = [str(row[0]) for row in scopes.union(limit, all=True)]
+        return [name for name in found if name] if found else None

@@ -5,6 +5,7 @@ While the cache is away nothing is counted or rejected: the key protects, the li
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, cast
 
 from django.core.cache import cache
@@ -40,6 +41,17 @@ def seconds_to_wait(name: str, rate: Rate) -> int | None:
 def seconds_to_wait_after_failure(address: str) -> int | None:
     """Count one more refused key of a remote address."""
     return seconds_to_wait(f"refused:{address}", Rate(conf.FAILED_KEY_LIMIT, MINUTE))
+
+
+def seconds_to_wait_before_sign_in(name: str, address: str) -> int | None:
+    """Count one more password that somebody tries for that name from that address."""
+    rate = Rate(conf.SIGN_IN_LIMIT, MINUTE)
+    digest = hashlib.sha256(name.strip().casefold().encode("utf-8", "replace")).hexdigest()
+    waits = [
+        seconds_to_wait(f"sign-in:name:{digest}", rate),
+        seconds_to_wait(f"sign-in:address:{address}", rate),
+    ]
+    return max((wait for wait in waits if wait is not None), default=None)
 
 
 class ClientRateThrottle(BaseThrottle):

@@ -6,3 +6,10 @@ class CommonConfig(AppConfig):
     name = "apps.common"
     label = "common"
     verbose_name = _("Platform")
+
+    def ready(self) -> None:
+        from django.contrib.auth.signals import user_logged_in
+
+        from apps.common.preferences import begin_session
+
+        user_logged_in.connect(begin_session, dispatch_uid="common.preferences")

@@ -118,8 +118,21 @@ class Conf:
 
 class CommonConf(Conf):
     MASKED_KEYS = names(
-        ("password", "passwd", "secret", "token", "api_key", "authorization"),
-        "Keys of params, results and contexts whose values are never shown in admin.",
+        (
+            "password",
+            "passwd",
+            "pwd",
+            "passphrase",
+            "secret",
+            "token",
+            "api_key",
+            "access_key",
+            "private_key",
+            "authorization",
+            "cookie",
+        ),
+        "Words in keys of params, results and contexts whose values nobody is shown in admin, nor "
+        "by the API without the scope payload.",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.core.signals import request_finished, request_started
 from django.db import (
     DatabaseError,
+    IntegrityError,
     OperationalError,
     connection,
     models,
@@ -38,6 +39,8 @@ _PARTS_AT_ONCE = 150
 _PARAMETERS_AT_ONCE = 30_000
 # MariaDB/MySQL: deadlock, lock wait timeout, record changed since last read (snapshot isolation).
 _RETRYABLE_MYSQL = {1213, 1205, 1020}
+# A row that another one refers to does not exist.
+_FOREIGN_KEY_MYSQL = {1216, 1452}
 _RETRYABLE_SQLITE = ("database is locked", "database table is locked")
 
 _preparations: list[Callable[[], None]] = []
@@ -57,6 +60,13 @@ def is_retryable(error: BaseException) -> bool:
     return isinstance(error, OperationalError) and str(error).startswith(_RETRYABLE_SQLITE)
 
 
+def refers_to_nothing(error: IntegrityError) -> bool:
+    """Whether a row was to refer to one that does not exist, such as one deleted just then."""
+    if connection.vendor == "mysql":
+        return bool(error.args) and error.args[0] in _FOREIGN_KEY_MYSQL
+    return str(error).startswith("FOREIGN KEY constraint")
+
+
 def transactional(function: Callable[P, R]) -> Callable[P, R]:
     """Run the function in a transaction, and again (at most 5 times) after a deadlock or timeout.
 
@@ -66,15 +76,34 @@ def transactional(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with transaction.atomic():
+            return function(*args, **kwargs)
+
+    repeated = repeatable(run)
+
+    @functools.wraps(function)
+    def prepared(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not connection.in_atomic_block:
+            for prepare in _preparations:
+                prepare()
+        return repeated(*args, **kwargs)
+
+    return prepared
+
+
+def repeatable(function: Callable[P, R]) -> Callable[P, R]:
+    """Run the function again (at most 5 times) after a deadlock or timeout, as `transactional`
+    does, but without a transaction of its own: each of its writes is one statement, and the whole
+    function can be repeated after any of them.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if connection.in_atomic_block:
-            with transaction.atomic():
-                return function(*args, **kwargs)
-        for prepare in _preparations:
-            prepare()
+            return function(*args, **kwargs)
         for attempt in range(1, MAX_TRIES + 1):
             try:
-                with transaction.atomic():
-                    return function(*args, **kwargs)
+                return function(*args, **kwargs)
             except DatabaseError as error:
                 if attempt == MAX_TRIES or not is_retryable(error):
                     raise
@@ -157,6 +186,23 @@ def execute(sql: str, parameters: Sequence[Any] = ()) -> int:
     with connection.cursor() as cursor:
         cursor.execute(sql, _adapted(parameters))
         return int(cursor.rowcount)
+
+
+@repeatable
+def raise_by_one(model: type[models.Model], column: str, pk: int, guard: str) -> int | None:
+    """Raise a column of the row, if it meets the guard in SQL; its new value, None when not raised.
+
+    Callers at once get values of their own, because the statement itself tells what it has written.
+    """
+    written = f"UPDATE {table(model)} SET {column} = "
+    where = f"WHERE id = %s AND {guard}"
+    with connection.cursor() as cursor:
+        if connection.vendor == "mysql":
+            cursor.execute(f"{written}LAST_INSERT_ID({column} + 1) {where}", [pk])
+            return int(cursor.lastrowid) if cursor.rowcount else None
+        cursor.execute(f"{written}{column} + 1 {where} RETURNING {column}", [pk])
+        row = cursor.fetchone()
+        return None if row is None else int(row[0])
 
 
 def execute_and_fetch(

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import IntegrityError, connection, transaction
 
 from apps.common import clock
-from apps.common.db import before_transactions
+from apps.common.db import before_transactions, repeatable
 from apps.common.errors import Unavailable
 from apps.common.messages import Message as _
 from apps.common.models import NodeLease
@@ -122,9 +122,8 @@ class IdMaker:
 
     def _renewed(self, lease: _Lease, now: datetime) -> _Lease:
         until = now + LEASE
-        renewed = NodeLease.objects.filter(node=lease.node, token=lease.token).update(
-            leased_until=until
-        )
+        own = NodeLease.objects.filter(node=lease.node, token=lease.token)
+        renewed = repeatable(own.update)(leased_until=until)
         self._lease = (
             _Lease(lease.node, lease.token, until, lease.pid) if renewed else _acquire(now)
         )
@@ -149,6 +148,7 @@ def _acquire(now: datetime) -> _Lease:
     )
 
 
+@repeatable
 def _take(node: int, token: str, until: datetime, rested: datetime) -> bool:
     """Take the number unless another process was faster."""
     old = NodeLease.objects.filter(node=node, leased_until__lt=rested)

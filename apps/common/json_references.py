@@ -15,6 +15,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, Schema
 
 from apps.common.errors import Invalid
+from apps.common.json_patterns import check_patterns
 from apps.common.json_rules import MAX_DEPTH
 from apps.common.messages import Message
 from apps.common.messages import Message as _
@@ -69,6 +70,7 @@ def check_references(schema: Mapping[str, Any]) -> None:
                         what=str(found)[:80],
                     ),
                 )
+    check_patterns(part for part, _resolver in parts)
     _Walk().measure(schema, root, level=0, steps=0)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
+from apps.common import json_patterns
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_references import check_references
 from apps.common.messages import Message
@@ -62,7 +62,7 @@ def check_schema(schema: Any, *, field: str = "schema") -> None:
                 ),
             )
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(schema, format_checker=json_patterns.META_FORMATS)
     except SchemaError as error:
         raise Invalid.field(
             _path(field, error), _("Not a JSON Schema 2020-12: {what}", what=_message(error))
@@ -105,7 +105,9 @@ def check_params(
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
     """The schema made ready for many values."""
-    return Draft202012Validator(schema, registry=Registry(), format_checker=FormatChecker())
+    return json_patterns.Validator(  # type: ignore[no-any-return]
+        schema, registry=Registry(), format_checker=json_patterns.FORMATS
+    )
 
 
 def faults(
@@ -136,13 +138,7 @@ def _wanted(error: ValidationError | SchemaError) -> Any:
     if error.validator == "required":
         return _missing(error)
     if error.validator == "additionalProperties":
-        patterns = schema.get("patternProperties", {})
-        known = schema.get("properties", {})
-        return [
-            name
-            for name in instance
-            if name not in known and not any(re.search(pattern, name) for pattern in patterns)
-        ]
+        return json_patterns.unknown(schema, instance)
     return error.validator_value
 
 

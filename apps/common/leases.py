@@ -17,7 +17,7 @@ from typing import Any
 from django.db.models import F, Q
 
 from apps.common import clock
-from apps.common.db import fetch, instant, table
+from apps.common.db import fetch, instant, repeatable, table
 from apps.common.models import SweepLease
 from apps.common.rows import ensure_row
 
@@ -30,23 +30,33 @@ def sweep_lease(name: str, *, at_most: timedelta) -> Iterator[bool]:
     """
     now = clock.now()
     holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{secrets.token_hex(8)}"
-    ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
-    free = Q(held_until=None) | Q(held_until__lte=now)
-    won = SweepLease.objects.filter(free, name=name).update(
-        holder=holder, fence=F("fence") + 1, held_until=now + at_most, started_at=now
-    )
-    if not won:
+    if not _take(name, holder, now, now + at_most):
         yield False
         return
     try:
         yield True
     finally:
-        end = clock.now()
-        SweepLease.objects.filter(name=name, holder=holder).update(
-            held_until=None,
-            finished_at=end,
-            duration_ms=max(0, (end - now) // timedelta(milliseconds=1)),
-        )
+        _give_back(name, holder, now)
+
+
+@repeatable
+def _take(name: str, holder: str, now: datetime, until: datetime) -> bool:
+    ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})
+    free = Q(held_until=None) | Q(held_until__lte=now)
+    won = SweepLease.objects.filter(free, name=name).update(
+        holder=holder, fence=F("fence") + 1, held_until=until, started_at=now
+    )
+    return bool(won)
+
+
+@repeatable
+def _give_back(name: str, holder: str, since: datetime) -> None:
+    end = clock.now()
+    SweepLease.objects.filter(name=name, holder=holder).update(
+        held_until=None,
+        finished_at=end,
+        duration_ms=max(0, (end - since) // timedelta(milliseconds=1)),
+    )
 
 
 def load_position(name: str) -> dict[str, Any]:
@@ -55,6 +65,7 @@ def load_position(name: str) -> dict[str, Any]:
     return saved or {}
 
 
+@repeatable
 def save_position(name: str, position: dict[str, Any]) -> None:
     """Save where the next run continues. A run that dies before repeats some rows."""
     ensure_row(SweepLease, ["name"], {"name": name, "holder": "", "fence": 0})

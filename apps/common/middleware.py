@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.http import parse_header_parameters
 
 from apps.common import logs
 from apps.common.errors import Forbidden, NotFound
+from apps.common.preferences import chosen_zone
 from apps.common.problems import (
+    REFUSED,
     by_status,
     error_response,
     from_exception,
@@ -159,6 +161,21 @@ class LanguageMiddleware(LocaleMiddleware):
         return super().process_response(request, response)
 
 
+class ZoneMiddleware:
+    """Pages of the admin show times in the zone of their reader; programs get UTC."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        zone = chosen_zone(request) if request.path_info.startswith("/admin/") else None
+        if zone is None:
+            return self.get_response(request)
+        # For this request only: the next one in this thread may be of somebody else.
+        with timezone.override(zone):
+            return self.get_response(request)
+
+
 class ProblemMiddleware:
     """Answers failures outside of API views like those inside.
 
@@ -169,6 +186,8 @@ class ProblemMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if refusal := request.META.get(REFUSED):
+            return error_response(request, refusal)
         path = request.path_info
         if path.startswith("/api/") and not path.endswith("/"):
             # A redirect would turn a POST into a GET and lose its body.

@@ -1,7 +1,8 @@
-"""Leases of processes: node numbers of ids, and sweeps."""
+"""Leases of processes: node numbers of ids, and sweeps; and what each person has chosen."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -44,3 +45,21 @@ class SweepLease(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Preference(models.Model):
+    """What a person has chosen for all pages; an empty `time_zone` is that of the server."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    time_zone = models.CharField(max_length=64, blank=True)
+
+    class Meta:
+        verbose_name = _("settings")
+        verbose_name_plural = _("settings")
+        # Everybody chooses for themselves, on a page of their own.
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.time_zone or "–"

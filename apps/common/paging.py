@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -78,6 +78,24 @@ class KeysetPage:
         rows = self.rows(queryset.filter(pk__gte=last))
         if self._next is None:
             self._go_on_after(last)
+        return rows
+
+    def rows_kept(
+        self, queryset: QuerySet[M], keep: Callable[[list[M]], list[M]], *, limit: int
+    ) -> list[M]:
+        """The rows of this page that `keep` leaves of the next `limit` rows, in their order.
+
+        For what only code can tell. A page may be short, or empty, and still have a next one.
+        """
+        examined = list(self._following(queryset)[: limit + 1])
+        more = len(examined) > limit
+        examined = examined[:limit]
+        rows = keep(examined)
+        if len(rows) > self._limit:
+            rows = rows[: self._limit]
+            self._go_on_after(rows[-1].pk)
+        elif more:
+            self._go_on_after(examined[-1].pk)
         return rows
 
     def _following(self, queryset: QuerySet[M]) -> QuerySet[M]:

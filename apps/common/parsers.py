@@ -60,7 +60,7 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The object in the body. DRF's stream is not used: it is empty for a chunked body."""
+        """The object in the body. DRF's stream is not used: it knows no limit."""
         context = parser_context or {}
         batch = getattr(context["view"], "body_limit", "single") == "batch"
         request: HttpRequest = context["request"]._request
@@ -81,12 +81,9 @@ def read_body(request: HttpRequest, limit: int) -> bytes:
     # A number of more than 20 digits exceeds every limit; int() of a long one would be slow.
     if len(declared) > 20 or int(declared or 0) > limit:
         raise _too_large(limit)
-    # Django reads nothing from a chunked body; a server that ends the stream itself sets this flag.
-    chunked = not declared and meta.get("wsgi.input_terminated")
-    read = meta["wsgi.input"].read if chunked else request.read
     body = b""
     try:
-        while part := read(limit + 1 - len(body)):
+        while part := request.read(limit + 1 - len(body)):
             body += part
             if len(body) > limit:
                 raise _too_large(limit)

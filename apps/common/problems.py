@@ -10,6 +10,7 @@ import sys
 from http import HTTPStatus
 from typing import Any
 
+from django.contrib import admin
 from django.core.exceptions import (
     BadRequest,
     DisallowedHost,
@@ -20,7 +21,7 @@ from django.core.exceptions import (
     TooManyFilesSent,
     ValidationError,
 )
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.template.loader import render_to_string
@@ -28,8 +29,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from rest_framework import exceptions as drf
 
-from apps.common.db import is_retryable
+from apps.common.db import is_retryable, refers_to_nothing
 from apps.common.errors import (
+    Conflict,
     Forbidden,
     Invalid,
     Malformed,
@@ -49,6 +51,8 @@ from apps.common.logs import request_id
 
 logger = logging.getLogger(__name__)
 
+# Where the server puts the PlatformError of a request whose body it does not read.
+REFUSED = "taskplatform.refused"
 _PROGRAM_PATHS = ("/api/", "/health/", "/metrics")
 _FULL_DISK = ("is full", "No space left")
 
@@ -133,6 +137,8 @@ def _from_drf(error: drf.APIException) -> PlatformError | None:
 
 
 def _from_database(error: BaseException | None) -> PlatformError | None:
+    if isinstance(error, IntegrityError) and refers_to_nothing(error):
+        return Conflict("Something that this refers to was deleted just now; read it and repeat.")
     away = isinstance(error, OperationalError | InterfaceError)
     if not away and not (isinstance(error, DatabaseError) and is_retryable(error)):
         return None
@@ -181,19 +187,30 @@ def error_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
     if wants_problem(request):
         return problem_response(request, error)
     headline, advice = _page_texts(error)
-    # No context processors: they read session and database, which may be the cause.
-    page = render_to_string(
-        "errors.html",
-        {
-            "status": error.status,
-            "headline": headline,
-            "advice": advice,
-            "request_id": request_id(),
-        },
-    )
+    texts = {
+        "status": error.status,
+        "headline": headline,
+        "advice": advice,
+        "request_id": request_id(),
+    }
+    if _is_framed(request, error):
+        frame = {**admin.site.each_context(request), "title": headline, "subtitle": None}
+        page = render_to_string("admin/error.html", frame | texts, request)
+    else:
+        # No context processors: they read session and database, which may be the cause.
+        page = render_to_string("errors.html", texts)
     response = HttpResponse(page, status=error.status)
     _add_headers(response, error)
     return response
+
+
+def _is_framed(request: HttpRequest, error: PlatformError) -> bool:
+    """Whether the page has the menu of the admin: for staff whose request met nothing broken."""
+    if error.status not in (403, 404) or not request.path_info.startswith("/admin/"):
+        return False
+    # Middleware that refuses a request may do so before it is known whose it is.
+    user = getattr(request, "user", None)
+    return user is not None and admin.site.has_permission(request)
 
 
 def wants_problem(request: HttpRequest) -> bool:
@@ -230,7 +247,9 @@ def _page_texts(error: PlatformError) -> tuple[str | Promise, str | Promise]:
         return _("Too large"), _("This is more than can be taken at once. Send less.")
     if status == 507:
         return _("The disk is full"), _("Nothing was saved. An administrator has to make room.")
-    if status in (429, 503):
+    if status == 429:
+        return _("Too many attempts"), _("Nothing was changed. Wait a minute and try again.")
+    if status == 503:
         return _("Not available for a moment"), _("Nothing is lost. Try again in some seconds.")
     if status >= 500:
         return _("Something went wrong"), _("It was logged. Give the number below when you ask.")

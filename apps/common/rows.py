@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models
 
-from apps.common.db import execute, placeholders, table
+from apps.common.db import execute, placeholders, repeatable, table
 
 
 @functools.cache
@@ -97,7 +97,7 @@ def insert_rows(model: type[models.Model], rows: Sequence[Mapping[str, Any]]) ->
 
 def update_rows(
     model: type[models.Model],
-    changes: Mapping[int, Mapping[str, Any]],
+    changes: Mapping[Any, Mapping[str, Any]],
     *,
     guard: str = "",
     parameters: Sequence[Any] = (),
@@ -178,20 +178,31 @@ def _constant(field: models.Field[Any, Any]) -> str:
 
 
 def ensure_row(model: type[models.Model], unique: Sequence[str], row: Mapping[str, Any]) -> None:
-    """Make the row unless one with the same unique columns exists.
+    """Make the row unless one with the same unique columns exists."""
+    ensure_rows(model, unique, [row])
+
+
+@repeatable
+def ensure_rows(
+    model: type[models.Model], unique: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Make those of the rows of which none with the same unique columns exists; every row names the
+    same columns.
 
     On MariaDB/MySQL a duplicate takes the exclusive lock at once: INSERT IGNORE would take a shared
     one, and two callers that update the row next would deadlock.
     """
+    if not rows:
+        return
     fields = _columns(model)
-    names = list(row)
+    names = list(rows[0])
     columns = ", ".join(_quoted(fields[name]) for name in names)
-    values = placeholders(len(names))
-    sql = f"INSERT INTO {table(model)} ({columns}) VALUES ({values})"
+    one = f"({placeholders(len(names))})"
+    sql = f"INSERT INTO {table(model)} ({columns}) VALUES {', '.join([one] * len(rows))}"
     key = _quoted(fields[unique[0]])
     if connection.vendor == "mysql":
         sql += f" ON DUPLICATE KEY UPDATE {key} = {key}"
     else:
         targets = ", ".join(_quoted(fields[name]) for name in unique)
         sql += f" ON CONFLICT ({targets}) DO NOTHING"
-    execute(sql, [fields[n].get_db_prep_save(row[n], connection) for n in names])
+    execute(sql, [fields[n].get_db_prep_save(row[n], connection) for row in rows for n in names])

@@ -22,6 +22,7 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 from apps.common.errors import WHOLE, PlatformError, field_errors, refusal
 from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import INTEGERS, check_json, check_text
+from apps.common.masking import redacted
 from apps.common.messages import wire_time
 
 _INSTANT = re.compile(
@@ -354,10 +355,16 @@ class StrictSerializer(serializers.Serializer[Any]):
 # The shape of an answer: documented by OpenAPI, made by `of(row)`. No docstring, because OpenAPI
 # would show it for every answer.
 class Answer(serializers.Serializer[Any]):
+    """`payload` are the fields that may hold secrets."""
+
+    payload: ClassVar[tuple[str, ...]] = ()
+
     @classmethod
-    def of(cls, row: Any) -> dict[str, Any]:
-        """The row as JSON values."""
+    def of(cls, row: Any, *, masks: bool = False) -> dict[str, Any]:
+        """The row as JSON values; with `masks` its secrets are masked, as in admin."""
         shape: dict[str, Any] = _answer(cls).to_representation(row)
+        if masks:
+            shape |= {name: redacted(shape[name]) for name in cls.payload}
         return shape
 
 

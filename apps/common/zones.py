@@ -65,6 +65,17 @@ def _hint(name: str) -> Message:
     return _("did you mean {names}?", names=names)
 
 
+def offset_name(local: datetime) -> str:
+    """`UTC`, `UTC+8`, `UTC-3:30`: how far the clock that shows this local time is from UTC."""
+    offset = local.utcoffset() or timedelta()
+    if not offset:
+        return "UTC"
+    hours, rest = divmod(abs(offset), timedelta(hours=1))
+    minutes = rest // timedelta(minutes=1)
+    sign = "-" if offset < timedelta() else "+"
+    return f"UTC{sign}{hours}:{minutes:02}" if minutes else f"UTC{sign}{hours}"
+
+
 def wall_at(zone: ZoneInfo, instant: int) -> int:
     """The wall at an instant."""
     return _whole(datetime.fromtimestamp(instant, zone).replace(tzinfo=UTC) - EPOCH)

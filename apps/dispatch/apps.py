@@ -1,8 +1,20 @@
 from django.apps import AppConfig
+from django.core.checks import Tags, register
 from django.utils.translation import gettext_lazy as _
+
+from apps.access import members
 
 
 class DispatchConfig(AppConfig):
     name = "apps.dispatch"
     label = "dispatch"
     verbose_name = _("Dispatch")
+
+    def ready(self) -> None:
+        from apps.access import existing
+        from apps.dispatch.checks import check_template_names
+        from apps.dispatch.models import Executor, OperatorScope
+
+        register(check_template_names, Tags.database)
+        members.register(Executor.objects.user_names, OperatorScope.names_of)
+        existing.register("executors", Executor.objects.names_among)

@@ -7,13 +7,19 @@ from apps.common.conf import Conf, duration, integer
 
 class DispatchConf(Conf):
     DISPATCH_LOOKBACK = duration(
-        "7d", "How far back a due task may lie and still be handed out.", minimum="1h"
+        "7d", "How long after its due time a task can be had.", minimum="1h"
     )
     DISPATCH_WINDOW_HOURS = integer(
         6,
-        "Hours that the personal queue looks ahead, and at least looks back.",
+        "Hours that the personal queue looks ahead.",
         minimum=1,
         maximum=23,
+    )
+    TASK_OVERDUE_HOURS = integer(
+        24,
+        "Hours after which a due task is overdue while none of it is handed out.",
+        minimum=1,
+        maximum=8760,
     )
     ROTATIONS_PER_EXECUTOR = integer(
         100, "Maximum number of active rotations of one user or group.", minimum=1, maximum=10_000

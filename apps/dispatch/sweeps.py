@@ -8,18 +8,17 @@ from celery import shared_task
 
 from apps.common import clock
 from apps.common.leases import sweep_lease
-from apps.dispatch.services import retention
-from apps.dispatch.services.ending import expire_due
+from apps.dispatch.services import expiry, retention
 
 MAX_TIME = timedelta(seconds=30)
 MAX_PURGE = timedelta(minutes=2)
 
 
-@shared_task(name="dispatch.expire")
+@shared_task(name=expiry.SWEEP)
 def expire() -> int:
     """End the dispatches past their deadline; returns how many."""
-    with sweep_lease("dispatch.expire", at_most=MAX_TIME) as mine:
-        return expire_due(until=clock.now() + MAX_TIME / 2) if mine else 0
+    with sweep_lease(expiry.SWEEP, at_most=MAX_TIME) as mine:
+        return expiry.expire_due(until=clock.now() + MAX_TIME / 2) if mine else 0
 
 
 @shared_task(name=retention.SWEEP)

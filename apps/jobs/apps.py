@@ -9,8 +9,12 @@ class JobsConfig(AppConfig):
     verbose_name = _("Jobs")
 
     def ready(self) -> None:
+        from apps.access import existing
         from apps.jobs.handlers import checks, discovery
+        from apps.jobs.services import types
 
         discovery.discover()
+        existing.register("job_types", types.names_among)
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
+        register(checks.check_names, Tags.database)

@@ -8,8 +8,8 @@ from celery import shared_task
 
 from apps.common import clock
 from apps.common.leases import sweep_lease
-from apps.jobs.runner import worker
-from apps.jobs.runner.process import dead_here
+from apps.jobs.runner import record, worker
+from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
 from apps.jobs.services import counts, discard, register, reorder
@@ -39,15 +39,17 @@ def rescue() -> int:
     with sweep_lease(RESCUE, at_most=MAX_TIME) as mine:
         if not mine:
             return 0
+        ended = lose_dead_neighbours()
         now = clock.now()
-        if dead := dead_here(register.alive(now)):
-            register.lose(names=dead, reason=register.PROCESS_GONE)
         reliable = heartbeats_are_reliable(now)
         if reliable:
             register.lose_overdue(now=now)
             free_hosts(alive={each.host for each in register.alive(now)}, now=now)
         lost = register.gone_workers(now)
-        return rescue_due(until=now + MAX_TIME / 2, lost=lost, by_lease=reliable)
+        until = now + MAX_TIME / 2
+        return ended + rescue_due(
+            until=until, lost=lost, by_lease=reliable, records=record.read_all
+        )
 
 
 @shared_task(name=reorder.SWEEP)

@@ -13,6 +13,7 @@ class Source(models.TextChoices):
     JOB = "job", _("job")  # the end of an attempt, or an operator's arrow
     PLAN = "plan", _("plan")  # an edit of executors, templates and tasks
     ACCESS = "access", _("access")  # API keys
+    PEOPLE = "people", _("people")  # accounts, roles, limits, sign-ins, exports
     WORKER = "worker", _("worker")  # processes that come and go
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
+from apps.jobs.models import bounds_of
+
 User = AbstractBaseUser | AnonymousUser
 
 
@@ -13,8 +15,9 @@ def may_report(user: User) -> bool:
 
 
 def may_see_failures(user: User) -> bool:
-    """Whether this person may see failures: everybody who sees jobs may."""
-    return _has(user, "jobs.view_job")
+    """Whether this person may see failures: everybody who sees all jobs may, as they are counted
+    together."""
+    return _has(user, "jobs.view_job") and bounds_of(user).are_open
 
 
 def _has(user: User, permission: str) -> bool:

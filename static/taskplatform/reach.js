@@ -1,6 +1,7 @@
 // For people who use no mouse or see no page: areas that move inside the page and what opens and
 // closes the menu can be reached by the keyboard, what stands beside it is named the main part, and
-// where a narrow screen has no headings, each cell shows its heading, in the same letters.
+// where a narrow screen has no headings, each cell shows its heading, in the same letters; cells
+// without a value and bare numbers are marked, for the lists that show a row in two lines there.
 (() => {
   "use strict";
 
@@ -32,6 +33,11 @@
     document.querySelectorAll(AREAS).forEach((area) => watch.observe(area));
     document.querySelectorAll("[data-label]").forEach(({ dataset }) => {
       dataset.label = dataset.label.charAt(0).toUpperCase() + dataset.label.slice(1);
+    });
+    document.querySelectorAll("#result_list .data-row > *").forEach((cell) => {
+      const text = cell.textContent.trim();
+      if (text === "–") cell.dataset.empty = "";
+      else if (/^[\d,]{1,9}\+?$/.test(text)) cell.dataset.bare = "";
     });
     (document.getElementById("main") ?? document.getElementById("page"))?.setAttribute("role", "main");
   });

@@ -21,7 +21,7 @@ from apps.dispatch.rules.recurrence import occurrence_of
 from taskplatform.demo.company import ACTOR, ROTATIONS, ROUND
 from taskplatform.demo.terminal import fit
 
-# Tasks must not leave the window of the executors while these are at work.
+# Tasks must not leave the window while executors are at work.
 _MARGIN = timedelta(hours=1)
 
 HEADINGS = ("Task", "Mode", ">Quota", ">Handed", ">Done", ">Failed", ">Back", "Who got it", "Met")
@@ -120,7 +120,7 @@ def work_at_hand(*, seconds: float = 0) -> list[Occurrence]:
     """
     now = clock.now()
     later = now + timedelta(seconds=seconds)
-    oldest = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS) + _MARGIN
+    oldest = now - conf.DISPATCH_LOOKBACK + _MARGIN
     active = {"created_by": ACTOR, "status": OnceTask.Status.ACTIVE}
     once = OnceTask.objects.filter(**active, start_at__gt=oldest, start_at__lte=now)
     due: list[tuple[OnceTask | RotateTask, datetime]] = [

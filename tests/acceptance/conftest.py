@@ -144,7 +144,7 @@ def manage(environment: Mapping[str, str]) -> Callable[..., subprocess.Completed
 def start(
     environment: Mapping[str, str], tmp_path: Path
 ) -> Iterator[Callable[..., RunningProcess]]:
-    """`start("granian", …, PORT="8123")` runs a command; what is left at the end is stopped.
+    """`start("celery", …, PORT="8123")` runs a command; what is left at the end is stopped.
 
     The test fails when a process does not stop on SIGTERM or leaves others behind.
     """

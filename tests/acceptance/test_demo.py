@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import RunningProcess, eventually, free_port
+from tests.serving import web_command
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
@@ -35,7 +36,8 @@ OnceTask.objects.filter(mode="blocking").update(dispatch_times=100_000)
 @pytest.fixture
 def port(environment: dict[str, str]) -> str:
     """A free port that every process of the test takes for the platform's."""
-    environment["PORT"] = str(free_port())
+    # By itself only a platform on SQLite has demo data.
+    environment |= {"PORT": str(free_port()), "DEMO": "1"}
     return environment["PORT"]
 
 
@@ -54,9 +56,7 @@ def platform(start: Start, port: str, environment: Mapping[str, str]) -> Running
 @pytest.fixture
 def web_alone(start: Start, port: str) -> RunningProcess:
     """The part that the clients need; it may still be starting."""
-    options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 8 --no-ws"
-    web = [sys.executable, "-m", "granian", *options.split(), "taskplatform.wsgi:application"]
-    return start(*web)
+    return start(*web_command(int(port))[1], WEB_THREADS="8")
 
 
 @pytest.fixture

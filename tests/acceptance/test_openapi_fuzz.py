@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import Planned
-from tests.processes import RunningProcess, eventually, free_port
+from tests.processes import RunningProcess, eventually
+from tests.serving import web_command
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
@@ -88,13 +89,8 @@ def key(manage: Manage) -> str:
 @pytest.fixture
 def port(start: Start, key: str) -> Iterator[int]:
     """Of a web process that counts no wrong keys, for many are tried; it must log no failure."""
-    port = free_port()
-    options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 4 --no-ws"
-    web = start(
-        *(sys.executable, "-m", "granian", *options.split(), "--log-level", "error"),
-        "taskplatform.wsgi:application",
-        FAILED_KEY_LIMIT="10000",
-    )
+    port, command = web_command()
+    web = start(*command, FAILED_KEY_LIMIT="10000")
 
     def answers() -> bool:
         assert web.process.poll() is None, web.output

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.acceptance.conftest import Planned
-from tests.processes import RunningProcess, eventually, free_port
+from tests.processes import RunningProcess, eventually
+from tests.serving import web_command
 
 Start = Callable[..., RunningProcess]
 
@@ -77,12 +77,11 @@ def template_database(planned_database: Planned) -> str:
 
 @pytest.fixture
 def wire(start: Start, planned_database: Planned) -> Iterator[Wire]:
-    port = free_port()
-    options = f"--interface wsgi --host 127.0.0.1 --port {port} --blocking-threads 2 --no-ws"
+    port, command = web_command()
     web = start(
-        *(sys.executable, "-m", "granian", *options.split(), "--log-level", "error"),
-        *("--http1-header-read-timeout", "10000", "taskplatform.wsgi:application"),
+        *command,
         TRUSTED_PROXIES="127.0.0.1",
+        WEB_THREADS="2",
         # Its one process counts wrong keys by itself then, and none of them is missed.
         REDIS_URL="",
     )
@@ -143,6 +142,32 @@ def test_address_of_the_caller_is_taken_from_a_trusted_proxy(wire: Wire) -> None
     assert asked_for("203.0.113.2") == 401
     # The proxy adds the last one; those before it anybody may claim.
     assert 429 in [asked_for(f"203.0.113.{number}", "203.0.113.1") for number in attempts]
+
+
+def test_header_with_underscores_is_nobodys_word(wire: Wire) -> None:
+    """A proxy replaces X-Forwarded-For and lets X_Forwarded_For through."""
+    stranger = Wire(wire.port, f"nobody-333333.{'x' * 43}")
+    attempts = range(3, 48)
+
+    def asked_as(number: int) -> int:
+        own = f"X-Forwarded-For: 203.0.113.{number}"
+        forged = ["X_Forwarded_For: 203.0.113.1", "x_forwarded-for: 203.0.113.1"]
+        head = stranger.head(forged[0], own, forged[1], method="GET", path="/api/v1/jobs/")
+        return stranger.send(head)[0]
+
+    # What each of many addresses does wrong once is held against none of them.
+    assert {asked_as(number) for number in attempts} == {401}
+
+
+def test_what_is_no_address_is_stored_nowhere(wire: Wire) -> None:
+    """It counts as the proxy that sent it."""
+    stranger = Wire(wire.port, f"nobody-444444.{'x' * 43}")
+
+    def asked_for(claimed: str) -> int:
+        header = f"X-Forwarded-For: {claimed}"
+        return stranger.send(stranger.head(header, method="GET", path="/api/v1/jobs/"))[0]
+
+    assert 429 in [asked_for(f"nobody {number}") for number in range(45)]
 
 
 def test_request_that_breaks_off_does_nothing(wire: Wire) -> None:

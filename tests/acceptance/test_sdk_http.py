@@ -16,6 +16,7 @@ import pytest
 from taskplatform import sdk
 from tests.acceptance.conftest import Planned
 from tests.processes import RunningProcess, eventually, free_port
+from tests.serving import web_command
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
@@ -34,11 +35,7 @@ class Web:
         self.begin()
 
     def begin(self) -> None:
-        options = f"--interface wsgi --host 127.0.0.1 --port {self._port} --blocking-threads 8"
-        self.process = self._start(
-            *(sys.executable, "-m", "granian", *options.split(), "--no-ws"),
-            "taskplatform.wsgi:application",
-        )
+        self.process = self._start(*web_command(self._port)[1], WEB_THREADS="8")
 
     def kill(self) -> None:
         self.process.signal_all(signal.SIGKILL)

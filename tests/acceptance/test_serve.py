@@ -13,11 +13,13 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,7 @@ from tests.serving import SERVE, WAIT_SECONDS, Platform
 
 SUBMIT = """
 from apps.jobs.services.submit import submit
-print(submit("echo", {"shop": 7}).id)
+print(submit(%r, %r).id)
 """
 
 
@@ -48,6 +50,7 @@ def installed(
 ) -> Iterator[tuple[Platform, list[str]]]:
     """A platform after its first start, stopped again, and what that start has shown."""
     platform = Platform(tmp_path_factory.mktemp("serve"), database_url)
+    platform.var.chmod(0o755)
     shown = platform.start()
     print(f"first start: {platform.seconds:.1f} s")  # noqa: T201
     platform.end()
@@ -108,6 +111,14 @@ def test_first_start_shows_a_password_that_opens_the_admin(
         f"{running.url}/admin/login/?next=/admin/", urllib.parse.urlencode(form).encode()
     ) as page:
         assert page.url == f"{running.url}/admin/"
+
+
+def test_files_are_their_owners_alone_in_a_folder_that_was_open(running: Platform) -> None:
+    """The database, keys and logs, also those that the parts have made since."""
+    logs = running.var / "logs"
+    found = [running.var, *running.var.iterdir(), *logs.iterdir()]
+
+    assert [path for path in found if path.stat().st_mode & 0o077] == []
 
 
 def test_password_and_key_are_kept_for_their_owner_alone(
@@ -172,18 +183,25 @@ def test_sweeps_run_by_themselves(running: Platform) -> None:
     eventually(go_on, seconds=WAIT_SECONDS)
 
 
-def test_submitted_job_is_done_by_itself(running: Platform) -> None:
-    """S1.5: from submit to done, on what a start sets up."""
+def submitted(platform: Platform, kind: str, context: dict[str, Any]) -> str:
+    """The query of status and result of a new job."""
     made = subprocess.run(
-        [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", SUBMIT],
+        [
+            *(sys.executable, "manage.py", "shell", "--verbosity", "0"),
+            *("-c", SUBMIT % (kind, context)),
+        ],
         cwd=ROOT,
-        env=running.environment,
+        env=platform.environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    number = int(made.stdout)
-    job = f"SELECT status, result FROM jobs_job WHERE id = {number}"
+    return f"SELECT status, result FROM jobs_job WHERE id = {int(made.stdout)}"
+
+
+def test_submitted_job_is_done_by_itself(running: Platform) -> None:
+    """S1.5: from submit to done, on what a start sets up."""
+    job = submitted(running, "echo", {"shop": 7})
     eventually(lambda: running.rows(job)[0][0] == "succeeded", seconds=WAIT_SECONDS)
     assert json.loads(running.rows(job)[0][1]) == {"shop": 7}
 
@@ -214,6 +232,26 @@ def test_stop_leaves_nothing_running(platform: Platform) -> None:
     assert code == 0
     assert platform.processes() == {}
     assert platform.shown == shown
+
+
+def test_two_sigterms_to_every_process_let_the_work_in_hand_finish(platform: Platform) -> None:
+    """As systemd stops a unit, and whoever stops it once more."""
+    platform.start()
+    eventually(platform.works, seconds=WAIT_SECONDS)
+    # One step of this handler, which has no checkpoint at which it could be released.
+    job = submitted(platform, "sleep", {"seconds": 1})
+    eventually(lambda: platform.rows(job)[0][0] != "ready", seconds=WAIT_SECONDS)
+
+    for _ in range(2):
+        for pid in platform.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(0.9)
+
+    assert platform.end(signal.SIGTERM) == 0
+    assert platform.processes() == {}
+    assert not [line for line in platform.shown if "killed" in line], platform.shown
+    assert platform.rows(job)[0][0] == "succeeded"
 
 
 def test_killed_supervisor_leaves_nothing_running(running: Platform) -> None:
@@ -264,6 +302,29 @@ def test_killed_part_is_started_again(running: Platform, mark: str) -> None:
     eventually(lambda: running.part(mark) not in {0, killed}, seconds=WAIT_SECONDS)
     eventually(lambda: running.status("/health/ready") == 200, seconds=WAIT_SECONDS)
     assert any("was killed by SIGKILL and starts again in" in t for t in running.shown[shown:])
+
+
+def test_frozen_web_process_is_replaced(platform: Platform) -> None:
+    """It lives and holds its port, and answers no health check."""
+    patient = "supervisor.FROZEN_SECONDS, supervisor.CHECK_SECONDS = 10.0, 0.5"
+    code = f"import manage; from taskplatform import supervisor; {patient}; manage.main()"
+    platform.command = [sys.executable, "-c", code, "serve"]
+    platform.environment["PYTHONPATH"] = str(ROOT)
+    try:
+        platform.start()
+        frozen = platform.part("granian")
+        below = Path(f"/proc/{frozen}/task/{frozen}/children").read_text().split()
+
+        for pid in below:
+            os.kill(int(pid), signal.SIGSTOP)
+
+        eventually(lambda: platform.part("granian") not in {0, frozen}, seconds=WAIT_SECONDS)
+        eventually(lambda: platform.status("/health/live") == 200, seconds=WAIT_SECONDS)
+        assert any("web has not answered for 10 s." in line for line in platform.shown)
+        assert platform.end() == 0
+        assert platform.processes() == {}
+    finally:
+        platform.command = SERVE
 
 
 def test_beat_that_dies_starts_again(running: Platform) -> None:

@@ -8,23 +8,26 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, eventually
+from tests.processes import ROOT, eventually, usual_signals
 from tests.workers import is_alive
 
 WAIT_SECONDS = 60.0
 
 PROGRAM = """
-import json, sys
+import json, sys, time
 from pathlib import Path
 from taskplatform import supervisor
 from taskplatform.supervisor import Part, Supervisor
 
 parts, constants, logs = json.loads(sys.argv[1])
+# For how long a part that touches the file "ready" again and again counts as one that answers.
+fresh = constants.pop("fresh", float("inf"))
 for name, value in constants.items():
     setattr(supervisor, name, value)
 show = lambda line: print(line, flush=True)
@@ -33,7 +36,9 @@ def greet():
     Path(logs, "greeted").touch()
 runner = Supervisor([Part(**part) for part in parts], logs=Path(logs), show=show)
 ready = Path(logs, "ready")
-sys.exit(runner.run(is_ready=ready.exists, on_ready=greet))
+def answers():
+    return ready.exists() and time.time() - ready.stat().st_mtime < fresh
+sys.exit(runner.run(is_ready=answers, on_ready=greet))
 """
 # Says "up", and at SIGTERM "down", into the file `events`. It sleeps, because pause() would wait
 # for a second signal when the first comes just before it.
@@ -74,7 +79,12 @@ class Run:
         self.folder = folder
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self, *parts: dict[str, object], **constants: float) -> subprocess.Popen[str]:
+    def start(
+        self,
+        *parts: dict[str, object],
+        ignoring: signal.Signals | None = None,
+        **constants: float,
+    ) -> subprocess.Popen[str]:
         arguments = json.dumps([parts, constants, str(self.folder)])
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, arguments],
@@ -82,6 +92,7 @@ class Run:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             text=True,
+            preexec_fn=usual_signals(ignoring),
         )
         return self.process
 
@@ -167,16 +178,69 @@ def test_second_ctrl_c_ends_the_wait(run: Run) -> None:
     eventually(lambda: not any(map(is_alive, run.pids())))
 
 
-def test_two_sigterms_at_once_still_let_the_parts_finish(run: Run) -> None:
-    """systemd signals every process of the unit, and `make` passes its own signal on."""
-    process = run.start(part("web", POLITE, leads=True), part("worker", POLITE))
-    eventually(lambda: len(run.lines_of("events")) == 2)
+@pytest.mark.parametrize("gap", [0.0, 0.1, 0.3, 0.6, 0.9, 1.0, 1.3])
+def test_two_sigterms_to_the_whole_unit_still_let_the_parts_finish(run: Run, gap: float) -> None:
+    """systemd signals every process of the unit, `make` passes its own on, and so may others."""
+    busy = POLITE.replace("time.sleep(0.3)", "time.sleep(2)")
+    process = run.start(part("web", busy, leads=True), part("worker", busy))
+    eventually(lambda: len(run.lines_of("events")) == 2 and (run.folder / "greeted").exists())
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 2
 
+    for pause in (0.0, gap):
+        time.sleep(pause)
+        for pid in (process.pid, *map(int, children)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+    assert run.end() == (0, ["READY"])
+    assert sorted(run.lines_of("events")[2:]) == ["web down", "worker down"]
+
+
+def test_part_that_lives_and_does_not_answer_is_replaced(run: Run) -> None:
+    """SIGSTOP freezes it as an endless loop would."""
+    beating = (
+        "import os, pathlib, time\n"
+        "with open('pids', 'a') as file:\n    file.write(f'{os.getpid()}\\n')\n"
+        "while True:\n    pathlib.Path('ready').touch()\n    time.sleep(0.05)\n"
+    )
+    process = run.start(
+        part("web", beating, leads=True),
+        part("worker", POLITE),
+        fresh=0.5,
+        CHECK_SECONDS=0.1,
+        FROZEN_SECONDS=2.0,
+        FIRST_DELAY=0.05,
+    )
+    eventually(lambda: (run.folder / "greeted").exists())
+    (frozen,) = run.pids()
+
+    os.kill(frozen, signal.SIGSTOP)
+
+    eventually(lambda: len(run.pids()) == 2)
+    assert not is_alive(frozen)
     process.send_signal(signal.SIGTERM)
-    eventually(lambda: process.poll() is not None or (process.send_signal(signal.SIGTERM) or True))
+    code, shown = run.end()
+    assert code == 0
+    assert shown[1] == "web has not answered for 2 s."
+    assert shown[2].startswith("web was killed by SIGKILL and starts again in")
+    assert run.lines_of("events") == ["worker up", "worker down"]
 
-    assert run.end()[0] == 0
-    assert run.lines_of("events") == ["web up", "worker up", "web down", "worker down"]
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_supervisor_under_nohup_stops_all_the_same_and_its_parts_know_sighup(
+    run: Run, number: signal.Signals
+) -> None:
+    """A service manager may hand an ignored SIGHUP down."""
+    asking = "import signal\nassert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL\n" + POLITE
+    process = run.start(part("web", asking, leads=True), ignoring=signal.SIGHUP)
+    eventually(lambda: len(run.lines_of("events")) == 1 and (run.folder / "greeted").exists())
+
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(number)
+
+    assert run.end() == (0, ["READY"])
+    assert run.lines_of("events") == ["web up", "web down"]
 
 
 def test_killed_supervisor_leaves_nothing_running(run: Run) -> None:

@@ -17,6 +17,7 @@ import pytest
 import redis
 
 from tests import servers
+from tests.processes import usual_signals
 from tests.servers import MariaDBServer, ServerError, mariadb_server, redis_server
 
 pytestmark = pytest.mark.mariadb
@@ -159,7 +160,7 @@ def test_missing_server_is_reported_with_the_command_that_installs_it(
 
     assert str(caught.value) == (
         "mariadb-install-db is not installed; "
-        "as root run: apt-get install --yes mariadb-server redis-server"
+        "as root run: apt-get install --yes mariadb-server redis-server nginx"
     )
 
 
@@ -202,6 +203,7 @@ def test_run_asked_to_end_takes_command_and_servers_with_it(
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=usual_signals(),
     )
     with process:
         assert process.stdout is not None
@@ -211,8 +213,12 @@ def test_run_asked_to_end_takes_command_and_servers_with_it(
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        # Of the command's own end, not of being killed when it does not come: that is 137.
-        assert process.wait(120) == code
+        try:
+            # Of the command's own end, not of being killed when it does not come: that is 137.
+            assert process.wait(120) == code
+        finally:
+            # Otherwise the end of the block would wait for ever.
+            process.kill()
     assert not is_open(urlsplit(url).port or 0)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ProcessLookupError):

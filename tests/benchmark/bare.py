@@ -1,7 +1,6 @@
 """The baselines over HTTP: bare Django views that run recorded statements, and a trivial DRF view.
 
-Served as a process of its own: `granian --interface wsgi tests.benchmark.bare:application`
-with BENCHMARK_STATEMENTS naming the JSON file of the recorded ones.
+Served by a process of its own with BENCHMARK_STATEMENTS naming the JSON file of the recorded ones.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from rest_framework.response import Response  # noqa: E402
 from rest_framework.views import APIView  # noqa: E402
 
 from apps.common import ids  # noqa: E402
+from taskplatform.rsgi import Application  # noqa: E402
 from tests.benchmark.statements import Statement, replay  # noqa: E402
 
 STATEMENTS: dict[str, list[Statement]] = {
@@ -59,4 +59,4 @@ class Trivial(APIView):
 
 
 urlpatterns = [path("trivial/", Trivial.as_view()), path("<str:name>/", bare)]
-application = get_wsgi_application()
+application = Application(get_wsgi_application(), threads=4, trusted=[])

@@ -17,6 +17,7 @@ from apps.common import clock
 from apps.dispatch.models import Dispatch, OnceTask, Stock
 from apps.dispatch.services.tasks import update_task
 from apps.journal.models import JournalEntry
+from taskplatform.web import APPLICATION
 from tests.benchmark import people
 from tests.benchmark.figures import Figure, RunOptions, figure, median
 from tests.benchmark.load import Clients, Volley, fire, post
@@ -41,7 +42,7 @@ def over_http(run: RunOptions) -> Iterator[Figure]:
     statements = run.folder / "statements.json"
     statements.write_text(json.dumps(_recorded(), default=str))
     with (
-        server("taskplatform.wsgi:application", run.folder) as web,
+        server(APPLICATION, run.folder) as web,
         server(
             "tests.benchmark.bare:application", run.folder, BENCHMARK_STATEMENTS=str(statements)
         ) as baseline,
@@ -175,7 +176,7 @@ def exactness(run: RunOptions, key: str) -> Figure:
     users = people.users(6 * stock, tasks_each=0, group=group)
     shared = people.task(number, group, clock.now(), mode="multi", dispatch_times=stock)
     people.insert(OnceTask, [shared])
-    with server("taskplatform.wsgi:application", run.folder) as web:
+    with server(APPLICATION, run.folder) as web:
         volley = fire(web, _pulls(key, users), connections=64)
     statuses = [each.status for each in volley.answers]
     errors = [status for status in statuses if status not in (200, 204)]
@@ -286,7 +287,7 @@ def scenarios(run: RunOptions) -> Iterator[Figure]:
     """Pairs over HTTP of users with much to choose from, beside users with a few tasks."""
     rounds = 4 if run.quick else 10
     key, tasks_each = _key(), PAIRS * (rounds + 1)
-    with server("taskplatform.wsgi:application", run.folder) as web:
+    with server(APPLICATION, run.folder) as web:
         for name, prepare, beside in SCENARIOS:
             run.log(name)
             plain = people.users(USERS, tasks_each=tasks_each, group=people.group())

@@ -19,6 +19,7 @@ from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connection, connections
 
+from taskplatform import web
 from tests.processes import RunningProcess, free_port
 
 START_SECONDS = 40
@@ -92,13 +93,11 @@ def _running(command: list[str], environment: dict[str, str], log: Path) -> Iter
 
 @contextmanager
 def server(application: str, folder: Path, **variables: str) -> Iterator[int]:
-    """A web server with that WSGI application on a free port of loopback; yields the port."""
+    """A web server with that application on a free port of loopback; yields the port."""
     port = free_port()
-    command = [
-        *(sys.executable, "-m", "granian", "--interface", "wsgi", "--host", "127.0.0.1"),
-        *("--port", str(port), "--workers", "2", "--blocking-threads", "4", "--no-ws"),
-        *("--log-level", "error", "--working-dir", str(settings.BASE_DIR), application),
-    ]
+    command = web.command(
+        *("--workers", "2"), host="127.0.0.1", port=port, connections=100, application=application
+    )
     with _running(command, _environment() | variables, folder / f"server-{port}.log"):
         await_true(lambda: _accepts(port), START_SECONDS, application)
         yield port

@@ -19,6 +19,7 @@ from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
 from apps.jobs.services.submit import Submission, submit, submit_many
 from taskplatform.demo.terminal import percentile
+from taskplatform.web import APPLICATION
 from tests.benchmark import backlog, handlers, plain_celery
 from tests.benchmark.figures import Figure, RunOptions, figure, median
 from tests.benchmark.load import Clients, post
@@ -55,7 +56,7 @@ def beside_celery(run: RunOptions) -> Iterator[Figure]:
         _rate(jobs[: count // 2])
         ours = median([_rate(jobs) for _ in range(rounds)])
         waits = _waits(200)
-        with server("taskplatform.wsgi:application", run.folder) as port:
+        with server(APPLICATION, run.folder) as port:
             over_http = median([_rate_over_http(port, count) for _ in range(rounds)])
     name = "submit_many to done, 2 processes"
     yield figure(name, ours, "jobs/s", baseline=plain, at_least=10)

@@ -48,7 +48,7 @@ def test_operator_reads_a_report(page_as: Callable[[str | None], Page], history:
         expect(page.locator(f"#{chart} svg")).to_be_visible()
     drawn_ends = sum(sum(series["data"]) for series in charted(page, "report-ends", "series")
                      if series["type"] == "bar")  # fmt: skip
-    ended = page.locator(".report-tile", has_text="Ended").locator("strong").inner_text()
+    ended = page.locator(".report-tile", has_text="Attempts ended").locator("strong").inner_text()
     assert drawn_ends == int(ended)
 
     page.get_by_role("link", name="7 days").click()

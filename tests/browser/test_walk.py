@@ -32,8 +32,10 @@ ENDED = {"job": ("succeeded", "failed", "cancelled"), "dispatch": ("succeeded", 
 
 
 # The words of tables: heads, rows and the foot, and those of tiles.
+# A task is named by its title, and below it as the journal names it.
 TABLES = """tables => tables.map(table => [...table.rows].map(row => [...row.cells].map(cell =>
-  (cell.matches("tbody th") && cell.querySelector("a:not(.report-list)") || cell)
+  (cell.matches("tbody th") && (cell.querySelector(".cell-note") ||
+    cell.querySelector("a:not(.report-list)")) || cell)
     .textContent.replace(/[▲▼]/, "").trim())))"""
 TILES = """tiles => tiles.map(tile => [...tile.querySelectorAll(":scope > :is(span, strong)")]
   .slice(0, 2).map(part => part.textContent.trim()))"""
@@ -259,6 +261,9 @@ def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path
     expect(page).to_have_url(re.compile(f"source={source}&"))
     page.get_by_role("link", name=f"By {by}", exact=True).click()
     expect(page).to_have_url(re.compile(f"by={by}&"))
+    if "columns=all" not in page.url:
+        page.get_by_role("link", name="All columns").click()
+        expect(page).to_have_url(re.compile("columns=all"))
     # Its end may still be on its way.
     page.wait_for_load_state()
     entries = entries_of(source)
@@ -269,7 +274,8 @@ def check_report(page: Page, api: JsonClient, source: str, by: str, folder: Path
         output.check(figures, entries, output.by(group, on_page=True), rounded=True)
     tiles = dict(page.locator(".report-tile").evaluate_all(TILES))
     everything = output.of_table(tables[0][0], tables[0][1:])["All"]
-    assert tiles["Ended"] == str(everything.counts["total"])
+    total = {"job": "Attempts ended", "dispatch": "Ended"}[source]
+    assert tiles[total] == str(everything.counts["total"])
     assert output.share_of(tiles["Success rate"]) == everything.rate
     for name, figure in tiles.items():
         key = name.lower().replace(" ", "_")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,86 @@ from apps.access.services import find
 from apps.dispatch.models import Executor, OnceTask
 from taskplatform import startup
 from taskplatform.startup import CannotStart
+
+# --- The folder ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def usual_mask() -> Iterator[None]:
+    """New files are readable for all, before and after the test."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, str]:
+    found = [folder, *folder.rglob("*")]
+    return {str(path.relative_to(folder)): oct(path.stat().st_mode & 0o777) for path in found}
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path, usual_mask: None) -> Path:
+    """One that an operator has made, or an earlier version."""
+    folder = tmp_path / "var"
+    (folder / "logs").mkdir(parents=True)
+    for name in ("taskplatform.sqlite3", "secret_key", "logs/web.log"):
+        (folder / name).touch()
+    folder.chmod(0o755)
+    return folder
+
+
+def test_existing_folder_and_its_files_become_their_owners_alone(open_folder: Path) -> None:
+    assert startup.protect(open_folder) == ""
+    (open_folder / "later").touch()
+
+    assert modes(open_folder) == {
+        ".": "0o700",
+        "logs": "0o700",
+        "taskplatform.sqlite3": "0o600",
+        "secret_key": "0o600",
+        "logs/web.log": "0o600",
+        "later": "0o600",
+    }
+
+
+def test_folder_that_all_share_is_left_and_named(open_folder: Path) -> None:
+    open_folder.chmod(0o1777)
+
+    assert "a folder that all share: name one of its own in VAR_DIR" in startup.protect(open_folder)
+    assert modes(open_folder)["."] == "0o777"
+
+
+def test_file_of_somebody_else_is_named(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+
+    assert startup.protect(open_folder) == (
+        f"Others can read {open_folder}: Operation not permitted; start as the owner of the files, "
+        "or change it (chown -R)"
+    )
+
+
+def test_file_system_without_modes_is_named(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "chmod", lambda _path, _mode: None)
+
+    assert startup.protect(open_folder) == (
+        f"Others can read {open_folder}: its file system keeps no modes"
+    )
+
+
+def test_linked_file_elsewhere_keeps_its_mode(open_folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.touch(mode=0o644)
+    (open_folder / "link").symlink_to(other)
+
+    startup.protect(open_folder)
+
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
+
 
 # --- The database -------------------------------------------------------------------------------
 
@@ -218,8 +299,13 @@ def test_admin_of_an_older_database_keeps_its_password(tmp_path: Path) -> None:
     assert not (tmp_path / "admin_password").exists()
 
 
+@pytest.fixture
+def demo(settings: Any) -> None:
+    settings.DEMO = True
+
+
 @pytest.mark.django_db
-def test_demo_key_and_data_are_made_once(tmp_path: Path) -> None:
+def test_demo_key_and_data_are_made_once(demo: None, tmp_path: Path) -> None:
     key = startup.ensure_demo(tmp_path)
     tasks = OnceTask.objects.count()
     again = startup.ensure_demo(tmp_path)
@@ -241,7 +327,7 @@ def test_platform_without_demo_begins_empty(tmp_path: Path, settings: Any) -> No
 
 
 @pytest.mark.django_db
-def test_demo_key_of_a_lost_database_is_made_anew(tmp_path: Path) -> None:
+def test_demo_key_of_a_lost_database_is_made_anew(demo: None, tmp_path: Path) -> None:
     (tmp_path / "demo_key").write_text("demo-abcdef.secret")
 
     key = startup.ensure_demo(tmp_path)
@@ -251,7 +337,7 @@ def test_demo_key_of_a_lost_database_is_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_revoked_demo_key_stays_revoked_and_is_not_shown(tmp_path: Path) -> None:
+def test_revoked_demo_key_stays_revoked_and_is_not_shown(demo: None, tmp_path: Path) -> None:
     """I60: an operator's revocation outlives a restart."""
     key = startup.ensure_demo(tmp_path)
     services.revoke(find(key.partition(".")[0]), actor="operator")

@@ -38,7 +38,7 @@ def test_form_saved_unchanged_keeps_the_seconds(language: str) -> None:
 @pytest.mark.parametrize("name", ["DATETIME_FORMAT", "SHORT_DATETIME_FORMAT", "TIME_FORMAT"])
 def test_lists_show_the_seconds(language: str, name: str) -> None:
     with translation.override(language):
-        assert formats.date_format(AT, name).endswith("09:30:59")
+        assert "09:30:59" in formats.date_format(AT, name)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

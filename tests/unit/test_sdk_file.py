@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,3 +108,25 @@ def test_copied_file_imports_outside_the_project(tmp_path: Path) -> None:
     )
     done = subprocess.run([*command, script], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("<class 'sdk.Client'>", "")
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh.md", "apps/dispatch/README.md"])
+def test_the_import_that_a_readme_prints_works_after_its_copy(tmp_path: Path, readme: str) -> None:
+    """On a fresh clone, with nothing installed: `python -S` finds no packages."""
+    root = Path(sdk.__file__).parent.parent
+    [line] = re.findall(r"^(?:from|import) .*Client.*$", (root / readme).read_text(), re.MULTILINE)
+    statement, copy = re.fullmatch(r"(.+?)  # (cp \S+ \.) – .*", line).groups()
+    (tmp_path / "taskplatform").symlink_to(root / "taskplatform")
+
+    subprocess.run(copy.split(), cwd=tmp_path, check=True)
+    (tmp_path / "taskplatform").unlink()
+    script = f"{statement}; print(Client.__module__)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.stdout.strip(), done.stderr) == ("sdk", "")

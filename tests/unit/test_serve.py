@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import pytest
 
+from taskplatform import web
 from taskplatform.management.commands import serve
 
 
@@ -72,3 +74,24 @@ def test_stop_during_any_other_step_exits_at_once(
     command._stop_setup()
 
     assert len(exits) == 1
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "connections"),
+    [
+        (1024, 524_288, [10_256], 10_000),
+        (1024, resource.RLIM_INFINITY, [10_256], 10_000),
+        (1024, 4096, [4096], 3840),
+        (1024, 1024, [], 768),
+        (100_000, 524_288, [], 10_000),
+    ],
+)
+def test_web_server_may_open_as_many_files_as_the_system_allows(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised: list[int], connections: int
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(web.resource, "getrlimit", lambda _which: (soft, hard))
+    monkeypatch.setattr(web.resource, "setrlimit", lambda _which, limits: given.append(limits[0]))
+
+    assert web.raise_file_limit() == connections
+    assert given == raised

@@ -205,13 +205,36 @@ def test_path_of_sqlite_does_not_hang_on_where_a_command_runs(
     assert (below, absolute) == (f"{settings.BASE_DIR}/data/tasks.sqlite3", "/srv/t.sqlite3")
 
 
-def test_demo_is_on_unless_it_is_refused_or_https_is_set(started: Any) -> None:
-    found = [
-        started(**variables)["DEMO"]
-        for variables in ({}, {"DEMO": "0"}, {"HTTPS": "1"}, {"HTTPS": "1", "DEMO": "1"})
-    ]
+@pytest.mark.parametrize(
+    ("variables", "demo"),
+    [
+        ({}, True),
+        ({"HOST": "::1"}, True),
+        ({"DEMO": "0"}, False),
+        ({"HTTPS": "1"}, False),
+        ({"HOST": "0.0.0.0"}, False),  # noqa: S104
+        ({"DATABASE_URL": "mysql://u:p@127.0.0.1/t"}, False),
+        ({"DATABASE_URL": "mysql://u:p@127.0.0.1/t", "HTTPS": "1", "DEMO": "1"}, True),
+    ],
+)
+def test_demo_is_made_by_itself_only_where_nothing_else_can_be_meant(
+    started: Any, variables: dict[str, str], demo: bool
+) -> None:
+    assert started(**variables)["DEMO"] is demo
 
-    assert found == [True, False, False, True]
+
+def test_browsers_list_the_domain_only_by_choice(started: Any) -> None:
+    secure = started(HTTPS="1")
+
+    assert secure["SECURE_HSTS_SECONDS"] > 0
+    assert secure["SECURE_HSTS_PRELOAD"] is False
+    assert started(HTTPS="1", HSTS_PRELOAD="1")["SECURE_HSTS_PRELOAD"] is True
+
+
+@pytest.mark.parametrize("value", ["0", "101", "-1", "4.0", "many"])
+def test_number_of_threads_has_bounds(started: Any, value: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"is not a number from 1 to 100"):
+        started(WEB_THREADS=value)
 
 
 @pytest.mark.parametrize(

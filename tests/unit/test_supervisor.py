@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGHUP, SIGINT, SIGTERM
+from signal import SIG_DFL, SIG_IGN, SIGHUP, SIGINT, SIGTERM
 from typing import Any
 
 import pytest
@@ -68,19 +68,31 @@ def test_part_that_lived_for_a_minute_starts_again_soon(
 # --- Requests to stop ---------------------------------------------------------------------------
 
 
-def test_signals_within_a_second_are_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first", [SIGTERM, SIGINT, SIGHUP])
+def test_only_a_later_ctrl_c_asks_again(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     """systemd signals the whole group, and so does a terminal."""
     clock = Clock(monkeypatch)
     handlers: dict[int, Any] = {}
     monkeypatch.setattr(supervisor.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(supervisor.signal, "getsignal", lambda _number: SIG_DFL)
     requests: list[float] = []
     on_stop(lambda: requests.append(clock.now))
 
-    for number, at in [(SIGTERM, 0.0), (SIGINT, 0.1), (SIGTERM, 0.9), (SIGTERM, 1.0), (SIGHUP, 3)]:
+    for number, at in [(first, 0), (SIGINT, 0.1), (SIGTERM, 1), (SIGHUP, 3), (SIGINT, 4)]:
         clock.now = 1000 + at
         handlers[number](number, None)
 
-    assert requests == [1000, 1001, 1003]
+    assert requests == [1000, 1004]
+
+
+def test_sighup_is_left_to_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
+    handled: dict[int, Any] = {}
+    monkeypatch.setattr(supervisor.signal, "signal", handled.__setitem__)
+    monkeypatch.setattr(supervisor.signal, "getsignal", lambda _number: SIG_IGN)
+
+    on_stop(lambda: None)
+
+    assert set(handled) == {SIGINT, SIGTERM}
 
 
 # --- Lines for the terminal ---------------------------------------------------------------------

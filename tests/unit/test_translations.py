@@ -64,11 +64,11 @@ FOR_PROGRAMS = (
     "apps/common/schema.py",
     "apps/common/serializers.py",
     "apps/dispatch/services/pull.py",
+    "apps/dispatch/checks.py",
     "apps/jobs/handlers/*.py",
     "apps/jobs/runner/*.py",
     "apps/jobs/services/leases.py",
     "apps/jobs/rules/outcome.py",
-    "apps/reports/metrics.py",
     "apps/reports/services/summary.py",
 )
 

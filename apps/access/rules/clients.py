@@ -24,8 +24,17 @@ class Scope(StrEnum):
     PULL = "pull"  # take a dispatch, call back, extend, release
     SUBMIT = "submit"  # bring jobs in
     HOLD = "hold"  # work on jobs
-    READ = "read"  # every GET
+    READ = "read"  # every GET of the API
     OPERATE = "operate"  # plan, and change what is under way
+    METRICS = "metrics"  # /metrics
+    PAYLOAD = "payload"  # answers show the secrets that pages mask
+
+
+class Binding(StrEnum):
+    """What a key may be bound to."""
+
+    EXECUTORS = "executors"
+    JOB_TYPES = "job_types"
 
 
 @dataclass(frozen=True)
@@ -75,12 +84,10 @@ class Client:
         return f"key:{self.client_id}"
 
     @property
-    def may_see_all(self) -> bool:
-        """True when the key is bound to no executor."""
-        return not self.executors
-
-    def may_use_type(self, job_type: str) -> bool:
-        return not self.job_types or job_type in self.job_types
+    def bindings(self) -> frozenset[Binding]:
+        """What the key is bound to."""
+        bound = {Binding.EXECUTORS: self.executors, Binding.JOB_TYPES: self.job_types}
+        return frozenset(binding for binding, names in bound.items() if names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +10,9 @@ from django.contrib import messages
 from django.contrib.admin import ShowFacets, helpers
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import models
 from django.db.models import QuerySet
+from django.forms import SplitDateTimeField
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -28,6 +30,7 @@ from apps.common.admin.changelist import (
     tidy_search,
 )
 from apps.common.admin.csv_pages import CsvPages
+from apps.common.admin.time_inputs import SplitTimeInput
 from apps.common.admin.timeline import Moment, render_timeline
 
 if TYPE_CHECKING:
@@ -59,6 +62,20 @@ class Panel:
     form: OtherForm | None = None
 
 
+def in_pairs(fields: Sequence[Any], *, alone: Collection[Any] = ()) -> list[Any]:
+    """The fields two in a row where there is room, those of `alone` in a row of their own."""
+    rows: list[Any] = []
+    for field in fields:
+        last = rows[-1] if rows else ()
+        if field in alone:
+            rows.append(field)
+        elif isinstance(last, tuple) and len(last) == 1:
+            rows[-1] = (*last, field)
+        else:
+            rows.append((field,))
+    return rows
+
+
 class PlatformModelAdmin(ModelAdmin):
     """Lists that accept any address, rows by permission, actions that ask for a reason.
 
@@ -68,6 +85,9 @@ class PlatformModelAdmin(ModelAdmin):
     as history.
     """
 
+    formfield_overrides: ClassVar[Any] = {
+        models.DateTimeField: {"form_class": SplitDateTimeField, "widget": SplitTimeInput}
+    }
     list_per_page = 50
     list_max_show_all = 200
     show_full_result_count = False
@@ -76,6 +96,8 @@ class PlatformModelAdmin(ModelAdmin):
     list_fullwidth = True
     warn_unsaved_form = True
     payload_fields: ClassVar[tuple[str, ...]] = ()
+    # The columns of the two lines of a row on a narrow screen; without, all of them as on a card.
+    list_mobile: ClassVar[tuple[tuple[str, ...], tuple[str, ...]]] = ((), ())
     # Heavy columns that the list leaves in the database.
     list_defer: ClassVar[tuple[str, ...]] = ()
     # Whether the list says how many rows there are; if not, it has links to the next page only.

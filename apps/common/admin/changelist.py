@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR, IncorrectLookupParameters
-from django.contrib.admin.views.main import ERROR_FLAG, ORDER_VAR, SEARCH_VAR
+from django.contrib.admin.views.main import ERROR_FLAG, ORDER_VAR, PAGE_VAR, SEARCH_VAR
 from django.core.paginator import EmptyPage, Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from apps.common.admin.filters import FormFilter
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
@@ -20,6 +24,8 @@ else:
 MAX_SEARCH = 100
 MAX_PARAMETER = 500
 MAX_PAGES = 100
+# More rows than these are not counted.
+MAX_COUNTED = 1_000
 _LEAVES_ALL = {ORDER_VAR, ERROR_FLAG, IS_POPUP_VAR, TO_FIELD_VAR}
 
 
@@ -47,6 +53,13 @@ def tidied(query: QueryDict) -> str | None:
     return better.urlencode()
 
 
+class Chip(NamedTuple):
+    """A filter that is on, and the address of the list without it."""
+
+    text: str
+    url: str
+
+
 class PlatformChangeList(ChangeList):
     """Filters only by what `list_filter` and `date_hierarchy` declare.
 
@@ -72,6 +85,54 @@ class PlatformChangeList(ChangeList):
     def is_narrowed(self) -> bool:
         """Whether the address filters the list."""
         return not self._named <= _LEAVES_ALL
+
+    @property
+    def chips(self) -> list[Chip]:
+        """What the list is narrowed by."""
+        found = []
+        if self.query:
+            text = _("Search: %s") % tidy_search(self.query)
+            found.append(Chip(text, self._without(SEARCH_VAR)))
+        for spec in self.filter_specs:
+            if isinstance(spec, FormFilter):
+                found += [Chip(text, self._without(name)) for name, text in spec.told()]
+                continue
+            all_of_them, *others = spec.choices(self)
+            chosen = [each for each in others if each.get("selected")]
+            found += [
+                Chip(
+                    f"{capfirst(str(spec.title))}: {each['display']}",
+                    str(all_of_them["query_string"]),
+                )
+                for each in chosen
+            ]
+        return found
+
+    def _without(self, name: str) -> str:
+        return str(self.get_query_string({name: None, PAGE_VAR: None})) or "?"
+
+    @property
+    def is_at_the_start(self) -> bool:
+        """Whether this is the first page."""
+        return bool(self.page_num == 1)
+
+    @property
+    def capped_count(self) -> str:
+        """How many rows there are, counted up to MAX_COUNTED; empty on further pages."""
+        if not self.is_at_the_start:
+            return ""
+        count = len(self.result_list)
+        if self.has_further_rows:
+            pks = self.queryset.order_by().values_list("pk", flat=True)
+            count = len(pks[: MAX_COUNTED + 1])
+        if count > MAX_COUNTED:
+            return ngettext("%s row", "%s rows", MAX_COUNTED) % f"{MAX_COUNTED:,}+"
+        return ngettext("%s row", "%s rows", count) % f"{count:,}"
+
+    @property
+    def has_further_rows(self) -> bool:
+        """Whether rows follow the page."""
+        return bool(self.result_count > len(self.result_list))
 
     def get_queryset(self, *args: Any, **kwargs: Any) -> QuerySet[Any]:
         rows = super().get_queryset(*args, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
 from django.template.loader import render_to_string
@@ -18,13 +18,13 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from apps.common.conf import conf
+from apps.common.masking import redacted
 from apps.common.messages import Message
+from apps.common.zones import offset_name
 
 Shown = Callable[[Any, Any], SafeString]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-MASK = "••••••"
 MAX_JSON = 20_000
 MAX_TEXT = 4_000
 
@@ -72,11 +72,17 @@ def shown_text(text: str, *, limit: int = MAX_TEXT) -> str:
 
 def translate(text: str) -> str:
     """A message of a rule or service in the language and time zone of the page."""
-    return text.translated(_, _short_time) if isinstance(text, Message) else text
+    return text.translated(_, plain_time) if isinstance(text, Message) else text
 
 
-def _short_time(at: datetime) -> str:
-    return date_format(localtime(at), "SHORT_DATETIME_FORMAT")
+def plain_time(at: datetime) -> str:
+    """`2026-03-31 09:30:00 UTC+8`: the instant in the time zone of the page, without markup."""
+    local = localtime(at)
+    return " ".join((*_parts(local), offset_name(local)))
+
+
+def _parts(local: datetime) -> tuple[str, str]:
+    return date_format(local, "SHORT_DATE_FORMAT"), date_format(local, "TIME_FORMAT")
 
 
 def text_column(
@@ -87,6 +93,16 @@ def text_column(
     @column(description, ordering=ordering)
     def shown(_admin: Any, row: Any) -> str:
         return shown_text(getattr(row, field), limit=limit)
+
+    return shown
+
+
+def error_column(field: str, description: str | Promise) -> Callable[[Any, Any], str]:
+    """A column of a text that programs write, such as an error: with its secrets masked."""
+
+    @column(description)
+    def shown(_admin: Any, row: Any) -> str:
+        return shown_text(redacted(getattr(row, field)))
 
     return shown
 
@@ -104,15 +120,32 @@ def time_column(
     return shown
 
 
-def shown_time(instant: datetime) -> SafeString:
-    """The instant in the time zone of the page; lines break only between date and time."""
+def shown_time(instant: datetime, *, also: tzinfo | None = None) -> SafeString:
+    """The instant in the time zone of the page, its UTC as a tooltip, and below it in the zone
+    `also` if clocks show something else there; lines break only between date and time."""
     local = localtime(instant)
-    return format_html(
-        '<time datetime="{}"><span class="unbroken">{}</span> '
-        '<span class="unbroken">{}</span></time>',
+    day, time = _parts(local)
+    here = format_html(
+        '<time datetime="{}" title="{}"><span class="unbroken">{}</span> '
+        '<span class="unbroken">{} <span class="zone">{}</span></span></time>',
         local.isoformat(),
-        date_format(local, "SHORT_DATE_FORMAT"),
-        date_format(local, "TIME_FORMAT"),
+        f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        day,
+        time,
+        offset_name(local),
+    )
+    if also is None:
+        return here
+    other = instant.astimezone(also)
+    if other.utcoffset() == local.utcoffset():
+        return here
+    other_day, other_time = _parts(other)
+    # Once for UTC, whose name is its offset.
+    words = [other_time, *dict.fromkeys((offset_name(other), str(also)))]
+    return format_html(
+        '{}<span class="cell-note faint">{}</span>',
+        here,
+        " ".join(words if other_day == day else [other_day, *words]),
     )
 
 
@@ -146,16 +179,12 @@ def state_label(
     return shown
 
 
-def quota_bar(handed: int, times: int | None) -> SafeString:
-    """How much of a quota is handed out; `times` None means no limit."""
-    if times is None:
-        text = ngettext("%d handed out", "%d handed out", handed) % handed
-        return format_html(
-            '<span class="quota"><span class="quota-text" title="{}">{}</span></span>',
-            _("%s; every member once") % text,
-            f"{handed} / ∞",
-        )
-    return _bar(handed, times, f"{handed} / {times}", _("%(handed)d of %(times)d handed out"))
+def quota_bar(handed: int, times: int, *, of_members: bool = False) -> SafeString:
+    """How much of a quota is handed out; `of_members`: once to each of so many."""
+    meaning = _("%(handed)d of %(times)d handed out")
+    if of_members:
+        meaning = _("%(handed)d of %(times)d members")
+    return _bar(handed, times, f"{handed} / {times}", meaning)
 
 
 def progress_bar(done: float) -> SafeString:
@@ -171,52 +200,17 @@ def progress_bar(done: float) -> SafeString:
 
 
 def _bar(handed: int, times: int, text: str, meaning: str) -> SafeString:
-    is_full = handed >= times
+    is_full = 0 < times <= handed
     return format_html(
         '<span class="quota" title="{meaning}"><progress class="quota-bar{full}" max="{times}"'
         ' value="{handed}" aria-label="{meaning}"></progress>'
         '<span class="quota-text">{text}</span></span>',
         meaning=meaning % {"handed": handed, "times": times},
         full=" quota-full" if is_full else "",
-        times=times,
+        times=max(1, times),
         handed=min(handed, times),
         text=text,
     )
-
-
-def _same(key: str) -> str:
-    return re.sub("[-_ ]", "", key).casefold()
-
-
-def is_secret(key: str) -> bool:
-    """Whether values under this key are secrets; `api_key`, `API-Key` and `apiKey` are equal."""
-    return _same(key) in {_same(name) for name in conf.MASKED_KEYS}
-
-
-def redacted(value: Any) -> Any:
-    """The JSON value with MASK instead of every value under one of MASKED_KEYS."""
-    if isinstance(value, dict):
-        return {key: MASK if is_secret(key) else redacted(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [redacted(item) for item in value]
-    return value
-
-
-def unredacted(edited: Any, stored: Any) -> Any:
-    """The edited JSON value with the stored secrets wherever MASK was left."""
-    if isinstance(edited, dict) and isinstance(stored, dict):
-        return {
-            key: stored[key]
-            if item == MASK and is_secret(key) and key in stored
-            else unredacted(item, stored.get(key))
-            for key, item in edited.items()
-        }
-    if isinstance(edited, list) and isinstance(stored, list):
-        return [
-            unredacted(item, stored[position] if position < len(stored) else None)
-            for position, item in enumerate(edited)
-        ]
-    return edited
 
 
 def pretty_json(value: Any) -> SafeString:

@@ -12,6 +12,8 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.choices import flatten_choices
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -61,6 +63,11 @@ class FormFilter(admin.ListFilter):
             if name in params:
                 self.used_parameters[name] = params.pop(name)[-1].strip()
 
+    @property
+    def remark(self) -> str:
+        """What the typed values are of, behind the title."""
+        return ""
+
     def has_output(self) -> bool:
         return True
 
@@ -70,7 +77,7 @@ class FormFilter(admin.ListFilter):
     def choices(self, changelist: Any) -> Iterator[dict[str, Any]]:
         form = forms.Form(initial=self.used_parameters, prefix=None, auto_id="filter-%s")
         form.fields.update(self.fields())
-        yield {"form": form}
+        yield {"form": form, "remark": self.remark}
 
     def fields(self) -> dict[str, forms.Field]:
         """The form fields, by parameter."""
@@ -79,6 +86,15 @@ class FormFilter(admin.ListFilter):
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         """The rows that fit the given parameters, none of which is empty."""
         raise NotImplementedError
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """The parameters that are on, each with what the list says of it: `Status: failed`."""
+        on = {name: str(text) for name, text in self.used_parameters.items() if text}
+        for name, field in self.fields().items() if on else ():
+            if name in on:
+                choices = dict(flatten_choices(getattr(field, "choices", ())))
+                heads = [str(each) for each in (self.title, field.label) if each]
+                yield name, f"{capfirst(' '.join(heads))}: {choices.get(on[name], on[name][:80])}"
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         given = {name: str(text) for name, text in self.used_parameters.items() if text}
@@ -166,6 +182,10 @@ class DayFilter(FormFilter):
     title = _("day")
     parameters = ("from_day", "to_day")
 
+    @property
+    def remark(self) -> str:
+        return timezone.get_current_timezone_name()
+
     def fields(self) -> dict[str, forms.Field]:
         def day(text: Any) -> forms.Field:
             widget = UnfoldAdminSingleDateWidget(
@@ -212,6 +232,11 @@ class InstantFilter(DayFilter):
 
     title = _("time")
     parameters = ("since", "until")
+
+    @property
+    def remark(self) -> str:
+        # What is typed here has an offset of its own.
+        return ""
 
     def has_output(self) -> bool:
         return any(self.used_parameters.get(name) for name in self.parameters)

@@ -11,9 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from apps.common.admin.display import redacted, translate, unredacted
+from apps.common.admin.display import translate
 from apps.common.errors import PlatformError
 from apps.common.json_rules import canonical, check_json
+from apps.common.masking import redacted, unredacted
 
 MAX_CHARACTERS = 300_000
 

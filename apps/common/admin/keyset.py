@@ -20,6 +20,7 @@ from django.http import HttpRequest
 from apps.common import ids
 from apps.common.admin.base import PlatformModelAdmin
 from apps.common.admin.changelist import PlatformChangeList, tidy_search
+from apps.common.admin.display import plain_time
 from apps.common.admin.filters import DayFilter, read_number
 
 BEFORE = "before"
@@ -31,6 +32,10 @@ class Examined:
 
     rows: int
     since: datetime
+
+    @property
+    def shown_since(self) -> str:
+        return plain_time(self.since)
 
 
 class KeysetChangeList(PlatformChangeList):
@@ -118,6 +123,14 @@ class KeysetChangeList(PlatformChangeList):
         self.paginator = Paginator(rows, self.list_per_page)
         self.paginator.template_name = "admin/pagination_keyset.html"
         self.is_first = self._before(request) is None
+
+    @property
+    def is_at_the_start(self) -> bool:
+        return self.is_first
+
+    @property
+    def has_further_rows(self) -> bool:
+        return self.older is not None
 
     @property
     def newest_url(self) -> str:

@@ -23,9 +23,10 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from apps.common.admin.display import is_secret
 from apps.common.admin.json_text import JsonTextField
+from apps.common.admin.time_inputs import TimeInput
 from apps.common.json_rules import canonical
+from apps.common.masking import is_secret
 
 Path = tuple[str, ...]
 Schema = Mapping[str, Any]
@@ -262,8 +263,7 @@ class Instant(forms.DateTimeField):
     _formats = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M")
 
     def __init__(self, **kwargs: Any) -> None:
-        widget = UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"})
-        super().__init__(input_formats=list(self._formats), widget=widget, **kwargs)
+        super().__init__(input_formats=list(self._formats), widget=TimeInput, **kwargs)
 
     def prepare_value(self, value: Any) -> Any:
         try:

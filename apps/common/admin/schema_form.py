@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanSwitchWidget
 
-from apps.common.admin.display import is_secret, translate
+from apps.common.admin.display import translate
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_fields import (
     Path,
@@ -31,6 +31,7 @@ from apps.common.admin.schema_fields import (
 from apps.common.admin.service import DRAFT
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
+from apps.common.masking import is_secret
 
 RAW = "raw"
 USES_RAW = "uses_raw"

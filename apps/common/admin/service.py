@@ -16,16 +16,15 @@ from django.contrib import admin, messages
 from django.forms.utils import ErrorDict
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.choices import flatten_choices
-from django.utils.formats import localize
 from django.utils.text import capfirst
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.actions import actor_of
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.display import redacted, shown_text, translate
+from apps.common.admin.display import plain_time, shown_text, translate
 from apps.common.errors import Conflict, FieldError, NotFound, PlatformError
+from apps.common.masking import redacted
 
 MAX_SHOWN = 500
 # A form that has this parameter is rendered again with its input, and not saved.
@@ -250,6 +249,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _conflict_page(self, request: HttpRequest, form: ServiceForm) -> HttpResponse:
+        changed_at = getattr(form.newer, "updated_at", None)
         return self.page(
             request,
             "admin/conflict.html",
@@ -257,7 +257,7 @@ class ServiceModelAdmin(PlatformModelAdmin, ServicesOwnTransactions):
             title=_("Changed meanwhile"),
             subtitle=str(form.newer),
             changed_by=self.changed_by(form.newer),
-            changed_at=getattr(form.newer, "updated_at", None),
+            changed_at=None if changed_at is None else plain_time(changed_at),
             differences=differences(form),
             url=self.change_url(form.newer.pk),
         )
@@ -310,7 +310,7 @@ def _shown(field: forms.Field | None, value: Any) -> str:
     if isinstance(value, dict | list):
         return shown_text(json.dumps(redacted(value), ensure_ascii=False), limit=MAX_SHOWN)
     if isinstance(value, datetime):
-        return str(localize(localtime(value)))
+        return plain_time(value)
     if isinstance(field, forms.ChoiceField) and not isinstance(field, forms.ModelChoiceField):
         choices: Any = field.choices
         value = dict(flatten_choices(choices)).get(value, value)

@@ -9,6 +9,8 @@ from datetime import datetime
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from apps.common.admin.display import shown_time
+
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
@@ -26,6 +28,10 @@ class Moment:
     reason: str = ""
     facts: Sequence[tuple[str, object]] = field(default_factory=tuple)
     details: str = ""
+
+    @property
+    def shown_at(self) -> SafeString:
+        return shown_time(self.at)
 
 
 def render_timeline(moments: Sequence[Moment]) -> SafeString:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin import MachineRowAdmin, reason_action
 from apps.common.admin.display import (
     column,
+    error_column,
     json_field,
     shown_text,
     state_label,
@@ -72,6 +73,10 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         "shown_deadline_at",
         "shown_finished_at",
     )
+    list_mobile = (
+        ("shown_state", "executor_link", "task_by_title"),
+        ("id", "shown_dispatched_at"),
+    )
     list_select_related = ("executor",)
     list_filter = (
         DispatchesOf,
@@ -90,7 +95,14 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         (None, {"fields": ("id", "shown_state", "executor_link", "shown_title", "task_link")}),
         (
             _("Times"),
-            {"fields": ("occurrence_at", "dispatched_at", "deadline_at", "finished_at")},
+            {
+                "fields": (
+                    "shown_occurrence_at",
+                    "shown_dispatched_at",
+                    "shown_deadline_at",
+                    "shown_finished_at",
+                )
+            },
         ),
         (_("Rounds and quota"), {"fields": ("round", "redo", "holds_stock")}),
         (
@@ -101,12 +113,13 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
 
     shown_state = state_label("state", STATE_COLOURS, _("state"), ordering=False)
     shown_title = text_column("title", _("title"))
+    shown_occurrence_at = time_column("occurrence_at", _("due"))
     shown_dispatched_at = time_column("dispatched_at", _("handed out"))
     shown_deadline_at = time_column("deadline_at", _("deadline"))
     shown_finished_at = time_column("finished_at", _("finished"))
     shown_params = json_field("params", _("params"))
     shown_result = json_field("result", _("result"))
-    shown_message = text_column("message", _("message"), limit=4000)
+    shown_message = error_column("message", _("message"))
 
     # --- what is found ----------------------------------------------------------------------------
     def found_by_index(

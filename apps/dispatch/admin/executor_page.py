@@ -23,7 +23,7 @@ from apps.dispatch.admin.dispatches import STATE_COLOURS
 from apps.dispatch.admin.explain import why_not_of_user
 from apps.dispatch.admin.preview import PERIOD_FORM, upcoming_tasks
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services.queue import rebuilt
+from apps.dispatch.services.queue import rebuilt, window_at
 from apps.dispatch.services.state import ExecutorState, state_of
 
 MAX_LISTED = 200
@@ -124,7 +124,7 @@ def _latest(row: Executor) -> SafeString:
 def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
     """The window of the user, and whether the cached queue is current."""
     now = clock.now()
-    window = state.window(now)
+    window = window_at(now)
     entry = cache.load_queue(state.pk)
     is_current = (
         entry is not None and entry.versions == state.versions and entry.covers(window, now)
@@ -132,7 +132,6 @@ def _window(state: ExecutorState, may_rebuild: bool) -> SafeString:
     context = {
         "lower": shown_time(window.lower),
         "upper": shown_time(window.upper),
-        "latest_done": None if state.latest_done is None else shown_time(state.latest_done),
         "entry": entry,
         "is_current": is_current,
         "built_at": None if entry is None else shown_time(entry.built_at),

@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.changelist import tidy_search
-from apps.common.admin.display import column, state_label, text_column
+from apps.common.admin.display import column, state_label, text_column, time_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin.executor_blockers import FIRST_DAY, blocker_sentences
@@ -29,6 +29,7 @@ from apps.dispatch.admin.executor_csv import ExecutorCsvPages
 from apps.dispatch.admin.executor_page import executor_panels, rebuild_view
 from apps.dispatch.admin.explain import explain_view
 from apps.dispatch.admin.filters import MembersOf
+from apps.dispatch.admin.why_nothing import why_nothing_view
 from apps.dispatch.models import Executor, Membership, OnceTask
 from apps.dispatch.rules import names
 from apps.dispatch.services import executors
@@ -116,6 +117,7 @@ class ExecutorAdmin(ServiceModelAdmin):
     custom_urls = (
         ("names/", "dispatch_executor_names", names_view),
         ("explain/", "dispatch_executor_explain", explain_view),
+        ("<int:pk>/why/", "dispatch_executor_why", why_nothing_view),
         ("<int:pk>/rebuild/", "dispatch_executor_rebuild", rebuild_view),
     )
     is_removable = True
@@ -127,7 +129,11 @@ class ExecutorAdmin(ServiceModelAdmin):
         "enabled",
         "belongs",
         "open_tasks",
-        "last_seen_at",
+        "shown_last_seen_at",
+    )
+    list_mobile = (
+        ("shown_kind", "name", "shown_title"),
+        ("belongs", "open_tasks", "shown_last_seen_at"),
     )
     list_filter = (KindFilter, EnabledFilter, MembersOf)
     search_fields = ("name", "title")
@@ -137,6 +143,7 @@ class ExecutorAdmin(ServiceModelAdmin):
 
     shown_kind = state_label("kind", KIND_COLOURS, _("kind"))
     shown_title = text_column("title", _("title"), ordering="title")
+    shown_last_seen_at = time_column("last_seen_at", _("last seen"), ordering="last_seen_at")
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
@@ -178,14 +185,14 @@ class ExecutorAdmin(ServiceModelAdmin):
         fieldsets: list[Any] = [(None, {"fields": ["name", "title", "enabled"]})]
         if obj is not None:
             fieldsets[0][1]["fields"].insert(1, "shown_kind")
-            fieldsets[0][1]["fields"].append("last_seen_at")
+            fieldsets[0][1]["fields"].append("shown_last_seen_at")
         if obj is None or (obj.is_group and self.has_change_permission(request, obj)):
             fields = ["add_members"] if obj is None else ["add_members", "remove_members"]
             fieldsets.append((_("Members of the group"), {"fields": fields}))
         return fieldsets
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return () if obj is None else ("name", "shown_kind", "last_seen_at")
+        return () if obj is None else ("name", "shown_kind", "shown_last_seen_at")
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any

@@ -137,6 +137,7 @@ def why_not_of_user(request: HttpRequest, executor: Executor) -> Panel:
         hidden=[("executor", executor.name)],
         lead=_("Why does it get a task, or not?"),
         other_url=explain_url(executor=executor.name),
+        all_url=reverse("admin:dispatch_executor_why", args=[executor.pk]),
     )
 
 
@@ -212,12 +213,23 @@ def _instant(text: str | None) -> datetime | None:
     return at
 
 
+def word_of(code: str) -> str:
+    """The reason in a word or two."""
+    return str(WORDS[code])
+
+
+def colour_of(code: str) -> str:
+    """Green for none, yellow for what passes by itself."""
+    if code == policy.OK:
+        return "success"
+    return "warning" if code in PASSING else "danger"
+
+
 def _line(reason: Reason) -> ReasonLine:
-    colour = "success" if reason.code == policy.OK else "danger"
-    if reason.code in PASSING:
-        colour = "warning"
     until = None if reason.until is None else shown_time(reason.until)
-    return ReasonLine(label(WORDS[reason.code], colour), translate(reason.detail), until)
+    return ReasonLine(
+        label(word_of(reason.code), colour_of(reason.code)), translate(reason.detail), until
+    )
 
 
 def _others(
@@ -234,7 +246,7 @@ def _others(
             explain_url(
                 executor=executor.name, task=task_label(task), occurrence_at=at.isoformat()
             ),
-            shown_time(at),
+            shown_time(at, also=task.recurrence.zone),
         )
         for at in instants
         if at != explanation.occurrence_at

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse_lazy
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.filters import ChoiceFilter, KeyFilter, NumberFilter
 from apps.common.admin.key_choice import KeyInput
+from apps.common.paging import MAX_EXAMINED
 from apps.dispatch.models import Executor, Membership, Source, Task
+from apps.dispatch.rules import life
+from apps.dispatch.services.standing import in_state, once_by_time, once_in_state
 
+# Tasks that are looked at for a list of one state.
+MAX_ONCE = MAX_EXAMINED
+MAX_ROTATIONS = 1000
 NAMES_URL = reverse_lazy("admin:dispatch_executor_names")
 
 
@@ -60,18 +68,51 @@ class TasksFor(ExecutorFilter):
         return rows.filter(executor__in=list(reached.values_list("pk", flat=True)))
 
 
-class StatusFilter(ChoiceFilter):
-    """Deleted tasks are kept for their history and shown only when asked for."""
+class StateFilter(ChoiceFilter):
+    """What an operator has made of the tasks, or what has become of the active ones.
 
-    title = _("status")
+    Deleted tasks are kept for their history and shown only when asked for.
+    """
+
+    title = _("state")
     parameter = "status"
-    options = Task.Status.choices
+    options = (*Task.State.choices, (Task.Status.ACTIVE.value, _("neither paused nor deleted")))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        self._request = request
         if not self.used_parameters.get(self.parameter):
             # Named, because an index finds values and not the lack of one.
             return queryset.filter(status__in=[Task.Status.ACTIVE, Task.Status.PAUSED])
         return super().queryset(request, queryset)
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        if given[self.parameter] not in life.OF_ACTIVE:
+            return super().narrowed(rows, given)
+        return self.in_state(rows, given[self.parameter])
+
+    def in_state(self, rows: QuerySet[Any], state: str) -> QuerySet[Any]:
+        """The active ones that are in this state."""
+        possible = once_by_time(rows, state).order_by("-pk").values_list("pk", flat=True)
+        if beyond := list(possible[MAX_ONCE : MAX_ONCE + 1]):
+            self._say_looked_at(MAX_ONCE)
+            rows = rows.filter(pk__gt=beyond[0])
+        return once_in_state(rows, state)
+
+    def _say_looked_at(self, count: int) -> None:
+        text = gettext("Only the newest %d tasks were looked at; choose fewer days.")
+        messages.warning(self._request, text % count)
+
+
+class RotationStateFilter(StateFilter):
+    """By the current occurrence, which the database does not know."""
+
+    def in_state(self, rows: QuerySet[Any], state: str) -> QuerySet[Any]:
+        active = rows.filter(status=Task.Status.ACTIVE).order_by("-pk")
+        found = list(active.defer("title", "params")[: MAX_ROTATIONS + 1])
+        if len(found) > MAX_ROTATIONS:
+            self._say_looked_at(MAX_ROTATIONS)
+        chosen = in_state(found[:MAX_ROTATIONS], state)
+        return rows.filter(pk__in=[task.pk for task in chosen])
 
 
 class ModeFilter(ChoiceFilter):

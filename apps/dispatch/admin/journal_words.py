@@ -25,6 +25,7 @@ register(
     Dispatch,
     events={
         "handed_out": Event(_("Handed out"), "outbox", "info"),
+        "extended": Event(_("Deadline extended"), "more_time", "info"),
         "succeeded": Event(_("Succeeded"), "check_circle", "success"),
         "failed": Event(_("Failed"), "error", "danger"),
         "expired": Event(_("Expired"), "timer_off", "warning"),

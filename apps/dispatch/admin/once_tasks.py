@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.admin.display import time_column
-from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
+from apps.dispatch.admin.filters import ModeFilter, StateFilter, TasksFor
 from apps.dispatch.admin.periods import StartsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_form import TaskForm
@@ -25,17 +24,18 @@ class OnceTaskAdmin(TaskAdmin):
     list_display = (
         "shown_title",
         "executor_link",
-        "shown_status",
+        "shown_state",
         "mode_word",
         "quota",
         "priority",
         "shown_start_at",
-        "shown_end_at",
+        "until",
     )
-    list_filter = (TasksFor, StatusFilter, ModeFilter, StartsIn)
-
-    shown_start_at = time_column("start_at", _("start"), ordering="start_at")
-    shown_end_at = time_column("end_at", _("end"), ordering="end_at")
+    list_mobile = (
+        ("shown_state", "shown_title"),
+        ("executor_link", "quota", "shown_start_at"),
+    )
+    list_filter = (TasksFor, ModeFilter, StartsIn, StateFilter)
 
     shift = shift_action(
         _(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -31,6 +32,10 @@ class PeriodFilter(DayFilter):
         if not given and not is_searched:
             for name, day in zip(self.parameters, _usual(), strict=True):
                 self.used_parameters[name] = day.isoformat()
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """Nothing: the bar above the list says it and leads elsewhere."""
+        return iter(())
 
     def days(self) -> tuple[date | None, date | None]:
         """The first and the last day; None for those not given or not valid."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -25,7 +26,7 @@ from unfold.widgets import UnfoldAdminSingleDateWidget
 from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.errors import Invalid
-from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, Source
+from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope, RotateTask, Source
 from apps.dispatch.services.preview import NO_ID, Item, Period, period_of, preview
 
 PERIODS: dict[str, tuple[timedelta, str | Promise]] = {
@@ -50,7 +51,7 @@ class RepeatedItem(NamedTuple):
 
 def runs(items: Iterable[Item]) -> list[RepeatedItem]:
     """The items with immediate repeats merged into one run, which keeps the first of them."""
-    grouped = groupby(items, lambda item: item._replace(remaining=None))
+    grouped = groupby(items, lambda item: item._replace(remaining=0))
     return [RepeatedItem(next(group), 1 + sum(1 for _ in group)) for _, group in grouped]
 
 
@@ -66,7 +67,7 @@ class Line:
     source: str
     url: str
     due: SafeString
-    left: str
+    left: int
 
     @property
     def is_open(self) -> bool:
@@ -78,11 +79,21 @@ def lines(
 ) -> list[Line]:
     """The runs with the titles that this person may read."""
     keys = [(run.item.source, run.item.task) for run in shown]
-    seen = _visible({*keys}, user)
-    return [_line(run, key in seen, now) for run, key in zip(shown, keys, strict=True)]
+    seen = visible_tasks({*keys}, user)
+    zones = _zones({*keys} & seen)
+    return [
+        _line(run, key in seen, zones.get(key), now) for run, key in zip(shown, keys, strict=True)
+    ]
 
 
-def _visible(
+def _zones(keys: set[tuple[str, int]]) -> dict[tuple[str, int], ZoneInfo]:
+    """The zones that the rotations among the tasks are planned in."""
+    pks = [pk for source, pk in keys if source == Source.ROTATE]
+    rows = RotateTask.objects.filter(pk__in=pks).values_list("pk", "time_zone") if pks else []
+    return {(Source.ROTATE, pk): ZoneInfo(name) for pk, name in rows}
+
+
+def visible_tasks(
     keys: set[tuple[str, int]], user: AbstractBaseUser | AnonymousUser
 ) -> set[tuple[str, int]]:
     if OperatorScope.names_of(user) is None:
@@ -97,7 +108,7 @@ def _visible(
     return found
 
 
-def _line(run: RepeatedItem, is_visible: bool, now: datetime) -> Line:
+def _line(run: RepeatedItem, is_visible: bool, zone: ZoneInfo | None, now: datetime) -> Line:
     item = run.item
     has_page = is_visible and item.task != NO_ID
     title = shown_text(item.title, limit=MAX_TITLE)
@@ -110,8 +121,8 @@ def _line(run: RepeatedItem, is_visible: bool, now: datetime) -> Line:
         title=title if is_visible else gettext("not yours to see"),
         source=str(Source(item.source).label),
         url=reverse(url, args=[item.task]) if has_page else "",
-        due=shown_time(item.occurrence_at),
-        left="∞" if item.remaining is None else str(item.remaining),
+        due=shown_time(item.occurrence_at, also=zone),
+        left=item.remaining,
     )
 
 

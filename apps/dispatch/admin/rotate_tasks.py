@@ -19,7 +19,7 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import column, shown_time, translate
 from apps.common.errors import FieldError
-from apps.dispatch.admin.filters import ModeFilter, StatusFilter, TasksFor
+from apps.dispatch.admin.filters import ModeFilter, RotationStateFilter, TasksFor
 from apps.dispatch.admin.periods import RunsIn
 from apps.dispatch.admin.task_actions import shift_action
 from apps.dispatch.admin.task_csv import RULE_PARTS
@@ -123,18 +123,25 @@ class RotateTaskForm(TaskForm):
 class RotateTaskAdmin(TaskAdmin):
     form = RotateTaskForm
     when = (*RULE_PARTS, *OTHER_WHEN)
-    when_read_only = ("shown_rule", *OTHER_WHEN)
+    when_read_only = (
+        *("shown_rule", "time_zone", "shown_start_at", "shown_end_at"),
+        *("misfire", "misfire_limit"),
+    )
     when_empty = _("No rotation runs in these days. Choose others above, or plan one.")
     list_display = (
         "shown_title",
         "executor_and_rotations",
-        "shown_status",
+        "shown_state",
         "rule_words",
         "next_due",
         "quota",
         "priority",
     )
-    list_filter = (TasksFor, StatusFilter, ModeFilter, RunsIn)
+    list_mobile = (
+        ("shown_state", "shown_title"),
+        ("executor_and_rotations", "next_due"),
+    )
+    list_filter = (TasksFor, ModeFilter, RunsIn, RotationStateFilter)
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
@@ -155,7 +162,9 @@ class RotateTaskAdmin(TaskAdmin):
     def next_due(self, task: RotateTask) -> SafeString | str:
         coming = next(task.recurrence.after(clock.now()), None)
         return (
-            "–" if coming is None or task.status != RotateTask.Status.ACTIVE else shown_time(coming)
+            "–"
+            if coming is None or task.status != RotateTask.Status.ACTIVE
+            else shown_time(coming, also=task.recurrence.zone)
         )
 
     @column(_("executor"))
@@ -169,17 +178,21 @@ class RotateTaskAdmin(TaskAdmin):
         )
 
     # --- the page ---------------------------------------------------------------------------------
-    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        return [Panel(_("Due"), self._due(row)), *super().panels(request, row)]
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        return [*super().top_panels(request, row), Panel(_("Due"), self._due(row))]
 
     @staticmethod
     def _due(task: RotateTask) -> SafeString:
         """The rule in words, the next instants, and how many rotations the executor has."""
         coming = islice(task.recurrence.after(clock.now()), NEXT_DUE)
         return format_html(
-            '<p>{}</p><ol class="plain-list">{}</ol><p>{}</p>',
+            '<p>{}</p><ol class="plain-list due-list">{}</ol><p>{}</p>',
             translate(task.summary),
-            format_html_join("", "<li>{}</li>", ((shown_time(instant),) for instant in coming)),
+            format_html_join(
+                "",
+                "<li>{}</li>",
+                ((shown_time(instant, also=task.recurrence.zone),) for instant in coming),
+            ),
             gettext("%(executor)s has %(count)s of at most %(limit)s active rotations.")
             % {
                 "executor": task.executor.name,

@@ -19,11 +19,12 @@ from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.csv_pages import CHANGED, NEW, UNCHANGED, CsvPages, CsvResource
 from apps.common.admin.csv_text import plain_cell, read_cell
-from apps.common.admin.display import MASK, is_secret, redacted, shown_text, unredacted
+from apps.common.admin.display import shown_text
 from apps.common.admin.filters import read_number
 from apps.common.admin.json_text import read_json
 from apps.common.db import take_version
 from apps.common.errors import Conflict, FieldError, Invalid, Mistakes, PlatformError
+from apps.common.masking import MASK, is_secret, redacted, unredacted
 from apps.common.messages import wire_time
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
 from apps.dispatch.services import tasks, templates
@@ -122,7 +123,7 @@ class TaskResource(CsvResource):
             return
         self._require_first()
         if self._is_rotation:
-            tasks.lock_limits(RotateTask, self._given_more)
+            tasks.lock_executors(self._given_more)
             tasks.require_limits(self._given_more)
         tasks.publish(self._edits)
 

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin import ServiceForm
+from apps.common.admin.display import duration_of
 from apps.common.admin.key_choice import KeyChoiceField
 from apps.common.admin.schema_form import REDRAW, SchemaForm, covered
 from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
 from apps.dispatch.admin.filters import NAMES_URL
+from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, Task, Template
 from apps.dispatch.services.validation import validate
+
+
+def _lookback() -> str:
+    """`7 days`."""
+    length = conf.DISPATCH_LOOKBACK
+    if length % timedelta(days=1):
+        return duration_of(length // timedelta(milliseconds=1))
+    return ngettext("%d day", "%d days", length.days) % length.days
 
 
 class TaskForm(ServiceForm):
@@ -78,6 +89,9 @@ class TaskForm(ServiceForm):
         if template is not None:
             choices = Q(status=Template.Status.ACTIVE, pk__in=Template.objects.newest())
             template.queryset = Template.objects.filter(choices | Q(pk=self.instance.template_id))
+        if "end_at" in self.fields:
+            text = gettext("What is due can be had for at most %s, also without an end.")
+            self.fields["end_at"].help_text = text % _lookback()
         if "start_at" in self.fields and self.is_new:
             self.fields["start_at"].required = False
             self.fields["start_at"].help_text = _("Empty = now.")

@@ -13,15 +13,18 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.admin import ServiceModelAdmin
-from apps.common.admin.base import Panel
+from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import (
     column,
     json_field,
+    label,
     quota_bar,
     shown_time,
     state_label,
     text_column,
+    time_column,
 )
 from apps.common.admin.timeline import Moment
 from apps.dispatch.admin import what_if
@@ -31,15 +34,20 @@ from apps.dispatch.admin.periods import period_bar
 from apps.dispatch.admin.task_actions import copy, delete_task, pause, resume
 from apps.dispatch.admin.task_csv import TaskCsvPages
 from apps.dispatch.admin.task_form import TaskForm
+from apps.dispatch.admin.task_head import ends_of
 from apps.dispatch.models import Dispatch, Executor, Task
-from apps.dispatch.services import tasks
+from apps.dispatch.services import standing, tasks
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
-STATUS_COLOURS = {
-    Task.Status.ACTIVE: "success",
-    Task.Status.PAUSED: "warning",
-    Task.Status.DELETED: "danger",
+STATE_COLOURS = {
+    Task.State.WAITING: "info",
+    Task.State.OPEN: "success",
+    Task.State.OVERDUE: "warning",
+    Task.State.FULL: "primary",
+    Task.State.OVER: "danger",
+    Task.State.PAUSED: "warning",
+    Task.State.DELETED: "danger",
 }
 # Short labels for the list; the form explains each mode.
 MODE_WORDS = {
@@ -47,7 +55,21 @@ MODE_WORDS = {
     Task.Mode.MULTI: _("multi"),
     Task.Mode.BLOCKING: _("blocking"),
 }
-MAX_DISPATCHES = 10
+MAX_DISPATCHES = 5
+
+
+def _reach(task: Task) -> SafeString | str:
+    """Until when it can be had, or could."""
+    due_at, until, state = task.standing.due_at, task.standing.until, task.standing.state
+    if due_at is None or until is None:
+        return gettext("It has no occurrence any more.")
+    if state == Task.State.OVER:
+        words = gettext("Due {due}; it could be had until {until}, and its quota was not used up.")
+    elif until <= clock.now():
+        words = gettext("Due {due}; it could be had until {until}.")
+    else:
+        words = gettext("Due {due}; it can be had until {until}.")
+    return format_html(words, due=shown_time(due_at), until=shown_time(until))
 
 
 class TaskAdmin(ServiceModelAdmin):
@@ -59,7 +81,7 @@ class TaskAdmin(ServiceModelAdmin):
 
     form = TaskForm
     when: ClassVar[tuple[str, ...]] = ("start_at", "end_at")
-    when_read_only: ClassVar[tuple[str, ...]] = when
+    when_read_only: ClassVar[tuple[str, ...]] = ("shown_start_at", "shown_end_at")
     list_select_related = ("executor",)
     list_before_template = "admin/period_bar.html"
     list_is_counted = False
@@ -72,13 +94,14 @@ class TaskAdmin(ServiceModelAdmin):
     payload_fields = ("shown_params",)
     actions = (pause, resume, "shift", copy, delete_task)
 
-    shown_status = state_label("status", STATUS_COLOURS, _("status"))
     shown_title = text_column("title", _("title"), ordering="title")
+    shown_start_at = time_column("start_at", _("start"), ordering="start_at")
+    shown_end_at = time_column("end_at", _("end"), ordering="end_at")
     shown_params = json_field("params", _("params"))
 
     # --- the list ---------------------------------------------------------------------------------
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        tasks.count_handed(rows)
+        standing.read_standings(rows)
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         return {**super().list_context(request, changelist), "period": period_bar(changelist)}
@@ -95,28 +118,40 @@ class TaskAdmin(ServiceModelAdmin):
     def mode_word(self, task: Task) -> str:
         return str(MODE_WORDS[Task.Mode(task.mode)])
 
+    @column(_("state"))
+    def shown_state(self, task: Task) -> SafeString:
+        state = Task.State(task.standing.state)
+        return label(capfirst(str(state.label)), STATE_COLOURS[state])
+
     @column(pgettext_lazy("how many", "handed out"))
-    def quota(self, task: Any) -> SafeString:
-        return quota_bar(task.handed, task.dispatch_times)
+    def quota(self, task: Task) -> SafeString:
+        return quota_bar(
+            task.standing.handed, task.standing.quota, of_members=task.dispatch_times is None
+        )
+
+    @column(pgettext_lazy("of a task", "until"))
+    def until(self, task: Task) -> SafeString | str:
+        until = task.standing.until
+        return "–" if until is None else shown_time(until)
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = [
-            (None, {"fields": ["title", "executor", "status"]}),
-            (_("When"), {"fields": [*self.when]}),
+            (None, {"fields": ["title", ("executor", "status")]}),
+            (_("When"), {"fields": in_pairs(self.when, alone=("start_at", "end_at", "misfire"))}),
             (
                 _("Quota and order"),
-                {"fields": ["mode", "dispatch_times", "priority"]},
+                {"fields": ["mode", ("dispatch_times", "priority")]},
             ),
             (
                 _("Failures and deadlines"),
-                {"fields": ["lease_seconds", "on_failure", "on_expiry", "max_rounds"]},
+                {"fields": [("lease_seconds", "max_rounds"), "on_failure", "on_expiry"]},
             ),
             (_("What to do"), {"fields": ["template"]}),
         ]
         if obj is not None and not self.has_change_permission(request, obj):
-            fieldsets[0][1]["fields"] = ["title", "executor_link", "shown_status"]
-            fieldsets[1][1]["fields"] = [*self.when_read_only]
+            fieldsets[0][1]["fields"] = ["title", ("executor_link", "shown_state")]
+            fieldsets[1][1]["fields"] = in_pairs(self.when_read_only)
             if self.has_payload_permission(request, obj):
                 fieldsets[-1][1]["fields"].append("shown_params")
         return fieldsets
@@ -164,17 +199,24 @@ class TaskAdmin(ServiceModelAdmin):
         )
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
-        tasks.count_handed([row])
-        return [
-            why_not_of_task(row),
-            Panel(_("Handed out"), self._handed(row)),
-            *super().panels(request, row),
-        ]
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        standing.read_standings([row])
+        return [Panel("", format_html("{}{}", self._handed(row), ends_of(row)))]
 
-    @staticmethod
-    def _handed(task: Any) -> SafeString:
-        """The quota, the latest dispatches, and where the others are."""
+    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        return [why_not_of_task(row), *super().panels(request, row)]
+
+    def _summary(self, task: Task) -> SafeString:
+        """State and quota, and until when it can be had."""
+        quota: SafeString | str = self.quota(task)
+        if task.dispatch_times is None:
+            count = {"handed": task.standing.handed, "times": task.standing.quota}
+            quota = gettext("%(handed)d of %(times)d members") % count
+        line = format_html("{} {}", self.shown_state(task), quota)
+        return format_html("<p>{}</p><p>{}</p>", line, _reach(task))
+
+    def _handed(self, task: Any) -> SafeString:
+        """Where the task stands, the latest dispatches, and where the others are."""
         dispatches = Dispatch.objects.filter(source=task.source, task=task.pk).order_by("-pk")
         latest = dispatches.prefetch_related("executor").defer("params", "result")[:MAX_DISPATCHES]
         label = state_label("state", DISPATCH_COLOURS, "")
@@ -194,16 +236,12 @@ class TaskAdmin(ServiceModelAdmin):
             ),
         )
         if not rows:
-            return format_html(
-                "<p>{}</p><p>{}</p>",
-                quota_bar(task.handed, task.dispatch_times),
-                _("Not handed out yet."),
-            )
+            return format_html("{}<p>{}</p>", self._summary(task), _("Not handed out yet."))
         return format_html(
-            '<p>{}</p><table class="plain-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
+            '{}<table class="plain-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
             '<th>{}</th></tr></thead><tbody>{}</tbody></table><p><a class="text-link" '
             'href="{}?source={}&amp;task={}">{}</a></p>',
-            quota_bar(task.handed, task.dispatch_times),
+            self._summary(task),
             _("Number"),
             _("Executor"),
             _("State"),

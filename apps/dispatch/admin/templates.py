@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin import ServiceForm, ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
-from apps.common.admin.display import column, label, state_label
+from apps.common.admin.display import column, label, state_label, time_column
 from apps.common.admin.filters import ChoiceFilter
 from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.timeline import Moment
@@ -88,7 +88,18 @@ class TemplateAdmin(ServiceModelAdmin):
     form = TemplateForm
     is_removable = True
     when_empty = _("A template says which params its tasks must carry.")
-    list_display = ("name", "shown_version", "shown_status", "used_by", "first_used_at", "created")
+    list_display = (
+        "name",
+        "shown_version",
+        "shown_status",
+        "used_by",
+        "shown_first_use",
+        "created",
+    )
+    list_mobile = (
+        ("shown_status", "name", "shown_version"),
+        ("used_by", "created"),
+    )
     list_display_links = ("name", "shown_version")
     list_filter = (VersionFilter, StatusFilter)
     list_defer = ("schema",)
@@ -97,6 +108,7 @@ class TemplateAdmin(ServiceModelAdmin):
     actions = ("retire", "activate")
 
     shown_status = state_label("status", STATE_COLOURS, _("status"))
+    shown_first_use = time_column("first_used_at", _("first used"), ordering="first_used_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Template]:
         newer = Template.objects.filter(name=OuterRef("name"), version__gt=OuterRef("version"))

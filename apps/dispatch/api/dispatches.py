@@ -9,7 +9,8 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, executors_of
+from apps.access.bindings import actor_of, executors_of, masks_payload
+from apps.access.rules.clients import Binding
 from apps.common import ids, logs
 from apps.common.errors import NotFound
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
@@ -52,6 +53,7 @@ class DispatchesView(ApiView):
     """
 
     scopes = {"GET": "read"}
+    bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": DispatchQuery}
     answers = {"get": DispatchDetailOut(many=True)}
 
@@ -70,7 +72,8 @@ class DispatchesView(ApiView):
             rows = page.rows(found)
         else:
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
-        return JsonAnswer(page.answer([DispatchDetailOut.of(row) for row in rows]))
+        masks = masks_payload(request)
+        return JsonAnswer(page.answer([DispatchDetailOut.of(row, masks=masks) for row in rows]))
 
 
 def _equal(
@@ -102,17 +105,21 @@ class DispatchView(ApiView):
     """One dispatch by its number."""
 
     scopes = {"GET": "read"}
+    bindings = frozenset({Binding.EXECUTORS})
     answers = {"get": DispatchDetailOut}
     problems = (404,)
 
     def get(self, request: Request, number: str) -> JsonAnswer:
-        return JsonAnswer(DispatchDetailOut.of(_find(request, number)))
+        return JsonAnswer(
+            DispatchDetailOut.of(_find(request, number), masks=masks_payload(request))
+        )
 
 
 class CancelView(ApiView):
     """Take an open dispatch away for good."""
 
     scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
     bodies = {"post": CancelBody}
     answers = {"post": EndedOut}
     problems = (404, 409)

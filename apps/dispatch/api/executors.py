@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
+from apps.access.rules.clients import Binding
 from apps.common.errors import Invalid
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import Boolean, Choice, Integer, Names, StrictSerializer, Text
@@ -51,6 +52,7 @@ class ExecutorsView(ApiView):
     """All executors, newest first; or a new one."""
 
     scopes = READ_AND_PLAN
+    bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": ExecutorQuery}
     bodies = {"post": ExecutorBody}
     answers = {"get": ExecutorOut(many=True), "post": {201: ExecutorOut}}
@@ -78,6 +80,7 @@ class ExecutorView(ApiView):
     """One executor by name."""
 
     scopes = READ_AND_PLAN
+    bindings = frozenset({Binding.EXECUTORS})
     bodies = {"put": ExecutorChanges, "patch": ExecutorChanges}
     answers = {"get": ExecutorOut, "put": ExecutorOut, "patch": ExecutorOut}
     problems = (404, 409)
@@ -103,6 +106,7 @@ class MembersView(ApiView):
     """The users of a group; POST adds and removes."""
 
     scopes = READ_AND_PLAN
+    bindings = frozenset({Binding.EXECUTORS})
     bodies = {"post": MembersBody}
     answers = {"get": MembersOut, "post": MembersOut}
     body_limit = "batch"

@@ -6,6 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
+from apps.access.rules.clients import Binding
 from apps.common.serializers import Answer, Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
@@ -41,6 +42,7 @@ class ExplainView(ApiView):
     """All reasons why a user would or would not get a task now, and when they could change."""
 
     scopes = {"GET": "read"}
+    bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": ExplainQuery}
     answers = {"get": ExplanationOut}
     problems = (404,)

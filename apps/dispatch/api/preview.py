@@ -8,6 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
+from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.serializers import Answer, Instant, StrictSerializer
 from apps.common.views import ApiView, JsonAnswer
@@ -37,7 +38,8 @@ class ItemOut(Answer):
     title = serializers.CharField()
     priority = serializers.IntegerField()
     remaining = serializers.IntegerField(
-        allow_null=True, help_text="What is left just before it is handed out; null: unlimited."
+        help_text="What is left just before it is handed out; of every member once: how many "
+        "members have not had it."
     )
     at = Instant(help_text="When the executor would get it.")
     number = serializers.CharField(
@@ -57,6 +59,7 @@ class PreviewView(ApiView):
     """
 
     scopes = {"GET": "read"}
+    bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": InPeriod}
     answers = {"get": PreviewOut}
     problems = (404,)

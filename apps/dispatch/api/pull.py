@@ -8,6 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
+from apps.access.rules.clients import Binding
 from apps.common import logs
 from apps.common.serializers import (
     Choice,
@@ -64,6 +65,7 @@ class UserView(ApiView):
     """A view whose body names the user executor that it acts for."""
 
     scopes = {"POST": "pull"}
+    bindings = frozenset({Binding.EXECUTORS})
 
     def read_body(self) -> dict[str, Any]:
         """Also the names that the client may act for, as `bound`."""
@@ -79,7 +81,7 @@ class PullView(UserView):
 
     bodies = {"post": PullBody}
     answers = {"post": {200: DispatchOut, 204: None}}
-    problems = (404,)
+    problems = (404, 409)
 
     @extend_schema(parameters=[retry_after(204, required=True)])
     def post(self, request: Request) -> JsonAnswer | NoContent:

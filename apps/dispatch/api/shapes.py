@@ -14,6 +14,7 @@ from apps.dispatch.services import pull
 
 # The API takes and shows no deleted tasks.
 STATUSES = [choice for choice in Task.Status.choices if choice[0] != Task.Status.DELETED.value]
+STATES = [choice for choice in Task.State.choices if choice[0] != Task.State.DELETED.value]
 
 
 def task_field(
@@ -35,16 +36,29 @@ def task_field(
 
 class OnceTaskOut(Answer):
     model: ClassVar[type[OnceTask] | type[RotateTask]] = OnceTask
+    payload = ("params",)
 
     id = serializers.IntegerField()
     executor = serializers.CharField(source="executor.name")
     template = serializers.CharField(source="template.name", allow_null=True)
     template_version = serializers.IntegerField(source="template.version", allow_null=True)
+    state = serializers.ChoiceField(
+        choices=STATES,
+        source="standing.state",
+        help_text="What has become of it; of a rotation, of its current occurrence.",
+    )
+    available_until = Instant(
+        source="standing.until",
+        allow_null=True,
+        help_text="When it can no longer be had; null: a rotation that has no occurrence.",
+    )
     handed = serializers.IntegerField(
-        help_text="How much of the quota is handed out; of a rotation, for its current occurrence."
+        source="standing.handed",
+        help_text="How much of the quota is handed out; of a rotation, for its current occurrence.",
     )
     remaining = serializers.IntegerField(
-        source="left", allow_null=True, help_text="How much is left; null: unlimited."
+        source="standing.left",
+        help_text="How much is left; of every member once: how many members have not had it.",
     )
     version = serializers.IntegerField()
     created_at = Instant()
@@ -53,7 +67,8 @@ class OnceTaskOut(Answer):
     def get_fields(self) -> dict[str, Any]:
         """Those of the model, and among them those declared here."""
         declared = super().get_fields()
-        names = ["id", *Task.editable, "handed", "remaining", "version", "created_at", "updated_at"]
+        found = ["state", "available_until", "handed", "remaining"]
+        names = ["id", *Task.editable, *found, "version", "created_at", "updated_at"]
         names.insert(names.index("template") + 1, "template_version")
         names += [name for name in (*self.model.editable, *declared) if name not in names]
         columns = self.model._meta
@@ -108,6 +123,8 @@ class DispatchOut(Answer):
 
 
 class DispatchDetailOut(DispatchOut):
+    payload = ("params", "result", "message")
+
     executor = serializers.CharField(source="executor.name")
     state = serializers.ChoiceField(choices=Dispatch.State.choices)
     round = serializers.IntegerField()

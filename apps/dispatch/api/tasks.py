@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any, ClassVar
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, executors_of
+from apps.access.bindings import actor_of, executors_of, masks_payload
+from apps.access.rules.clients import Binding
+from apps.common import paging
 from apps.common.errors import Invalid, Mistakes, NotFound
+from apps.common.masking import unredacted
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Choice,
@@ -19,16 +23,20 @@ from apps.common.serializers import (
 )
 from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.common.zones import parse_zone
-from apps.dispatch.api.shapes import STATUSES, OnceTaskOut, RotateTaskOut, task_field
+from apps.dispatch.api.shapes import STATES, STATUSES, OnceTaskOut, RotateTaskOut, task_field
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.dispatch.rules import names
 from apps.dispatch.rules.recurrence import DAYS, MINUTES, parse_rule
-from apps.dispatch.services import executors, tasks, templates, validation
+from apps.dispatch.services import executors, standing, tasks, templates, validation
+
+# Rotations that are looked at for a page of one state: the database does not know it.
+MAX_ROTATIONS = 500
 
 
 class TaskQuery(PageQuery):
     executor = Text(max_length=names.MAX_CHARACTERS, required=False)
     status = Choice(choices=STATUSES, required=False)
+    state = Choice(choices=STATES, required=False, help_text="What has become of it.")
 
 
 class TaskBody(StrictSerializer):
@@ -112,15 +120,18 @@ class RotateTaskChanges(RotateTaskBody, _Version):
     pass
 
 
-def task_json(task: OnceTask | RotateTask) -> dict[str, Any]:
-    return (RotateTaskOut if isinstance(task, RotateTask) else OnceTaskOut).of(task)
+def task_json(request: Request, task: OnceTask | RotateTask) -> dict[str, Any]:
+    shape = RotateTaskOut if isinstance(task, RotateTask) else OnceTaskOut
+    return shape.of(task, masks=masks_payload(request))
 
 
 class TasksView(ApiView):
     """The tasks of a kind that are not deleted, newest first; or a new one."""
 
     scopes = {"GET": "read", "POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": TaskQuery}
+    problems = (409,)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
     def get(self, request: Request) -> JsonAnswer:
@@ -134,33 +145,46 @@ class TasksView(ApiView):
         if self.query.get("executor"):
             known = names.is_name(self.query["executor"])
             found = found.filter(executor__name=self.query["executor"]) if known else found.none()
-        rows = page.rows(found)
-        tasks.count_handed(rows)
-        return JsonAnswer(page.answer([task_json(row) for row in rows]))
+        rows = self._rows(page, found, self.query.get("state"))
+        return JsonAnswer(page.answer([task_json(request, row) for row in rows]))
+
+    def _rows(self, page: KeysetPage, found: Any, state: str | None) -> list[Any]:
+        if state is None:
+            rows: list[Any] = page.rows(found)
+        elif self.model is OnceTask:
+            chosen = standing.once_in_state(found, state)
+            possible = standing.once_by_time(found, state)
+            rows = page.rows_among(possible, chosen, limit=paging.MAX_EXAMINED)
+        else:
+            keep = partial(standing.in_state, state=state)
+            return page.rows_kept(found, keep, limit=MAX_ROTATIONS)
+        standing.read_standings(rows)
+        return rows
 
     def post(self, request: Request) -> JsonAnswer:
-        body = resolved(self.model, self.read_body(), executors_of(request))
+        body = resolved(self.model, self.read_body(), request)
         task = tasks.create_task(self.model, **body, actor=actor_of(request))
-        task.handed = 0
-        return JsonAnswer(task_json(task), status=201)
+        standing.read_standings([task])
+        return JsonAnswer(task_json(request, task), status=201)
 
 
 class TaskView(ApiView):
     """One task by id; DELETE marks it deleted."""
 
     scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
     problems = (404, 409)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
 
     def _find(self, request: Request, pk: int) -> Any:
         return tasks.find_task(self.model, pk, bound=executors_of(request))
 
-    def _answer(self, task: Any) -> JsonAnswer:
-        tasks.count_handed([task])
-        return JsonAnswer(task_json(task))
+    def _answer(self, request: Request, task: Any) -> JsonAnswer:
+        standing.read_standings([task])
+        return JsonAnswer(task_json(request, task))
 
     def get(self, request: Request, pk: int) -> JsonAnswer:
-        return self._answer(self._find(request, pk))
+        return self._answer(request, self._find(request, pk))
 
     def put(self, request: Request, pk: int) -> JsonAnswer:
         return self.patch(request, pk)
@@ -169,10 +193,11 @@ class TaskView(ApiView):
         task = self._find(request, pk)
         body = self.read_body()
         version = body.pop("version", None)
-        changes = resolved(self.model, body, executors_of(request), current=task)
-        return self._answer(
-            tasks.update_task(task=task, changes=changes, actor=actor_of(request), version=version)
+        changes = resolved(self.model, body, request, current=task)
+        changed = tasks.update_task(
+            task=task, changes=changes, actor=actor_of(request), version=version
         )
+        return self._answer(request, changed)
 
     def delete(self, request: Request, pk: int) -> NoContent:
         tasks.delete_task(task=self._find(request, pk), actor=actor_of(request))
@@ -219,19 +244,22 @@ class RotateTaskView(TaskView):
 def resolved(
     model: type[OnceTask] | type[RotateTask],
     body: dict[str, Any],
-    bound: Collection[str] | None,
+    request: Request,
     *,
     current: OnceTask | RotateTask | None = None,
 ) -> dict[str, Any]:
-    """The body with the executor and the template in place of their names.
+    """The body with the executor and the template in place of their names, and with the secrets of
+    `current` where the key was shown masks.
 
     When one does not exist, Invalid has all other errors of the body as well.
     """
     mistakes = Mistakes()
     fields = {name: body[name] for name in body if name not in ("executor", "template")}
+    if current is not None and "params" in fields and masks_payload(request):
+        fields["params"] = unredacted(fields["params"], current.params)
     with mistakes:
         if "executor" in body:
-            fields["executor"] = _executor(body["executor"], bound)
+            fields["executor"] = _executor(body["executor"], executors_of(request))
     with mistakes:
         if "template" in body:
             name = body["template"]

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of
+from apps.access.rules.clients import Binding
 from apps.common.json_schema import check_schema
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import JsonObject, Name, StrictSerializer, require
@@ -38,6 +39,7 @@ class TemplatesView(ApiView):
     """The newest version of every template, listed by its first one; or a new template."""
 
     scopes = READ_AND_PLAN
+    bindings = frozenset[Binding]()
     queries = {"get": PageQuery}
     bodies = {"post": TemplateBody}
     answers = {"get": TemplateOut(many=True), "post": {201: TemplateOut}}
@@ -60,6 +62,7 @@ class TemplateView(ApiView):
     """One template by name; PUT makes its next version, used versions stay."""
 
     scopes = READ_AND_PLAN
+    bindings = frozenset[Binding]()
     bodies = {"put": SchemaBody}
     answers = {"get": TemplateOut, "put": TemplateOut}
     problems = (404, 409)

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, executors_of
+from apps.access.rules.clients import Binding
 from apps.common import clock
 from apps.common.serializers import Answer
 from apps.common.views import ApiView, JsonAnswer
@@ -86,6 +87,7 @@ class WhatIfNewView(ApiView):
     """What a new task would change; nothing is saved."""
 
     scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
     answers = {"post": WhatIfOut}
     problems = (409,)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
@@ -93,7 +95,7 @@ class WhatIfNewView(ApiView):
     def post(self, request: Request) -> JsonAnswer:
         body, now = self.read_body(), clock.now()
         period = period_from(body, now=now)
-        fields = resolved(self.model, body, executors_of(request))
+        fields = resolved(self.model, body, request)
         comparison = what_if.what_if_created(
             self.model, fields=fields, period=period, actor=actor_of(request), now=now
         )
@@ -104,6 +106,7 @@ class WhatIfView(ApiView):
     """What an edit of the task would change; the fields as in PATCH, and nothing is saved."""
 
     scopes = {"POST": "operate"}
+    bindings = frozenset({Binding.EXECUTORS})
     answers = {"post": WhatIfOut}
     problems = (404, 409)
     model: ClassVar[type[OnceTask] | type[RotateTask]]
@@ -113,7 +116,7 @@ class WhatIfView(ApiView):
         body, now = self.bodies["post"].check(request.data, partial=True), clock.now()
         period = period_from(body, now=now)
         version = body.pop("version", None)
-        changes = resolved(self.model, body, executors_of(request), current=task)
+        changes = resolved(self.model, body, request, current=task)
         comparison = what_if.what_if_updated(
             task=task,
             changes=changes,

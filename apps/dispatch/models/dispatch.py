@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import fetch, instant, table
+from apps.common.db import fetch, instant, raise_by_one, table
 from apps.common.fields import KeyField
 from apps.common.indexes import VendorIndex
 from apps.dispatch.models.executor import Executor, OperatorScope
@@ -22,6 +22,10 @@ class DispatchQuerySet(models.QuerySet["Dispatch"]):
     def open_of(self, executor_id: int) -> Dispatch | None:
         """The one dispatch that the executor has in flight."""
         return self.filter(open_for=executor_id).first()
+
+    def count_pull(self, number: int) -> int | None:
+        """Count a repeated pull of an open dispatch; which one it is, None when it is over."""
+        return raise_by_one(Dispatch, "redo", number, f"state = '{policy.OPEN}'")
 
     def in_flight(self, limit: int) -> tuple[int, datetime | None]:
         """How many are open, counted up to a limit, and the earliest deadline of all of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -10,6 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from apps.access.models import Limited
 from apps.common.fields import KeyField
 from apps.dispatch.rules import names
 
@@ -27,15 +29,26 @@ class ExecutorQuerySet(models.QuerySet["Executor"]):
         members = Membership.objects.filter(group__name__in=bound).values("user_id")
         return self.filter(Q(name__in=bound) | Q(id__in=members))
 
+    def user_names(self, bound: Iterable[str]) -> models.QuerySet[Executor, str]:
+        """The names of these users and of the members of these groups."""
+        return self.within(bound).users().values_list("name", flat=True)
+
+    def names_among(self, names: Iterable[str]) -> models.QuerySet[Executor, str]:
+        """Those of the names that an executor has."""
+        return self.filter(name__in=names).values_list("name", flat=True)
+
     def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ExecutorQuerySet:
         """All, or for an operator with scopes the executors in them."""
         bound = OperatorScope.names_of(operator)
         return self if bound is None else self.within(bound)
 
-    def raise_plan_version(self) -> None:
-        """Make the cached queues of these executors outdated."""
-        for pk in sorted(self.values_list("pk", flat=True)):
-            Executor.objects.filter(pk=pk).update(plan_version=F("plan_version") + 1)
+    def raise_plan_version(self) -> int:
+        """Make the cached queues of these executors outdated; returns how many there are.
+
+        The update follows the primary key, so callers lock the rows in one order.
+        """
+        pks = sorted(self.values_list("pk", flat=True))
+        return Executor.objects.filter(pk__in=pks).update(plan_version=F("plan_version") + 1)
 
 
 class Executor(models.Model):
@@ -95,7 +108,7 @@ class Membership(models.Model):
 
 
 class OperatorScope(models.Model):
-    """Limits an operator to executors: with at least one scope, nothing else is visible.
+    """Limits an operator to executors: nothing else is visible, also when the scope is gone.
 
     A group includes its members, in lists, forms, actions and exports.
     """
@@ -123,12 +136,12 @@ class OperatorScope(models.Model):
     def __str__(self) -> str:
         return f"{self.operator} sees {self.executor}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        super().save(*args, **kwargs)
+        Limited.begin(self.operator_id, Limited.Side.EXECUTORS)
+
     @classmethod
     def names_of(cls, operator: AbstractBaseUser | AnonymousUser) -> list[str] | None:
         """The executors an operator is limited to; None for no limit, as superusers have."""
-        if getattr(operator, "is_superuser", False):
-            return None
-        bound = list(
-            cls.objects.filter(operator_id=operator.pk).values_list("executor__name", flat=True)
-        )
-        return bound or None
+        scopes = cls.objects.filter(operator_id=operator.pk).values_list("executor__name")
+        return Limited.names_of(operator, Limited.Side.EXECUTORS, scopes)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import TypeAlias
+
 from django.db import models
 from django.db.models import OuterRef, Q
 from django.utils.translation import gettext_lazy as _
 
-from apps.common.db import execute, table
+from apps.common.db import exclusive_lock, execute, fetch, table
 from apps.common.fields import KeyField
-from apps.common.rows import ensure_row, insert_values
+from apps.common.rows import ensure_row, insert_values, update_rows
 from apps.dispatch.models.task import Source
 
+# A source, a task, an occurrence.
+Occurrence: TypeAlias = tuple[str, int, int]
+# SQLite takes a limited depth of conditions.
+_AT_ONCE = 100
 _IS_OF = "source = %s AND task = %s AND occurrence = %s"
 
 
@@ -36,6 +44,28 @@ class StockQuerySet(models.QuerySet["Stock"]):
         """Take one hand-out off the count, unless a person has set it to 0 meanwhile."""
         sql = f"UPDATE {table(Stock)} SET handed = handed - 1 WHERE {_IS_OF} AND handed > 0"
         execute(sql, [source, task, occurrence])
+
+    def locked(self, occurrences: Iterable[Occurrence]) -> list[tuple[int, Occurrence, int]]:
+        """The rows of these occurrences, locked until the transaction ends: id, occurrence and
+        what is handed out. One statement for a hundred."""
+        wanted = sorted(occurrences)
+        rows = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            rows += fetch(
+                f"SELECT id, source, task, occurrence, handed FROM {table(Stock)} "
+                f"WHERE {' OR '.join([f'({_IS_OF})'] * len(some))} ORDER BY id{exclusive_lock()}",
+                [*chain.from_iterable(some)],
+            )
+        return [(pk, (source, task, at), handed) for pk, source, task, at, handed in rows]
+
+    def give_back_each(self, counts: Mapping[Occurrence, int]) -> None:
+        """Take so many hand-outs off the count of each occurrence, down to 0."""
+        lowered = {
+            pk: {"handed": max(0, handed - counts[occurrence])}
+            for pk, occurrence, handed in self.locked(counts)
+        }
+        update_rows(Stock, lowered)
 
     def ensure(self, source: str, task: int, occurrence: int) -> None:
         """Make the row of an occurrence that has none yet."""

@@ -15,14 +15,16 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.common import clock
 from apps.common.fields import KeyField
 from apps.common.messages import Message
 from apps.dispatch.models.executor import Executor, OperatorScope
 from apps.dispatch.models.template import Template
-from apps.dispatch.rules import plan, policy
+from apps.dispatch.rules import life, plan, policy
 from apps.dispatch.rules import recurrence as rules
+from apps.dispatch.rules.life import Standing
 from apps.dispatch.rules.recurrence import DueOccurrences, Recurrence
 from apps.dispatch.rules.summary import summary
 from apps.dispatch.rules.task import MAX_TITLE, RANGES
@@ -86,13 +88,24 @@ class Task(models.Model):
         KEEP = policy.KEEP, _("keep: it counts")
 
     class Status(models.TextChoices):
-        ACTIVE = "active", _("active")  # handed out when due
-        PAUSED = "paused", _("paused")  # kept, not handed out
-        DELETED = "deleted", _("deleted")  # kept for its history only
+        ACTIVE = life.ACTIVE, _("active")  # handed out when due
+        PAUSED = life.PAUSED, _("paused")  # kept, not handed out
+        DELETED = life.DELETED, _("deleted")  # kept for its history only
+
+    class State(models.TextChoices):
+        """What has become of it, worked out and never stored: see rules/life.py."""
+
+        WAITING = life.WAITING, _("waiting")
+        OPEN = life.OPEN, pgettext_lazy("task", "open")
+        OVERDUE = life.OVERDUE, _("overdue")
+        FULL = life.FULL, _("full")
+        OVER = life.OVER, pgettext_lazy("task", "over")
+        PAUSED = life.PAUSED, _("paused")
+        DELETED = life.DELETED, _("deleted")
 
     source: ClassVar[str]
-    # How much of the current occurrence is handed out; set by services.tasks.count_handed.
-    handed: int
+    # Set by services.standing.read_standings.
+    standing: Standing
 
     title = models.CharField(_("title"), max_length=MAX_TITLE)
     executor = models.ForeignKey(
@@ -181,11 +194,6 @@ class Task(models.Model):
         """The fields that a planner sets: the list for API, CSV, copies and history."""
         fields = cls._meta.concrete_fields
         return tuple(field.name for field in fields if field.editable and not field.primary_key)
-
-    @property
-    def left(self) -> int | None:
-        """How much of the quota is left; None = unlimited."""
-        return None if self.dispatch_times is None else max(0, self.dispatch_times - self.handed)
 
     @property
     def planned(self) -> plan.Planned:

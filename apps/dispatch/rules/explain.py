@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from apps.common.errors import Invalid
@@ -15,7 +15,6 @@ from apps.dispatch.rules.policy import ALREADY_TAKEN, COOLING_DOWN, OK, PastDisp
 from apps.dispatch.rules.preview import Held, Past
 from apps.dispatch.rules.queue import Identity
 from apps.dispatch.rules.recurrence import occurrence_of
-from apps.dispatch.rules.window import Window
 
 NOT_DUE = "not_due"
 ENDED = "ended"
@@ -70,7 +69,8 @@ class Case:
     """A user, a task and one of its occurrences, with all that decides about them.
 
     `reaches`: the task is addressed to the user or to a group of it. `occurrence_at` None = the
-    task has none to speak of. `given_back_at`: when stock that others hold could come back.
+    task has none to speak of. `lookback`: how long after its due time it can be had.
+    `given_back_at`: when stock that others hold could come back.
     """
 
     executor: str
@@ -81,7 +81,7 @@ class Case:
     status: str
     planned: Planned
     occurrence_at: datetime | None
-    window: Window
+    lookback: timedelta
     past: Past
     held: Held | None
     given_back_at: datetime | None = None
@@ -175,12 +175,9 @@ def _of_the_time(case: Case, now: datetime) -> Iterator[Reason]:
         yield Reason(NOT_DUE, _("It is due at {at}.", at=at), at)
     elif planned.due_at(occurrence_number(planned, at), now) is None:
         yield _skipped(planned, at)
-    if at is not None and at < case.window.lower:
+    if at is not None and at + case.lookback <= now:
         message = _(
-            "It was due at {at}; {executor} can receive tasks due since {lower}.",
-            at=at,
-            executor=case.executor,
-            lower=case.window.lower,
+            "It was due at {at} and could be had until {until}.", at=at, until=at + case.lookback
         )
         yield Reason(OUTSIDE_WINDOW, message)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from apps.dispatch.rules.policy import Policy
@@ -11,6 +12,7 @@ from apps.dispatch.rules.recurrence import (
     DueOccurrences,
     Recurrence,
     due_and_next,
+    how_many_due,
     instant_of,
 )
 
@@ -51,6 +53,19 @@ class Planned(NamedTuple):
         if self.start_at <= now:
             return DueOccurrences([self.start_at], None)
         return DueOccurrences([], self.start_at)
+
+    def until(self, due_at: datetime, lookback: timedelta) -> datetime:
+        """From when on the occurrence that is due then can no longer be had."""
+        end = due_at + lookback
+        if self.end_at is not None:
+            end = min(end, self.end_at)
+        if self.recurrence is not None:
+            newer = (instant for instant in self.recurrence.after(due_at) if instant > due_at)
+            sooner = takewhile(lambda instant: instant < end, newer)
+            # So many newer ones put it out of reach.
+            count = how_many_due(self.misfire, self.misfire_limit)
+            end = next(islice(sooner, count - 1, None), end)
+        return end
 
     def due_at(self, occurrence: int, now: datetime) -> datetime | None:
         """When that occurrence was due, if it is one that may be handed out at `now`."""

@@ -6,10 +6,10 @@ those of a pull; only the clock and the hand-outs are simulated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from apps.dispatch.rules.policy import (
     ALREADY_TAKEN,
@@ -28,29 +28,42 @@ from apps.dispatch.rules.window import Window
 _MAX_OVER = 64
 
 
-class Windows(Protocol):
-    """The window at an instant, for an executor whose latest work was due at `latest_done`."""
-
-    def __call__(self, now: datetime, latest_done: datetime | None) -> Window: ...
+# The window at an instant.
+Windows: TypeAlias = Callable[[datetime], Window]
 
 
 @dataclass(kw_only=True)
 class Past:
-    """What has been handed out: the stock that counts, and one executor's latest dispatches."""
+    """What has been handed out: the stock that counts, and one executor's latest dispatches.
+
+    `people`: how many there are behind each executor whose tasks go to every member; `handed` of
+    those counts who of them has had it.
+    """
 
     handed: dict[Identity, int]
     latest: dict[Identity, PastDispatch]
-    latest_done: datetime | None = None
+    people: dict[int, int] = field(default_factory=dict)
+
+    def copy(self) -> Past:
+        return Past(handed=dict(self.handed), latest=dict(self.latest), people=self.people)
 
     def verdict_of(self, identity: Identity, policy: Policy, now: datetime) -> Verdict:
         """What the executor's latest dispatch of it says about another one."""
         return verdict(policy, self.latest.get(identity), now)
 
     def left(self, identity: Identity, policy: Policy) -> int | None:
-        """How much stock is left; None = unlimited."""
+        """How much stock is left; None = there is no limit, because it goes to every member."""
         if policy.dispatch_times is None:
             return None
         return max(0, policy.dispatch_times - self.handed.get(identity, 0))
+
+    def remaining(self, of: Candidate | Held) -> int:
+        """How often it is yet to be handed out: what is left, or how many members lack it."""
+        left = self.left(of.identity, of.policy)
+        if left is None:
+            people = 0 if of.owner is None else self.people.get(of.owner, 0)
+            left = max(0, people - self.handed.get(of.identity, 0))
+        return left
 
     def close(self, held: Held, state: str, now: datetime) -> None:
         """The open dispatch ends in that state."""
@@ -66,8 +79,6 @@ class Past:
             finished_at=now,
             earlier_counts=before is not None and before.earlier_counts,
         )
-        if state == SUCCEEDED:
-            self.latest_done = held.occurrence_at
 
     def close_if_expired(self, held: Held | None, now: datetime) -> Held | None:
         """What a pull makes of the open dispatch first: past its deadline it is over."""
@@ -89,12 +100,11 @@ class Past:
             holds_stock=True,
             finished_at=now,
         )
-        self.latest_done = candidate.occurrence_at
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """The dispatch that an executor has open; `rounds` counts it."""
+    """The dispatch that an executor has open; `rounds` counts it, `owner` has its task."""
 
     number: int
     identity: Identity
@@ -103,12 +113,13 @@ class Held:
     rounds: int
     policy: Policy
     priority: int
+    owner: int | None = None
 
 
 class Step(NamedTuple):
     """One hand-out at the instant `at`: by an open dispatch's number, or of a candidate.
 
-    `left` is the stock just before it, None when it is unlimited.
+    `left` is how often it was yet to be handed out just before.
     """
 
     at: datetime
@@ -116,7 +127,7 @@ class Step(NamedTuple):
     task: int
     occurrence_at: datetime
     priority: int
-    left: int | None
+    left: int
     number: int | None = None
 
 
@@ -135,24 +146,20 @@ def steps_of_user(
     over: set[Identity] = set()
     while at is not None and at < until:
         cooling: list[datetime] = []
-        window = windows(at, past.latest_done)
-        for candidate in queue.due(at, window):
+        for candidate in queue.due(at, windows(at)):
             identity, policy = candidate.identity, candidate.policy
-            if identity in over:
-                continue
-            # The window moves on with what is done; a blocking task comes again at once.
-            while candidate.occurrence_at in window:
+            # A blocking task comes again at once.
+            while identity not in over:
                 given, left = past.verdict_of(identity, policy, at), past.left(identity, policy)
                 if given.until is not None:
                     cooling.append(given.until)
                 if given.code == ALREADY_TAKEN or (left == 0 and given.carried is None):
                     over.add(identity)
-                    break
-                if not given.allows:
-                    break
-                yield _step(candidate, left, at)
-                past.hand_out(candidate, given, at)
-                window = windows(at, past.latest_done)
+                elif given.allows:
+                    yield _step(candidate, past.remaining(candidate), at)
+                    past.hand_out(candidate, given, at)
+                    continue
+                break
         if len(over) >= _MAX_OVER:
             queue.drop(over)
             over = set()
@@ -170,12 +177,13 @@ def steps_of_group(
     seen_before: set[Identity] = set()
     while at is not None and at < until:
         seen: set[Identity] = set()
-        for candidate in queue.due(at, windows(at, None)):
+        for candidate in queue.due(at, windows(at)):
             if candidate.identity in seen_before:
                 continue
             seen.add(candidate.identity)
-            left = past.left(candidate.identity, candidate.policy)
-            if left != 0:
+            left = past.remaining(candidate)
+            # What nobody has had is shown, even if the group has no members yet.
+            if left or not past.handed.get(candidate.identity):
                 yield _step(candidate, left, at)
         seen_before |= seen
         queue.drop(seen)
@@ -187,7 +195,7 @@ def _next(queue: Queue, at: datetime, cooling: list[datetime]) -> datetime | Non
     return min([*cooling, *([] if coming is None else [coming])], default=None)
 
 
-def _step(candidate: Candidate, left: int | None, at: datetime) -> Step:
+def _step(candidate: Candidate, left: int, at: datetime) -> Step:
     return Step(
         at, candidate.source, candidate.task, candidate.occurrence_at, candidate.priority, left
     )
@@ -195,5 +203,5 @@ def _step(candidate: Candidate, left: int | None, at: datetime) -> Step:
 
 def _step_of(held: Held, past: Past, now: datetime) -> Step:
     source, task, _ = held.identity
-    left = past.left(held.identity, held.policy)
+    left = past.remaining(held)
     return Step(now, source, task, held.occurrence_at, held.priority, left, held.number)

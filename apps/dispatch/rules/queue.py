@@ -116,7 +116,7 @@ class Queue:
         """One queue of the tasks of several, within their frames; what it drops, they keep."""
         made = cls((), frame=frame, now=now)
         made._once = [
-            each for queue in queues for each in queue._once if each.occurrence_at >= frame.lower
+            each for queue in queues for each in queue._once if each.occurrence_at > frame.lower
         ]
         if len(queues) > 1:
             made._once.sort(key=_order)

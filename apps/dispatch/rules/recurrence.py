@@ -131,10 +131,15 @@ def due_and_next(
     """
     if recurrence.end_at is not None and recurrence.end_at <= now:
         return DueOccurrences([], None)
-    missed = {SKIP: 0, ONCE: 1, ALL: misfire_limit}[misfire]
-    newest_first = list(islice(recurrence.before(now), 1 + missed))
+    count = how_many_due(misfire, misfire_limit)
+    newest_first = list(islice(recurrence.before(now), count))
     next_at = next((instant for instant in recurrence.after(now) if instant > now), None)
     return DueOccurrences(newest_first[::-1], next_at)
+
+
+def how_many_due(misfire: str, misfire_limit: int) -> int:
+    """How many occurrences can be due at once, the current one included."""
+    return 1 + {SKIP: 0, ONCE: 1, ALL: misfire_limit}[misfire]
 
 
 def occurrence_of(instant: datetime) -> int:

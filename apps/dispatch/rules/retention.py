@@ -16,8 +16,7 @@ MARGIN = timedelta(days=1)
 def horizon(now: datetime, *, retention: timedelta, lookback: timedelta) -> datetime | None:
     """What was over before this instant may go; None = keep all, as a retention of 0 says.
 
-    It always lies behind the lookback: no occurrence due before it can be handed out, and none of
-    the dispatches before it decides about an executor's window.
+    It always lies behind the lookback: no occurrence due before it can be handed out.
     """
     if not retention:
         return None

@@ -61,7 +61,10 @@ def set_status(rows: QuerySet[TaskT], status: str, *, actor: str, reason: str) -
     """Pause or resume the tasks; rotations beyond the limit of their executor are refused."""
     logged: dict[str, Any] = {"actor": actor, "reason": reason}
     return _in_batches(
-        rows, _one_each(lambda task, now: tasks.change(task, {"status": status}, now=now, **logged))
+        rows,
+        _one_each(
+            lambda task, now: tasks.change(task, {"status": status}, now=now, locks=False, **logged)
+        ),
     )
 
 
@@ -86,7 +89,9 @@ def shift(
         changes = _shifted(task, by)
         if isinstance(task, RotateTask) and task.status != Task.Status.DELETED:
             _require_difference(task.recurrence, changes, now)
-        return tasks.change(task, changes, now=now, actor=actor, reason=reason, trace_id=once)
+        return tasks.change(
+            task, changes, now=now, locks=False, actor=actor, reason=reason, trace_id=once
+        )
 
     return _in_batches(rows, _one_each(moved), once=once)
 
@@ -201,10 +206,14 @@ def _batch(
 
 
 def _locked(rows: QuerySet[Any], pks: list[int], executors: Sequence[Executor]) -> list[Any]:
-    """Lock the rows in the order of their ids, and the executors whose limit is checked."""
+    """Lock the rows in the order of their ids, the executors whose limit is checked, and those
+    that get copies."""
     found = list(rows.select_related(None).select_for_update().filter(pk__in=pks).order_by("pk"))
-    concerned = {task.executor_id for task in found} | {row.pk for row in executors}
-    tasks.lock_limits(rows.model, concerned)
+    concerned = {row.pk for row in executors}
+    if rows.model is RotateTask:
+        concerned |= {task.executor_id for task in found}
+    if concerned:
+        tasks.lock_executors(concerned)
     prefetch_related_objects(found, "executor", "template")
     return found
 
@@ -257,6 +266,7 @@ def _copy(task: TaskT, executor: Executor, *, now: datetime, **logged: Any) -> t
         type(task),
         fields,
         now=now,
+        locks=False,
         effective_from=task.effective_from if isinstance(task, RotateTask) else None,
         after={"copied_from": f"{task.source}:{task.pk}"},
         **logged,

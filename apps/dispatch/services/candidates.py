@@ -52,7 +52,7 @@ class Candidates:
         self._closed.clear()
         if self._entry is None:
             return
-        due = self._entry.queue.due(self._now, self._state.window(self._now))
+        due = self._entry.queue.due(self._now, queue.window_at(self._now))
         chunk = list(islice(due, _FIRST_CHUNK))
         sizes = chain(_CHUNKS, repeat(_CHUNKS[-1]))
         while chunk:

@@ -9,10 +9,9 @@ from typing import Any
 
 from apps.common import clock
 from apps.common.db import execute, table, transactional
-from apps.common.errors import NotFound
+from apps.common.errors import Conflict, NotFound
 from apps.common.messages import Message
 from apps.common.messages import Message as _
-from apps.dispatch.conf import conf
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import TASK_MODELS, Dispatch, Stock
 from apps.dispatch.rules import policy
@@ -57,24 +56,46 @@ def end(
         Stock.objects.give_back(*dispatch.identity)
     dispatch.state, dispatch.open_for, dispatch.holds_stock = str(to_state), None, keeps_stock
     dispatch.finished_at, dispatch.result, dispatch.message = now, result, message
-    entry = journal.Entry(
-        at=now,
-        source=Source.DISPATCH,
-        subject_id=dispatch.pk,
-        event=dispatch.state,
-        from_state=State.OPEN,
-        to_state=dispatch.state,
-        attempt=dispatch.round + 1,
-        type_or_task=dispatch.task_label,
+    entry = end_entry(
+        dispatch,
+        dispatch.state,
+        now=now,
         executor=executor or dispatch.executor.name,
         actor=actor,
         reason=reason,
-        wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
-        run_ms=max(0, (now - dispatch.dispatched_at) // _MS),
         error=message if dispatch.state == State.FAILED else "",
     )
     journal.write([entry])
     return True
+
+
+def end_entry(
+    dispatch: Dispatch,
+    to_state: str,
+    *,
+    now: datetime,
+    executor: str,
+    actor: str = "",
+    reason: str = "",
+    error: str = "",
+) -> journal.Entry:
+    """The journal's line on the end of a dispatch."""
+    return journal.Entry(
+        at=now,
+        source=Source.DISPATCH,
+        subject_id=dispatch.pk,
+        event=to_state,
+        from_state=State.OPEN,
+        to_state=to_state,
+        attempt=dispatch.round + 1,
+        type_or_task=dispatch.task_label,
+        executor=executor,
+        actor=actor,
+        reason=reason,
+        wait_ms=(dispatch.dispatched_at - dispatch.occurrence_at) // _MS,
+        run_ms=max(0, (now - dispatch.dispatched_at) // _MS),
+        error=error,
+    )
 
 
 def _keeps_stock(dispatch: Dispatch, to_state: str) -> bool:
@@ -82,7 +103,17 @@ def _keeps_stock(dispatch: Dispatch, to_state: str) -> bool:
     if to_state not in (State.FAILED, State.EXPIRED):
         # The other endings do not depend on a policy.
         return to_state == State.SUCCEEDED
-    task = TASK_MODELS[dispatch.source].objects.planning().get(pk=dispatch.task)
+    task = TASK_MODELS[dispatch.source].objects.planning().filter(pk=dispatch.task).first()
+    if task is None:
+        raise Conflict(
+            _(
+                "Dispatch {number} cannot end as {state}, because its task {task} is gone from the "
+                "database; cancel the dispatch, or restore the task.",
+                number=dispatch.pk,
+                state=Message(to_state),
+                task=dispatch.task_label,
+            )
+        )
     return policy.keeps_stock(task.policy, to_state)
 
 
@@ -99,31 +130,6 @@ def expire_if_due(dispatch: Dispatch, *, now: datetime, executor: str = "") -> b
     return end_alone(
         dispatch, State.EXPIRED, now=now, executor=executor, reason=OVERDUE, is_overdue=True
     )
-
-
-def expire_due(*, until: datetime) -> int:
-    """End what is open past its deadline, oldest first, in blocks; returns how many.
-
-    Stops between two blocks when the clock has passed `until`. A dispatch that cannot be ended
-    does not hold up the others: the block goes on after it.
-    """
-    ended = 0
-    after: tuple[datetime, int] | None = None
-    while (now := clock.now()) < until:
-        block = _due(now, after)
-        for dispatch in block:
-            ended += expire_if_due(dispatch, now=now)
-        if len(block) < conf.EXPIRY_BATCH:
-            break
-        after = (block[-1].deadline_at, block[-1].pk)
-    return ended
-
-
-def _due(now: datetime, after: tuple[datetime, int] | None) -> list[Dispatch]:
-    due = Dispatch.objects.filter(state=State.OPEN, deadline_at__lte=now)
-    if after is not None:
-        due = due.filter(deadline_at__gte=after[0]).exclude(deadline_at=after[0], pk__lte=after[1])
-    return list(due.prefetch_related("executor").order_by("deadline_at", "pk")[: conf.EXPIRY_BATCH])
 
 
 # --- operators ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from django.db import IntegrityError
 from django.db.models import QuerySet
 
 from apps.common import clock
-from apps.common.db import take_version, transactional
+from apps.common.db import fetch, shared_lock, table, take_version, transactional
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.messages import Message as _
 from apps.dispatch.models import (
@@ -146,6 +146,7 @@ def change_members(
     if bound is not None:
         _require_visible(bound, add)
     now = clock.now()
+    _keep(group)
     known = {e.name: e for e in Executor.objects.filter(name__in={*add, *remove})}
     have = dict(
         Membership.objects.filter(group=group, user__name__in=known).values_list("user__name", "pk")
@@ -153,7 +154,9 @@ def change_members(
     joining = sorted(set(add) - set(have))
     leaving = sorted(set(remove) & set(have))
     if joining or leaving:
-        Executor.objects.filter(name__in={*joining, *leaving} & set(known)).raise_plan_version()
+        concerned = {*joining, *leaving} & set(known)
+        if Executor.objects.filter(name__in=concerned).raise_plan_version() < len(concerned):
+            raise Conflict(_("Somebody else has just deleted one of the members; repeat it."))
         known |= _make_users(set(joining) - set(known), now=now, actor=actor)
         Membership.objects.filter(pk__in=sorted(have[name] for name in leaving)).delete()
         try:
@@ -176,6 +179,15 @@ def change_members(
             after={"add": joining},
         )
     return member_names(group)
+
+
+def _keep(group: Executor) -> None:
+    """Lock the group against its deletion; Conflict when it is gone."""
+    sql = f"SELECT id FROM {table(Executor)} WHERE id = %s{shared_lock()}"
+    if not fetch(sql, [group.pk]):
+        raise Conflict(
+            _("{name} was deleted just now, so its members do not change.", name=group.name)
+        )
 
 
 def _make_users(missing: Collection[str], *, now: datetime, actor: str) -> dict[str, Executor]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
+
+from django.db.models import Min
 
 from apps.common import clock
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Message as _
+from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Membership, OnceTask, RotateTask
 from apps.dispatch.rules import policy
 from apps.dispatch.rules.explain import (
@@ -18,9 +21,10 @@ from apps.dispatch.rules.explain import (
     occurrence_number,
 )
 from apps.dispatch.rules.explain import explain as explain_case
-from apps.dispatch.rules.queue import Candidate
+from apps.dispatch.rules.plan import Planned
+from apps.dispatch.rules.queue import Candidate, Identity
 from apps.dispatch.services.preview import candidates_of, held_of, open_dispatch, past_of
-from apps.dispatch.services.state import state_of
+from apps.dispatch.services.state import ExecutorState, state_of
 from apps.dispatch.services.tasks import no_such_task
 
 
@@ -41,12 +45,53 @@ def explain(
             ),
         )
     now = clock.now()
-    planned = task.planned
-    at = chosen_occurrence(planned, occurrence_at, now)
-    state = state_of(executor.pk)
+    at = chosen_occurrence(task.planned, occurrence_at, now)
+    [explanation] = explained(executor, [(task, at)], state=state_of(executor.pk), now=now)
+    return explanation
+
+
+def explained(
+    executor: Executor,
+    tasks: Sequence[tuple[OnceTask | RotateTask, datetime | None]],
+    *,
+    state: ExecutorState,
+    now: datetime,
+) -> list[Explanation]:
+    """The explanations of tasks at these occurrences for a user, in their order, with one read of
+    each kind of fact for all of them."""
+    candidates = [_candidate(task.planned, at) for task, at in tasks]
     dispatch = open_dispatch(state)
     held = None if dispatch is None else held_of(dispatch)
-    candidate = Candidate(
+    past = past_of(executor.pk, [*candidates, *candidates_of(held)])
+    held = past.close_if_expired(held, now)
+    used_up = [each for each in candidates if past.left(each.identity, each.policy) == 0]
+    given_back = _given_back(used_up, now)
+    groups = Membership.objects.filter(user=executor).values_list("group", flat=True)
+    reached = {executor.pk, *groups}
+    return [
+        explain_case(
+            Case(
+                executor=executor.name,
+                is_enabled=state.enabled,
+                owner=task.executor.name,
+                owner_is_enabled=task.executor.enabled,
+                reaches=task.executor_id in reached,
+                status=task.status,
+                planned=task.planned,
+                occurrence_at=at,
+                lookback=conf.DISPATCH_LOOKBACK,
+                past=past,
+                held=held,
+                given_back_at=given_back.get(candidate.identity),
+            ),
+            now,
+        )
+        for (task, at), candidate in zip(tasks, candidates, strict=True)
+    ]
+
+
+def _candidate(planned: Planned, at: datetime | None) -> Candidate:
+    return Candidate(
         planned.priority,
         at or planned.start_at,
         planned.source,
@@ -57,25 +102,6 @@ def explain(
         planned.owner,
         planned.version,
     )
-    past = past_of(executor.pk, [candidate, *candidates_of(held)])
-    held = past.close_if_expired(held, now)
-    is_used_up = past.left(candidate.identity, planned.policy) == 0
-    owner = task.executor
-    case = Case(
-        executor=executor.name,
-        is_enabled=state.enabled,
-        owner=owner.name,
-        owner_is_enabled=owner.enabled,
-        reaches=_reaches(owner, executor),
-        status=task.status,
-        planned=planned,
-        occurrence_at=at,
-        window=state.window(now),
-        past=past,
-        held=held,
-        given_back_at=_given_back_at(candidate, now) if is_used_up else None,
-    )
-    return explain_case(case, now)
 
 
 def find_task(source: str, pk: int, *, bound: Iterable[str] | None = None) -> OnceTask | RotateTask:
@@ -89,18 +115,21 @@ def find_task(source: str, pk: int, *, bound: Iterable[str] | None = None) -> On
     return task
 
 
-def _reaches(owner: Executor, user: Executor) -> bool:
-    if owner.pk == user.pk:
-        return True
-    return Membership.objects.filter(user=user, group=owner).exists()
-
-
-def _given_back_at(candidate: Candidate, now: datetime) -> datetime | None:
-    """The first deadline of its open dispatches, if expiry gives the task back."""
-    if candidate.policy.on_expiry != policy.GIVE_BACK:
-        return None
-    open_ones = Dispatch.objects.of(*candidate.identity).filter(
-        state=Dispatch.State.OPEN, holds_stock=True
+def _given_back(used_up: Iterable[Candidate], now: datetime) -> dict[Identity, datetime]:
+    """The first deadline of the open dispatches of each, if expiry gives it back."""
+    back = {each.identity for each in used_up if each.policy.on_expiry == policy.GIVE_BACK}
+    if not back:
+        return {}
+    open_ones = Dispatch.objects.filter(
+        source__in={source for source, _task, _occurrence in back},
+        task__in={task for _source, task, _occurrence in back},
+        occurrence__in={occurrence for _source, _task, occurrence in back},
+        state=Dispatch.State.OPEN,
+        holds_stock=True,
     )
-    first = open_ones.order_by("deadline_at").values_list("deadline_at", flat=True).first()
-    return None if first is None else max(first, now)
+    rows = open_ones.order_by().values_list("source", "task", "occurrence")
+    return {
+        (source, task, occurrence): max(deadline, now)
+        for source, task, occurrence, deadline in rows.annotate(Min("deadline_at"))
+        if (source, task, occurrence) in back
+    }

@@ -98,6 +98,28 @@ def _executors(_recent: int) -> CheckResult:
     return CheckResult(rows, breaches, len(found) > MAX_FOUND)
 
 
+def _tasks_of_open(_recent: int) -> CheckResult:
+    """I11: the task of each open dispatch exists, because its policy decides how that expires."""
+    words = _("is open, but its task %(task)s is gone, so it cannot expire; cancel it")
+    opened = f"{_OPEN} AND deadline_at > {_EPOCH}"
+    breaches: list[Breach] = []
+    cut = False
+    for source, model in TASK_MODELS.items():
+        found = fetch(
+            f"SELECT d.id, d.task FROM {table(Dispatch)} d LEFT JOIN {table(model)} t "
+            f"ON t.id = d.task WHERE {opened} AND d.source = %s AND t.id IS NULL "
+            f"ORDER BY d.id LIMIT {MAX_FOUND + 1}",
+            [source],
+        )
+        cut = cut or len(found) > MAX_FOUND
+        breaches += [
+            Breach("I11", f"dispatch {number}", say(words, {"task": f"{source}:{task}"}))
+            for number, task in found[:MAX_FOUND]
+        ]
+    [(rows,)] = fetch(f"SELECT COUNT(*) FROM {table(Dispatch)} WHERE {opened}")
+    return CheckResult(rows, breaches, cut)
+
+
 def _dispatches(_recent: int) -> CheckResult:
     """I1, I5, I17, I19: the columns of each dispatch agree with each other."""
     second = seconds_from(_EPOCH, "occurrence_at")
@@ -190,6 +212,12 @@ CHECKS = (
     ),
     Check("tasks", ("I1",), _("No task is handed out more often than planned"), _limits),
     Check("open dispatches", ("I5",), _("Each executor has at most one open dispatch"), _executors),
+    Check(
+        "tasks of open dispatches",
+        ("I11",),
+        _("The task of each open dispatch exists"),
+        _tasks_of_open,
+    ),
     Check(
         "dispatches",
         ("I1", "I5", "I17", "I19"),

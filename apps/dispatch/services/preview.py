@@ -11,21 +11,20 @@ from typing import NamedTuple
 from apps.common import clock
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
-from apps.dispatch.conf import conf
 from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, OnceTask, Task
 from apps.dispatch.rules.plan import Planned
 from apps.dispatch.rules.preview import (
     Held,
     Past,
     Step,
-    Windows,
     steps_of_group,
     steps_of_user,
 )
 from apps.dispatch.rules.queue import Candidate, Queue
-from apps.dispatch.rules.window import Window, window
+from apps.dispatch.rules.window import Window
 from apps.dispatch.services.candidates import facts_of, handed_of
-from apps.dispatch.services.queue import plan_of
+from apps.dispatch.services.queue import plan_of, window_at
+from apps.dispatch.services.standing import had_by_members, members_of
 from apps.dispatch.services.state import ExecutorState, state_of
 
 USUAL = timedelta(days=7)
@@ -52,8 +51,8 @@ NO_ID = 2**63 - 1
 
 
 class Item(NamedTuple):
-    """One hand-out: `at` is when the executor would get it, `remaining` what is left just before
-    (None = unlimited), `number` that of a dispatch that is open already."""
+    """One hand-out: `at` is when the executor would get it, `remaining` what is left just before,
+    `number` that of a dispatch that is open already."""
 
     at: datetime
     source: str
@@ -61,7 +60,7 @@ class Item(NamedTuple):
     occurrence_at: datetime
     title: str
     priority: int
-    remaining: int | None
+    remaining: int
     number: int | None
 
     @property
@@ -122,7 +121,6 @@ class Outlook:
     past: Past
     held: Held | None
     held_title: str
-    windows: Windows
 
     @classmethod
     def of(
@@ -134,25 +132,19 @@ class Outlook:
         besides: Sequence[Planned] = (),
     ) -> Outlook:
         """Read from the tables, with the past of the tasks `besides`."""
-        windows = windows_now()
-        latest_done, dispatch = None, None
+        dispatch = None
         owners = [executor.pk] if executor.enabled else []
         if not executor.is_group:
             state = state_of(executor.pk)
             owners = state.owners if state.enabled else []
-            latest_done = state.latest_done
             dispatch = open_dispatch(state)
-        lower = windows(now, latest_done).lower
-        if dispatch is not None:
-            # Once it is done, the window may begin earlier than before.
-            lower = min(lower, windows(now, dispatch.occurrence_at).lower)
         end = max(now, _end_of_reading(owners, now, until))
-        frame = Window(lower, end)
+        frame = Window(window_at(now).lower, end)
         plan = tuple(plan_of(owners, frame, now=now)) if owners else ()
         held = None if dispatch is None else held_of(dispatch)
         known = [*Queue([*plan, *besides], frame=frame, now=now), *candidates_of(held)]
         past = past_of(None if executor.is_group else executor.pk, known)
-        past.latest_done = latest_done
+        _count_members(past, [*plan, *besides, *([held] if held else [])], known)
         return cls(
             now=now,
             until=end,
@@ -164,7 +156,6 @@ class Outlook:
             past=past,
             held=held,
             held_title="" if dispatch is None else dispatch.title,
-            windows=windows,
         )
 
     def changed(self, task: Task, planned: Planned, *, is_planned: bool) -> Outlook:
@@ -181,15 +172,11 @@ class Outlook:
     def steps(self) -> Iterator[Step]:
         """Hand-out by hand-out, lazily."""
         queue = Queue(self.plan, frame=self.frame, now=self.now)
-        past = Past(
-            handed=dict(self.past.handed),
-            latest=dict(self.past.latest),
-            latest_done=self.past.latest_done,
-        )
+        past = self.past.copy()
         if self.is_group:
-            return steps_of_group(queue, past, now=self.now, until=self.until, windows=self.windows)
+            return steps_of_group(queue, past, now=self.now, until=self.until, windows=window_at)
         return steps_of_user(
-            queue, past, self.held, now=self.now, until=self.until, windows=self.windows
+            queue, past, self.held, now=self.now, until=self.until, windows=window_at
         )
 
     def preview(
@@ -227,16 +214,6 @@ class Outlook:
         )
 
 
-def windows_now() -> Windows:
-    """The rule of windows with the settings filled in."""
-    hours, lookback = conf.DISPATCH_WINDOW_HOURS, conf.DISPATCH_LOOKBACK
-
-    def windows(now: datetime, latest_done: datetime | None) -> Window:
-        return window(now=now, latest_done=latest_done, hours=hours, lookback=lookback)
-
-    return windows
-
-
 def _end_of_reading(owners: Sequence[int], now: datetime, until: datetime) -> datetime:
     """`until`, or the start of the once task before which there are as many as are read ahead."""
     ahead = OnceTask.objects.filter(
@@ -261,6 +238,18 @@ def past_of(user: int | None, candidates: Iterable[Candidate]) -> Past:
     return past
 
 
+def _count_members(past: Past, tasks: Iterable[Planned | Held], known: list[Candidate]) -> None:
+    """Of what goes to every member, count the members, and who of them has had it."""
+    past.people = members_of(_owner_of_all(each) for each in tasks)
+    to_all = [(each.identity, owner) for each in known if (owner := _owner_of_all(each))]
+    past.handed.update(had_by_members(each for each in to_all if past.handed.get(each[0])))
+
+
+def _owner_of_all(task: Planned | Held | Candidate) -> int | None:
+    """The executor whose members all get the task, once each; None for other tasks."""
+    return task.owner if task.policy.dispatch_times is None else None
+
+
 def open_dispatch(state: ExecutorState) -> Dispatch | None:
     """The open dispatch of the user."""
     if state.open_dispatch is None:
@@ -280,6 +269,7 @@ def held_of(dispatch: Dispatch) -> Held:
         rounds=dispatch.round + 1,
         policy=task.policy,
         priority=task.priority,
+        owner=task.executor_id,
     )
 
 
@@ -287,12 +277,8 @@ def candidates_of(held: Held | None) -> list[Candidate]:
     """The open dispatch, whose task the plan may no longer have."""
     if held is None:
         return []
-    source, task, occurrence = held.identity
-    return [
-        Candidate(
-            held.priority, held.occurrence_at, source, task, occurrence, None, held.policy, None, 0
-        )
-    ]
+    planned = (held.priority, held.occurrence_at, *held.identity)
+    return [Candidate(*planned, None, held.policy, held.owner, 0)]
 
 
 def _titles_of(steps: Iterable[Step]) -> dict[tuple[str, int], str]:

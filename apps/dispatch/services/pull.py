@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError
-from django.db.models import F
 
 from apps.common import clock
 from apps.common.db import transactional
@@ -25,13 +24,15 @@ from apps.dispatch.services.claim import Lost, claim
 from apps.dispatch.services.ending import State, end, expire_if_due
 from apps.dispatch.services.state import ExecutorState, mark_seen, state_by_name, state_of
 from apps.journal import services as journal
-from apps.journal.models import Source
+from apps.journal.models import JournalEntry, Source
 
 OUTCOMES = (policy.SUCCEEDED, policy.FAILED)
 MAX_MESSAGE = 4000
 MAX_EXTENSION = 86_400
 MAX_RACES = 10
 MAX_WAIT = 60
+EXTENDED = "extended"
+NOTE_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,11 @@ def _open_again(state: ExecutorState) -> Dispatch | None:
     if current.deadline_at <= now:
         expire_if_due(current, now=now, executor=state.name)
         return None
-    current.redo += 1
-    row = Dispatch.objects.filter(pk=current.pk, state=State.OPEN)
-    return current if row.update(redo=F("redo") + 1) else None
+    redo = Dispatch.objects.count_pull(current.pk)
+    if redo is None:
+        return None
+    current.redo = redo
+    return current
 
 
 def _retry_after(next_at: datetime | None, now: datetime) -> int:
@@ -173,7 +176,7 @@ def call_back_and_pull(
         return _first_answer(state, number, report), _answer(state)
     now = clock.now()
     state = mark_seen(state, now)
-    candidates = Candidates(state.after(dispatch), now)
+    candidates = Candidates(state.without_open(), now)
     has_ended, following = _end_and_claim(state, dispatch, report, candidates, now)
     if not has_ended:
         return _first_answer(state, number, report), _answer(state_of(state.pk))
@@ -275,13 +278,48 @@ def extend(uid: str, number: int, seconds: int, *, bound: Iterable[str] | None =
     if not 1 <= seconds <= MAX_EXTENSION:
         raise Invalid.field("seconds", f"{seconds} is out of range: 1 to {MAX_EXTENSION}.")
     state = state_by_name(uid, bound=bound)
-    deadline = clock.now() + timedelta(seconds=seconds)
-    row = Dispatch.objects.filter(pk=number, executor=state.pk, state=State.OPEN)
-    row.filter(deadline_at__lt=deadline).update(deadline_at=deadline)
-    dispatch = _own(state, number)
+    dispatch = _extended(state, number, seconds, clock.now())
     if not dispatch.is_open:
         raise Closed(f"Dispatch {number} is {dispatch.state}; it cannot be extended. Pull again.")
     return dispatch
+
+
+@transactional
+def _extended(state: ExecutorState, number: int, seconds: int, now: datetime) -> Dispatch:
+    """The dispatch, with the later deadline if it is open.
+
+    The journal gets one entry a minute for a dispatch at most: clients may extend every second.
+    """
+    deadline = now + timedelta(seconds=seconds)
+    row = Dispatch.objects.filter(pk=number, executor=state.pk, state=State.OPEN)
+    is_moved = row.filter(deadline_at__lt=deadline).update(deadline_at=deadline)
+    dispatch = _own(state, number)
+    if is_moved and not _is_noted(number, EXTENDED, now - NOTE_EVERY):
+        entry = _note(state, dispatch, EXTENDED, now, {"deadline_at": deadline.isoformat()})
+        journal.write([entry])
+    return dispatch
+
+
+def _is_noted(number: int, event: str, since: datetime) -> bool:
+    entries = JournalEntry.objects.timeline(Source.DISPATCH, number)
+    return entries.filter(event=event, at__gt=since).exists()
+
+
+def _note(
+    state: ExecutorState, dispatch: Dispatch, event: str, now: datetime, data: dict[str, Any]
+) -> journal.Entry:
+    """An entry about a dispatch whose state stays."""
+    return journal.Entry(
+        at=now,
+        source=Source.DISPATCH,
+        subject_id=dispatch.pk,
+        event=event,
+        attempt=dispatch.round + 1,
+        type_or_task=dispatch.task_label,
+        executor=state.name,
+        actor=state.name,
+        data=data,
+    )
 
 
 def release(

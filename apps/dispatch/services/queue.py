@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from cachetools import LRUCache
 
-from apps.common.db import fetch, instant, placeholders, table, transactional
+from apps.common.db import fetch, force_index, instant, placeholders, table, transactional
 from apps.dispatch import cache
 from apps.dispatch.cache import SavedPlan, SavedQueue
 from apps.dispatch.conf import conf
-from apps.dispatch.models import TASK_MODELS, Executor, Task
-from apps.dispatch.rules.plan import ONCE, ROTATE, Planned
-from apps.dispatch.rules.policy import Policy
+from apps.dispatch.models import TASK_MODELS, Dispatch, Executor, Stock, Task
+from apps.dispatch.rules.plan import ONCE, ONLY, ROTATE, Planned
+from apps.dispatch.rules.policy import OPEN, RETRY_SAME, Policy
 from apps.dispatch.rules.queue import Identity, Queue, Versions
 from apps.dispatch.rules.recurrence import Recurrence, read_rule
-from apps.dispatch.rules.window import Window
+from apps.dispatch.rules.window import Window, window
 from apps.dispatch.services.state import ExecutorState, state_of
 
 # Tasks that a process keeps, of about 300 bytes each: of plans, and of queues, which share them.
@@ -29,6 +29,7 @@ MAX_TASKS = 50_000
 # A queue is saved again after closing this many more occurrences.
 SAVE_EVERY = 32
 _A_MINUTE = timedelta(minutes=1)
+_SMALL_QUOTA = 100
 
 
 class Plan(NamedTuple):
@@ -50,13 +51,29 @@ class QueueEntry:
 
 
 def _weight(of: Plan | QueueEntry) -> int:
-    return min(1 + of.queue.size, MAX_TASKS)
+    return 1 + of.queue.size
 
 
 plans: LRUCache[int, Plan] = LRUCache(MAX_TASKS, getsizeof=_weight)
 entries: LRUCache[int, QueueEntry] = LRUCache(MAX_TASKS, getsizeof=_weight)
 # Threads of a process share both.
 _lock = threading.Lock()
+KeptT = TypeVar("KeptT", Plan, QueueEntry)
+
+
+def _keep(kept: LRUCache[int, KeptT], executor: int, value: KeptT) -> None:
+    """Keep the plan or queue for the executor; one that is larger than all that is kept together is
+    not, so that it pushes out nothing else."""
+    with _lock:
+        kept.pop(executor, None)
+        if _weight(value) <= kept.maxsize:
+            kept[executor] = value
+
+
+def window_at(now: datetime) -> Window:
+    """The window that everybody is served from at `now`."""
+    hours, lookback = conf.DISPATCH_WINDOW_HOURS, conf.DISPATCH_LOOKBACK
+    return window(now=now, hours=hours, lookback=lookback)
 
 
 # --- queues of users ---------------------------------------------------------------------------
@@ -67,7 +84,7 @@ def entry_of(state: ExecutorState, *, now: datetime) -> QueueEntry:
     if (
         entry is not None
         and entry.versions == state.versions
-        and entry.queue.covers(state.window(now), now)
+        and entry.queue.covers(window_at(now), now)
     ):
         return entry
     saved = cache.load_queue(state.pk)
@@ -77,8 +94,7 @@ def entry_of(state: ExecutorState, *, now: datetime) -> QueueEntry:
         entry.queue.drop(saved.closed)
     elif state_of(state.pk).versions == state.versions:
         _save(state.pk, entry, now)
-    with _lock:
-        entries[state.pk] = entry
+    _keep(entries, state.pk, entry)
     return entry
 
 
@@ -97,16 +113,22 @@ def _save(executor: int, entry: QueueEntry, now: datetime) -> None:
 
 
 def rebuilt(executor: int, *, now: datetime) -> QueueEntry:
-    """The queue of the user built anew from the tables. Raises the plan versions of the user and
-    its groups, so that every process builds it anew, for the other members of the groups as well.
+    """The queue of the user built anew from the tables, the plans of its groups included.
+
+    Only its own plan version is raised: every process builds its queue anew, and those of the other
+    members stay.
     """
-    transactional(Executor.objects.filter(pk__in=state_of(executor).owners).raise_plan_version)()
-    return entry_of(state_of(executor), now=now)
+    transactional(Executor.objects.filter(pk=executor).raise_plan_version)()
+    state = state_of(executor)
+    frame = window_at(now)
+    for owner, version in state.versions:
+        _keep(plans, owner, _built_plan(owner, version, frame, now))
+    return entry_of(state, now=now)
 
 
 def build(state: ExecutorState, *, now: datetime) -> QueueEntry:
     """The queue made of the plans of the user and its groups."""
-    frame = state.window(now)
+    frame = window_at(now)
     parts = [plan.queue for plan in _plans_of(state.versions, frame, now)]
     # It ends with the first of its plans.
     frame = Window(frame.lower, min(part.frame.upper for part in parts))
@@ -127,8 +149,7 @@ def _plans_of(versions: Versions, frame: Window, now: datetime) -> list[Plan]:
     for owner, version in missing:
         plan = _usable(saved.get(owner), frame, now) or _shared_plan(owner, version, frame, now)
         found[owner] = plan
-        with _lock:
-            plans[owner] = plan
+        _keep(plans, owner, plan)
     return [*found.values()]
 
 
@@ -156,24 +177,18 @@ def _shared_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan
             saved = cache.load_plans(((owner, version),)).get(owner)
         else:
             saved = cache.await_plan(owner, version)
-        plan = _usable(saved, frame, now)
-        if plan is not None:
-            return plan
-        frame = Window(_depth(frame, now), frame.upper)
-        saved = SavedPlan(version, frame, plan_rows([owner], frame, now=now))
-        # A plan that an edit has made outdated is not published.
-        if Executor.objects.filter(pk=owner, plan_version=version).exists():
-            cache.save_plan(owner, saved, now=now)
-        return _plan(saved, now)
+        return _usable(saved, frame, now) or _built_plan(owner, version, frame, now)
 
 
-def _depth(frame: Window, now: datetime) -> datetime:
-    """How far back a plan is read: the members at work share one, all others a deeper one.
-
-    A little deeper than its reader needs, for those who read the clock a moment before.
-    """
-    recent = now - timedelta(hours=conf.DISPATCH_WINDOW_HOURS)
-    return (recent if frame.lower >= recent else now - conf.DISPATCH_LOOKBACK) - _A_MINUTE
+def _built_plan(owner: int, version: int, frame: Window, now: datetime) -> Plan:
+    """The plan from the tables, which other processes may then share."""
+    # A little deeper than its reader needs, for those who read the clock a moment before.
+    frame = Window(frame.lower - _A_MINUTE, frame.upper)
+    saved = SavedPlan(version, frame, plan_rows([owner], frame, now=now))
+    # A plan that an edit has made outdated is not published.
+    if Executor.objects.filter(pk=owner, plan_version=version).exists():
+        cache.save_plan(owner, saved, now=now)
+    return _plan(saved, now)
 
 
 _OF_TASK = ("executor_id", "version", "id", "priority", "start_at", "end_at")
@@ -194,16 +209,37 @@ def plan_rows(owners: Sequence[int], frame: Window, *, now: datetime) -> dict[st
     """The same as rows of their tables, by source."""
     found = {}
     for source, model in TASK_MODELS.items():
-        condition, bound = ("start_at >= %s", frame.lower)
+        condition, bound = f"t.start_at >= %s AND {_not_used_up()}", frame.lower
         if source == ROTATE:
-            condition, bound = ("(end_at IS NULL OR end_at > %s)", now)
+            condition, bound = "(t.end_at IS NULL OR t.end_at > %s)", now
         found[source] = fetch(
-            f"SELECT {', '.join(_COLUMNS[source])} FROM {table(model)} "
-            f"WHERE executor_id IN ({placeholders(len(owners))}) AND status = %s AND start_at < %s "
-            f"AND {condition}",
+            f"SELECT {', '.join(f't.{name}' for name in _COLUMNS[source])} FROM {table(model)} t "
+            f"WHERE t.executor_id IN ({placeholders(len(owners))}) AND t.status = %s "
+            f"AND t.start_at < %s AND {condition}",
             [*owners, Task.Status.ACTIVE.value, frame.upper, bound],
         )
     return found
+
+
+@functools.cache
+def _not_used_up() -> str:
+    """Leaves out once tasks whose quota is used up for good: nobody holds one that could come back,
+    and nobody may try again. Else each pull would pass over all of the look-back's finished work.
+
+    Large quotas are few, and looking for one that is still held would take longer.
+    """
+    only = f"source = '{ONCE}' AND task = t.id"
+    handed = f"SELECT handed FROM {table(Stock)} WHERE {only} AND occurrence = {ONLY}"
+    held = (
+        f"SELECT id FROM {table(Dispatch)}{force_index('dispatch_task')} "
+        f"WHERE {only} AND state = '{OPEN}' LIMIT 1"
+    )
+    # The comparison with NULL would be NULL, and so would its opposite.
+    return (
+        f"NOT (COALESCE(t.dispatch_times, {_SMALL_QUOTA + 1}) <= {_SMALL_QUOTA} "
+        f"AND COALESCE(({handed}), 0) >= t.dispatch_times "
+        f"AND t.on_failure <> '{RETRY_SAME}' AND ({held}) IS NULL)"
+    )
 
 
 def _planned_of(rows: Mapping[str, Sequence[Sequence[Any]]]) -> list[Planned]:
@@ -228,7 +264,7 @@ def _planned(source: str, row: Sequence[Any]) -> Planned:
     return planned._replace(recurrence=recurrence, misfire=misfire, misfire_limit=misfire_limit)
 
 
-@lru_cache(maxsize=1000)
+@functools.lru_cache(maxsize=1000)
 def _policy(*values: Any) -> Policy:
     """The policy of those columns; tasks with equal columns share one."""
     return Policy(**dict(zip(_OF_POLICY, values, strict=True)))

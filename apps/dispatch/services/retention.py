@@ -15,13 +15,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeAlias
 
-from django.db.models import F
+from django.db.models import F, prefetch_related_objects
 
 from apps.common import clock, ids
-from apps.common.db import transactional
+from apps.common.db import fetch_each, table, transactional
 from apps.common.leases import load_position, save_position
+from apps.common.rows import update_rows
 from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock, Task
+from apps.dispatch.models.stock import Occurrence
 from apps.dispatch.rules import retention as rules
 from apps.dispatch.rules.recurrence import instant_of
 from apps.dispatch.services.audit import edit_entry
@@ -37,8 +39,6 @@ LONGEST_REST = 1.0
 OVER = "over since %s"
 
 Model: TypeAlias = type[OnceTask] | type[RotateTask]
-# A source, a task, an occurrence.
-Occurrence: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +137,9 @@ def _end_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str
     now = clock.now()
     locked = model._default_manager.filter(pk__in=chosen).order_by("pk").select_for_update()
     over = [task for task in locked if _is_over(task, before)]
-    # One look-up each: a rotation may have a million dispatches, and one is enough to know.
-    known = {
-        task.pk
-        for task in over
-        if Dispatch.objects.filter(source=model.source, task=task.pk).exists()
-    }
-    entries = []
-    for task in over:
-        if task.pk in known and task.status != Task.Status.DELETED:
-            entries.append(_mark_deleted(task, now))
+    known = _with_dispatches(model, [task.pk for task in over])
+    marked = [t for t in over if t.pk in known and t.status != Task.Status.DELETED]
+    entries = _mark_deleted(model, marked, now)
     # The numbers of tasks are never reused, so no later task inherits a stock.
     going = [task.pk for task in over if task.pk not in known]
     gone, _ = model._default_manager.filter(pk__in=going).delete()
@@ -155,21 +148,31 @@ def _end_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str
     return +removed
 
 
-def _mark_deleted(task: Any, now: datetime) -> journal.Entry:
-    since, before = _over_since(task), task.status
-    task.status = Task.Status.DELETED
-    task.version += 1
-    task.updated_at, task.updated_by = now, ""
-    task.save(update_fields=["status", "version", "updated_at", "updated_by"])
-    return edit_entry(
-        task,
-        "task_deleted",
-        now=now,
-        actor="",
-        reason=OVER % since,
-        before={"status": before},
-        after={"status": task.status},
+def _with_dispatches(model: Model, pks: list[int]) -> set[int]:
+    """Those of the tasks that were handed out: a rotation may have a million dispatches, and one
+    is enough to know."""
+    one = f"SELECT task FROM {table(Dispatch)} WHERE source = %s AND task = %s LIMIT 1"
+    return {task for (task,) in fetch_each((one, [str(model.source), pk]) for pk in pks)}
+
+
+def _mark_deleted(model: Model, marked: list[Any], now: datetime) -> list[journal.Entry]:
+    """Mark the locked tasks deleted; the entries of it."""
+    prefetch_related_objects(marked, "executor")
+    model._default_manager.filter(pk__in=[task.pk for task in marked]).update(
+        status=Task.Status.DELETED, version=F("version") + 1, updated_at=now, updated_by=""
     )
+    return [
+        edit_entry(
+            task,
+            "task_deleted",
+            now=now,
+            actor="",
+            reason=OVER % _over_since(task),
+            before={"status": task.status},
+            after={"status": Task.Status.DELETED},
+        )
+        for task in marked
+    ]
 
 
 def _read_dispatches(before: datetime, after: int) -> list[tuple[int, bool]]:
@@ -206,30 +209,18 @@ def _remove_dispatches(chosen: list[int]) -> Counter[str]:
 
 def _lower_stocks(held: Counter[Occurrence]) -> int:
     """Take the counts off the stocks, and remove those that are then 0; returns how many."""
-    empty: list[int] = []
-    for source, task_ids, occurrences in _in_few_reads(held):
-        stocks = Stock.objects.filter(
-            source=source, task__in=task_ids, occurrence__in=occurrences
-        ).order_by("pk")
-        for stock in stocks.select_for_update():
-            count = held[(source, stock.task, stock.occurrence)]
-            if stock.handed <= count:
-                empty.append(stock.pk)
-            elif count:
-                Stock.objects.filter(pk=stock.pk).update(handed=F("handed") - count)
+    stocks = Stock.objects.locked(held)
+    empty = [pk for pk, occurrence, handed in stocks if handed <= held[occurrence]]
+    update_rows(
+        Stock,
+        {
+            pk: {"handed": handed - held[occurrence]}
+            for pk, occurrence, handed in stocks
+            if handed > held[occurrence] > 0
+        },
+    )
     gone, _ = Stock.objects.filter(pk__in=empty).delete()
     return gone
-
-
-def _in_few_reads(held: Counter[Occurrence]) -> list[tuple[str, list[int], list[int]]]:
-    """One read for all once tasks, and one for each rotation: both follow the unique index."""
-    once = sorted(task for source, task, _ in held if source == OnceTask.source)
-    reads = [(str(OnceTask.source), once, [OnceTask.occurrence])] if once else []
-    rotations: dict[int, list[int]] = {}
-    for source, task, occurrence in sorted(held):
-        if source == RotateTask.source:
-            rotations.setdefault(task, []).append(occurrence)
-    return reads + [(str(RotateTask.source), [task], them) for task, them in rotations.items()]
 
 
 def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:

@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.common import clock, ids
-from apps.common.db import fetch, force_index, instant, table, transactional, unlikely
+from apps.common.db import fetch, instant, table, transactional, unlikely
 from apps.common.errors import Invalid, NotFound
 from apps.common.messages import Message as _
-from apps.dispatch.conf import conf
 from apps.dispatch.models import Dispatch, Executor, Membership
 from apps.dispatch.rules import names
 from apps.dispatch.rules.queue import Versions
-from apps.dispatch.rules.window import Window, window
 
-_A_DAY = timedelta(days=1)
 _SEEN_EVERY = timedelta(minutes=1)
 
 
@@ -27,8 +23,7 @@ class ExecutorState:
     """One user executor as the database had it at one moment.
 
     `open_dispatch` has the columns that ending it needs; Django reads the others on access.
-    `latest_done` is the occurrence_at of the latest dispatch that succeeded or failed. `versions`
-    are the plan versions of the user and of its enabled groups, by executor id.
+    `versions` are the plan versions of the user and of its enabled groups, by executor id.
     """
 
     pk: int
@@ -36,7 +31,6 @@ class ExecutorState:
     enabled: bool
     last_seen_at: datetime | None
     open_dispatch: Dispatch | None
-    latest_done: datetime | None
     versions: Versions
 
     @property
@@ -44,18 +38,9 @@ class ExecutorState:
         """The executors whose tasks are the user's: itself and its enabled groups."""
         return [pk for pk, _version in self.versions]
 
-    def window(self, now: datetime) -> Window:
-        """The window that the user is served from at `now`."""
-        return window(
-            now=now,
-            latest_done=self.latest_done,
-            hours=conf.DISPATCH_WINDOW_HOURS,
-            lookback=conf.DISPATCH_LOOKBACK,
-        )
-
-    def after(self, done: Dispatch) -> ExecutorState:
-        """The state after the open dispatch has succeeded or failed."""
-        return replace(self, open_dispatch=None, latest_done=done.occurrence_at)
+    def without_open(self) -> ExecutorState:
+        """The state after the open dispatch has ended."""
+        return replace(self, open_dispatch=None)
 
 
 def state_of(pk: int) -> ExecutorState:
@@ -118,20 +103,17 @@ _DISPATCH = _USER + len(_OF_DISPATCH)
 
 def _read(condition: str, value: Any) -> ExecutorState | None:
     """One row per enabled group, or one row without a group."""
-    # A dispatch older than the look-back has its occurrence before it, too, and moves no window.
-    oldest = ids.lowest_id_at(clock.now() - conf.DISPATCH_LOOKBACK - _A_DAY)
-    rows = fetch(_statement(condition), [oldest, value])
+    rows = fetch(_statement(condition), [value])
     if not rows:
         return None
     pk, name, enabled, version, seen = rows[0][:_USER]
-    groups = {(group, plan) for *_rest, group, plan, _latest in rows if group is not None}
+    groups = {(group, plan) for *_rest, group, plan in rows if group is not None}
     return ExecutorState(
         pk=pk,
         name=name,
         enabled=bool(enabled),
         last_seen_at=instant(seen),
         open_dispatch=_open_dispatch(rows[0][_USER:_DISPATCH]),
-        latest_done=instant(rows[0][-1]),
         versions=((pk, version), *sorted(groups)),
     )
 
@@ -141,10 +123,7 @@ def _statement(condition: str) -> str:
     people, dispatches = table(Executor), table(Dispatch)
     columns = [f"e.{name}" for name in _OF_USER] + [f"d.{name}" for name in _OF_DISPATCH]
     return (
-        f"SELECT {', '.join(columns)}, g.id, g.plan_version, "
-        f"(SELECT x.occurrence_at FROM {dispatches} x{force_index('dispatch_of_executor')} "
-        "WHERE x.executor_id = e.id AND x.id >= %s AND x.state IN ('succeeded', 'failed') "
-        "ORDER BY x.id DESC LIMIT 1) "
+        f"SELECT {', '.join(columns)}, g.id, g.plan_version "
         f"FROM {people} e LEFT JOIN {dispatches} d ON {unlikely('d.open_for = e.id')} "
         f"LEFT JOIN {table(Membership)} m ON m.user_id = e.id "
         f"LEFT JOIN {people} g ON g.id = m.group_id AND g.enabled "

@@ -17,8 +17,7 @@ from apps.common.json_rules import is_same
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Executor, OnceTask, RotateTask, Stock, Task, Template
-from apps.dispatch.rules.recurrence import occurrence_of
+from apps.dispatch.models import Executor, OnceTask, RotateTask, Task, Template
 from apps.dispatch.services.audit import edit_entry
 from apps.dispatch.services.validation import check, check_names
 from apps.journal import services as journal
@@ -109,13 +108,14 @@ def plan(
 ) -> tuple[TaskT, Edit]:
     """Validate and write a new task; `logged` goes into the journal entry.
 
-    Without `locks` the caller ends with `lock_limits` and `require_limits`, or with a rollback.
+    Without `locks` the caller has called `lock_executors`; or it ends with that and
+    `require_limits`, or with a rollback.
     """
-    if locks and fields.get("status", ACTIVE) == ACTIVE:
-        lock_limits(model, [fields["executor"].pk])
+    if locks:
+        lock_executors([fields["executor"].pk])
     task = draft(model, fields, now=now, actor=actor, effective_from=effective_from)
-    task.save(force_insert=True)
     _use_template(task.template, now)
+    task.save(force_insert=True)
     after = {**_shown(task), **logged.pop("after", {})}
     entry = edit_entry(task, "task_created", now=now, actor=actor, after=after, **logged)
     return task, Edit(frozenset({task.executor_id}), entry)
@@ -160,13 +160,13 @@ def change(
     `locks` as for `plan`.
     """
     if locks and not {"executor", "status"}.isdisjoint(changes):
-        lock_limits(type(current), [changes.get("executor", current.executor).pk])
+        lock_executors([current.executor_id, changes.get("executor", current.executor).pk])
     before, old_executor = _shown(current), current.executor_id
     changed = alter(current, changes, now=now, actor=actor)
     if not changed:
         return None
-    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
     _use_template(current.template, now)
+    current.save(update_fields=[*changed, "version", "updated_at", "updated_by"])
     after = _shown(current)
     names = [name for name in changed if name in before]
     entry = edit_entry(
@@ -256,24 +256,6 @@ def no_such_task(source: str, pk: int) -> Message:
     return _("There is no {kind} {number}.", kind=kind, number=str(pk)[:40])
 
 
-def count_handed(tasks: Sequence[OnceTask | RotateTask]) -> None:
-    """Set on each task how much of its current occurrence is handed out."""
-    now = clock.now()
-    current: dict[int, int] = {task.pk: _present(task, now) for task in tasks}
-    found = Stock.objects.filter(
-        source__in={task.source for task in tasks},
-        task__in=current,
-        occurrence__in={*current.values()},
-    )
-    handed = {
-        task: count
-        for task, occurrence, count in found.values_list("task", "occurrence", "handed")
-        if current[task] == occurrence
-    }
-    for task in tasks:
-        task.handed = handed.get(task.pk, 0)
-
-
 def active_rotations(executors: Collection[int]) -> dict[int, int]:
     """How many active rotations are addressed to each of the executors, by their ids."""
     active = RotateTask.objects.filter(executor__in=executors, status=ACTIVE)
@@ -281,20 +263,18 @@ def active_rotations(executors: Collection[int]) -> dict[int, int]:
     return {**dict.fromkeys(executors, 0), **dict(counted)}
 
 
-def _present(task: Task, now: datetime) -> int:
-    """The occurrence whose stock is of interest: a rotation's current one, -1 before its first."""
-    if not isinstance(task, RotateTask):
-        return OnceTask.occurrence
-    current = next(task.recurrence.before(now), None)
-    return -1 if current is None else occurrence_of(current)
+def lock_executors(executors: Iterable[int]) -> None:
+    """Lock executors that tasks are to be addressed to, in the order of their ids.
 
-
-def lock_limits(model: type[Task], executors: Iterable[int]) -> None:
-    """Lock the executors of rotations in the order of their ids: two planners at once count each
-    other's rotations."""
-    if model is RotateTask:
-        rows = Executor.objects.select_for_update().filter(pk__in=executors)
-        list(rows.order_by("pk").values_list("pk"))
+    Nobody deletes them meanwhile, and two planners at once count each other's rotations. Their plan
+    versions are raised at the end, which would deadlock if each had only a shared lock till then.
+    Conflict when one is gone.
+    """
+    wanted = set(executors)
+    rows = Executor.objects.select_for_update().filter(pk__in=wanted).order_by("pk")
+    if len(rows.values_list("pk")) < len(wanted):
+        message = _("The executor was deleted just now; choose another one.")
+        raise Conflict(message, errors=[FieldError("executor", "conflict", message)])
 
 
 def require_limits(executors: Collection[int]) -> None:
@@ -324,8 +304,16 @@ def _too_many_rotations(executor: Executor) -> LimitReached:
 
 
 def _use_template(template: Template | None, now: datetime) -> None:
-    if template is not None and template.first_used_at is None:
-        Template.objects.filter(pk=template.pk, first_used_at=None).update(first_used_at=now)
+    """Mark the template as used, before the task refers to it: from then on it cannot be deleted.
+
+    Conflict when it has been deleted since it was read.
+    """
+    if template is None or template.first_used_at is not None:
+        return
+    same = Template.objects.filter(pk=template.pk)
+    if not same.filter(first_used_at=None).update(first_used_at=now) and not same.exists():
+        message = _("{template} was deleted just now; choose another one.", template=str(template))
+        raise Conflict(message, errors=[FieldError("template", "conflict", message)])
 
 
 def _shown(task: Task) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from apps.common.fields import KEY_PATTERN
 from apps.common.json_rules import check_json, is_same
 from apps.common.json_schema import check_schema
 from apps.common.messages import Message as _
+from apps.common.names import fits_address
 from apps.dispatch.models import Template
 from apps.dispatch.services.audit import record_edit
 
@@ -156,13 +157,14 @@ def _is_name(name: str) -> bool:
 
 
 def _check_name(name: str) -> None:
-    if not _is_name(name):
-        raise Invalid.field(
-            "name",
-            _(
-                "{name!r} is not a template's name; use 1 to {limit} letters, digits and "
-                "_ . : @ / + -, without blanks.",
-                name=name[:80],
-                limit=MAX_NAME,
-            ),
-        )
+    if _is_name(name) and (fits_address(name) or Template.objects.filter(name=name).exists()):
+        return
+    raise Invalid.field(
+        "name",
+        _(
+            "{name!r} is not a template's name; use 1 to {limit} letters, digits and "
+            "_ . : @ + -, without blanks and slashes, and not only dots: addresses hold it.",
+            name=name[:80],
+            limit=MAX_NAME,
+        ),
+    )

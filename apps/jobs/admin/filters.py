@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter
-from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.models import Job, JobScope, JobType, Worker
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.type_snapshots import all_types
 
 
-def type_names() -> list[str]:
-    """All types by name. A type with jobs is never deleted."""
-    return list(JobType.objects.order_by("name").values_list("name", flat=True))
+def type_names(person: Any = None) -> list[str]:
+    """All types by name, or those that the person sees. A type with jobs is never deleted."""
+    types = JobType.objects.all() if person is None else JobType.objects.visible_to(person)
+    return list(types.order_by("name").values_list("name", flat=True))
+
+
+def seen_by(person: Any, types: Sequence[TypeSnapshot]) -> list[TypeSnapshot]:
+    """Those of the types that the person sees."""
+    names = JobScope.names_of(person)
+    return [each for each in types if names is None or each.name in names]
+
+
+def types_of_limits(person: Any) -> list[TypeSnapshot] | None:
+    """The types that the person is limited to; None for all."""
+    names = JobScope.names_of(person)
+    return None if names is None else [each for each in all_types() if each.name in names]
 
 
 class TypeFilter(FormFilter):
@@ -24,12 +41,17 @@ class TypeFilter(FormFilter):
     parameter = "type"
 
     def fields(self) -> dict[str, forms.Field]:
-        choices = [("", _("All")), *((name, name) for name in type_names())]
+        choices = [("", _("All")), *((name, name) for name in type_names(self.request.user))]
         chosen = self.used_parameters.get("type")
         if chosen and chosen not in dict(choices):
             choices.append((str(chosen), str(chosen)))
         widget = UnfoldAdminSelectWidget(choices=choices)
         return {"type": forms.ChoiceField(label="", required=False, choices=choices, widget=widget)}
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        # Without reading the types once more.
+        if name := self.used_parameters.get("type"):
+            yield "type", f"{capfirst(str(self.title))}: {str(name)[:80]}"
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         if given["type"] not in type_names():

@@ -7,18 +7,18 @@ from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
-from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
-from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
+from apps.common.admin.base import in_pairs
 from apps.common.admin.display import (
     column,
     label,
+    plain_time,
     pretty_json,
     progress_bar,
     shown_text,
@@ -124,7 +124,7 @@ def shown_host(job: Job) -> SafeString | None:
 def shown_age(job: ListedJob) -> SafeString:
     return format_html(
         '<span class="unbroken" title="{}">{}</span>',
-        localize(localtime(job.created_at)),
+        plain_time(job.created_at),
         labels.age(job.created_at, job.now),
     )
 
@@ -170,16 +170,6 @@ def attempts_and_holds(job: Job) -> str:
         job.holds,
     )
     return text % {"attempts": job.attempts, "max": job.max_attempts, "holds": job.holds}
-
-
-@column(_("end of the last attempt"))
-def last_end(job: Job) -> str:
-    return str(Job.End(job.last_end).label) if job.last_end else ""
-
-
-@column(_("last error"))
-def last_error(job: Job) -> str:
-    return shown_text(reason_of(job.memo))
 
 
 @column(_("next run"))
@@ -258,15 +248,11 @@ _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
         None,
         (
             "id",
-            shown_status,
             type_page,
             key_link,
             "user_id",
             "stage",
-            shown_progress,
             attempts_and_holds,
-            last_end,
-            last_error,
         ),
     ),
     (
@@ -294,4 +280,6 @@ def fieldsets(job: Job, *, shows_payload: bool) -> list[tuple[Any, dict[str, Any
         return (field(job) if callable(field) else getattr(job, field)) not in (None, "")
 
     parts = [(title, [each for each in fields if is_shown(each)]) for title, fields in _FIELDSETS]
-    return [(title, {"fields": fields}) for title, fields in parts if fields]
+    return [
+        (title, {"fields": in_pairs(fields, alone=_PAYLOAD)}) for title, fields in parts if fields
+    ]

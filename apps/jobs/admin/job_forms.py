@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
+from django.db.models import QuerySet
 from django.utils.functional import cached_property
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
@@ -22,7 +23,7 @@ from apps.common.admin.json_text import JsonTextField
 from apps.common.admin.schema_form import REDRAW, SchemaForm
 from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.services.control import edit_faults
 from apps.jobs.services.register import hosts
 from apps.jobs.services.submit import Submission, field_errors
@@ -38,6 +39,8 @@ def _choice(name: str, title: str) -> str:
 class NewJobForm(ServiceForm):
     """A job to submit; `params_form` holds the fields of the chosen type's schema."""
 
+    bounds: ClassVar[Bounds] = Bounds()
+
     type = forms.ChoiceField(label=_("Type"))
     is_unique = forms.BooleanField(
         label=_("Unique"),
@@ -52,7 +55,7 @@ class NewJobForm(ServiceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        types = JobType.objects.order_by("name").values_list("name", "title")
+        types = self._types().order_by("name").values_list("name", "title")
         choices = [(name, _choice(name, title)) for name, title in types]
         chosen: Any = self.fields["type"]
         chosen.widget = UnfoldAdminSelectWidget(choices=choices, attrs=REDRAW)
@@ -72,7 +75,11 @@ class NewJobForm(ServiceForm):
     @cached_property
     def chosen(self) -> JobType | None:
         """The type that is chosen in the form at this moment."""
-        return JobType.objects.filter(name=str(self["type"].value() or "")[:64]).first()
+        return self._types().filter(name=str(self["type"].value() or "")[:64]).first()
+
+    def _types(self) -> QuerySet[JobType]:
+        types = self.bounds.types
+        return JobType.objects.all() if types is None else JobType.objects.filter(name__in=types)
 
     def _made_params_form(self) -> SchemaForm:
         schema = self.chosen.params_schema if self.chosen else None
@@ -104,7 +111,9 @@ class NewJobForm(ServiceForm):
             max_attempts=given.get("max_attempts"),
         )
         # The context has a form of its own.
-        return [each for each in field_errors(job) if not each.field.startswith("context")]
+        return [
+            each for each in field_errors(job, self.bounds) if not each.field.startswith("context")
+        ]
 
     def show(self, errors: Sequence[FieldError]) -> None:
         about = [error for error in errors if error.field.partition(".")[0] == "context"]

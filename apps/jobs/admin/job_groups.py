@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -30,7 +31,8 @@ def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResp
         raise Http404(f"no action {name!r} for groups")
     if not model_admin.has_operate_permission(request):
         raise PermissionDenied
-    found, is_all = _found(request.GET, STATUSES[name])
+    visible = model_admin.get_queryset(request)
+    found, is_all = _found(visible, request.GET, STATUSES[name])
     back = actions.local_url(request.GET.get("back", "")) or model_admin.changelist_url()
     if not found:
         model_admin.message_user(request, NOTHING[name], messages.WARNING)
@@ -43,12 +45,12 @@ def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResp
     return actions.confirm_view(model_admin, request, name, found, back=back, note=note)
 
 
-def _found(given: Any, statuses: tuple[str, ...]) -> tuple[list[int], bool]:
+def _found(visible: QuerySet[Job], given: Any, statuses: tuple[str, ...]) -> tuple[list[int], bool]:
     """The newest jobs of the group in these states, and whether they are all of them."""
     type_, key = read_key(given.get("type", "")), read_key(given.get("error_key", ""))
     if not type_ or not key:
         return [], True
-    group = Job.objects.filter(type=type_, error_key=key).order_by("-pk")
+    group = visible.filter(type=type_, error_key=key).order_by("-pk")
     searched = list(group.values_list("pk", "status")[:MAX_SEARCHED])
     matching = [pk for pk, status in searched if status in statuses]
     is_all = len(matching) <= actions.MAX_ROWS and len(searched) < MAX_SEARCHED

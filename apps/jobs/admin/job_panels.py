@@ -1,8 +1,8 @@
-"""The panels on the page of a job: its states, what it waits for, its order, its history."""
+"""The panels on the page of a job: its head, what it waits for, its order, its history."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
@@ -14,7 +14,7 @@ from apps.common.admin.base import Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
-from apps.jobs.admin.state_picture import state_picture
+from apps.jobs.admin.job_head import head
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules import explain as rules
@@ -23,10 +23,6 @@ from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
-
-MAX_ENTRIES = 200
-# Each job counted is a step in an index.
-MAX_BEFORE = 1_000
 
 REASON_WORDS = {
     rules.RUNNING: _("running"),
@@ -62,18 +58,19 @@ _PASSING = {
 
 
 def above(job: Job) -> list[Panel]:
-    """Its states and, while it waits, why."""
-    panels = [Panel("", state_picture(job.status, _arrows_taken(job)))]
+    """How it stands, while it waits also why, and its attempts."""
+    found = head(job)
+    panels = [found.summary]
     if job.status in transitions.WAITING:
         panels.append(Panel(_("Why is it not running?"), _why_not(job)))
-    return panels
+    return panels if found.attempts is None else [*panels, found.attempts]
 
 
 def order_panel(job: Job) -> Panel:
     """The formula of the order with the numbers of this job, and how many jobs are before it."""
     weight = conf.JOB_PRIORITY_WEIGHT_MS
     base = labels.base_of(job, weight)
-    before = jobs_before(job, limit=MAX_BEFORE)
+    before = jobs_before(job)
     context = {
         "base": None if base is None else shown_time(base),
         "base_ms": job.order_key - labels.lead(job, weight),
@@ -85,7 +82,7 @@ def order_panel(job: Job) -> Panel:
         "order_key": job.order_key,
         "is_strict": weight >= order.STRICT_MS,
         "is_ready": job.status == transitions.READY,
-        "before": labels.capped(before, MAX_BEFORE) if before else None,
+        "before": labels.capped(before, rules.MAX_AHEAD) if before else None,
         "type": job.type,
     }
     html = render_to_string("admin/includes/job_order.html", context)
@@ -100,20 +97,8 @@ def moments(job: Job, *, shows_payload: bool) -> list[Moment]:
         icon="add_circle",
         actor=shown_text(job.submitted_by),
     )
-    return [submitted, *latest_moments(_entries(job), shows_payload=shows_payload)]
-
-
-def _entries(job: Job) -> Any:
-    return JournalEntry.objects.timeline(Source.JOB, job.pk)
-
-
-def _arrows_taken(job: Job) -> set[tuple[str, str]]:
-    """The changes of state in the journal, and the hold, which has no entry of its own."""
-    rows = _entries(job).order_by("-id").values_list("from_state", "to_state")
-    taken = {pair for pair in rows[:MAX_ENTRIES] if all(pair)}
-    if job.holds:
-        taken.add((transitions.READY, transitions.RUNNING))
-    return taken
+    entries = JournalEntry.objects.timeline(Source.JOB, job.pk)
+    return [submitted, *latest_moments(entries, shows_payload=shows_payload)]
 
 
 class _Line(NamedTuple):

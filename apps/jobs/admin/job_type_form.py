@@ -50,6 +50,8 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     ),
     (_("Retention"), ("retention_days",)),
 )
+# These have a row of their own.
+LONG_FIELDS = ("params_schema", "stages", "allowed_hosts", "breaker_enabled")
 FIELDS = tuple(name for _title, names in FIELDSETS for name in names)
 
 HELP = {
@@ -79,7 +81,10 @@ HELP = {
         "Deadline of an attempt, counted from its start or its last checkpoint."
     ),
     "weight": _("Share of the slots when several types have work."),
-    "batch_limit": _("Maximum number of jobs per hold."),
+    "batch_limit": _(
+        "Maximum number of jobs per hold. Workers in-house hold more only while all of them take "
+        "50 ms."
+    ),
     "max_running": _("In the whole cluster. 0 stops the type. Empty: no limit."),
     "rate_per_minute": _("Attempts started in the whole cluster. Empty: no limit."),
     "settle": _("In batches is faster. Each at once loses no result when a worker is killed."),

@@ -15,19 +15,20 @@ from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceModelAdmin, reason_action
-from apps.common.admin.base import Panel
+from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, label, shown_text, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.time_inputs import TimeInput
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
-from apps.jobs.admin.job_type_form import FIELDSETS, JobTypeForm
-from apps.jobs.models import Job, JobType, TypeState
+from apps.jobs.admin.filters import seen_by, types_of_limits
+from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
+from apps.jobs.models import Job, JobType, TypeState, bounds_of
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
@@ -47,7 +48,7 @@ class PauseForm(ReasonForm):
         label=_("Until"),
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
-        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local", "step": "1"}),
+        widget=TimeInput,
         help_text=_(
             "The type resumes at this time. Empty: it stays paused until somebody resumes it."
         ),
@@ -82,6 +83,10 @@ class JobTypeAdmin(ServiceModelAdmin):
         "attempts",
         "limits",
     )
+    list_mobile = (
+        ("shown_state", "name", "shown_title"),
+        ("shown_lane", "waiting", "running"),
+    )
     list_filter = (LaneFilter, PausedFilter)
     list_before_template = "admin/includes/types_before.html"
     search_fields = ("name", "title")
@@ -105,8 +110,8 @@ class JobTypeAdmin(ServiceModelAdmin):
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         return {
-            "unserved": unserved(all_types(), active_workers(clock.now())),
-            "too_long": labels.waiting_too_long(),
+            "unserved": seen_by(request.user, unserved(all_types(), active_workers(clock.now()))),
+            "too_long": labels.waiting_too_long(types_of_limits(request.user)),
         }
 
     @column(_("state"))
@@ -148,10 +153,27 @@ class JobTypeAdmin(ServiceModelAdmin):
 
     # --- the form ---------------------------------------------------------------------------------
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [(title, {"fields": [*names]}) for title, names in FIELDSETS]
+        return [
+            (title, {"fields": in_pairs(names, alone=LONG_FIELDS)}) for title, names in FIELDSETS
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return () if obj is None else ("name",)
+
+    # People with limits see their types, and those limited to types alone pause them; other changes
+    # would concern the jobs of others, or choose the code that runs them.
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and bounds_of(request.user).are_open
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and bounds_of(request.user).are_open
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and bounds_of(request.user).are_open
+
+    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        may = super().has_operate_permission(request, obj)
+        return may and bounds_of(request.user).users is None
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> JobType:
         settings = {name: form.cleaned_data[name] for name in form.fields if name != "version"}

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.actions import Button
-from apps.common.admin.base import Panel
+from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.changelist import tidy_search
 from apps.common.admin.filters import InstantFilter, read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
@@ -34,13 +34,13 @@ from apps.jobs.admin.filters import (
     UserFilter,
     WorkerFilter,
     type_names,
+    types_of_limits,
 )
 from apps.jobs.admin.job_edit import EDIT_URL, ONLY_SAVE, edit_view
 from apps.jobs.admin.job_forms import HostForm, NewJobForm
 from apps.jobs.admin.job_groups import group_view
-from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType
-from apps.jobs.rules import order, transitions
+from apps.jobs.models import Job, JobType, bounds_of
+from apps.jobs.rules import transitions
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
 
@@ -69,6 +69,10 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
 
     when_empty = _("Programs submit jobs over the API. You can add one here, too.")
     list_display = job_fields.COLUMNS
+    list_mobile = (
+        ("status_and_error", "type_link", "shown_key"),
+        ("number", "shown_attempts", "shown_age"),
+    )
     list_filter = (
         TypeFilter,
         StatusFilter,
@@ -106,7 +110,7 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
 
     # --- the list ---------------------------------------------------------------------------------
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        return {"too_long": labels.waiting_too_long()}
+        return {"too_long": labels.waiting_too_long(types_of_limits(request.user))}
 
     def found_by_index(
         self, rows: QuerySet[Any], given: Mapping[str, str], term: str
@@ -161,8 +165,11 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
             shows_payload = self.has_payload_permission(request, obj)
             return job_fields.fieldsets(obj, shows_payload=shows_payload)
         return [
-            (None, {"fields": ["type", "key", "is_unique", "user_id"]}),
-            (_("When and how often"), {"fields": ["run_at", "priority", "max_attempts"]}),
+            (None, {"fields": in_pairs(["type", "key", "is_unique", "user_id"])}),
+            (
+                _("When and how often"),
+                {"fields": in_pairs(["run_at", "priority", "max_attempts"], alone=["run_at"])},
+            ),
         ]
 
     def buttons(self, request: HttpRequest, row: Job) -> list[Button]:
@@ -185,7 +192,7 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
 
     # --- a new job --------------------------------------------------------------------------------
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
-        if not JobType.objects.exists():
+        if not JobType.objects.visible_to(request.user).exists():
             text = gettext("There is no job type yet. Add one first.")
             self.message_user(request, text, messages.WARNING)
             return HttpResponseRedirect(self.changelist_url())
@@ -196,7 +203,10 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
     ) -> Any:
         if obj is None:
             kwargs["form"] = NewJobForm
-        return super().get_form(request, obj, change, **kwargs)
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        if obj is None:
+            form.bounds = bounds_of(request.user)
+        return form
 
     def create(self, request: HttpRequest, form: Any, *, actor: str) -> Job:
         given = form.cleaned_data
@@ -210,6 +220,7 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
             priority=given["priority"],
             max_attempts=given["max_attempts"],
             by=actor,
+            bounds=form.bounds,
         )
         if submitted.created:
             text = gettext("Job %d was submitted.") % submitted.id
@@ -262,10 +273,8 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
         offered=_may("run_now"),
     )
     def run_now(self, row: Job, *, reason: str, actor: str) -> object:
-        place = order.order_key(
-            clock.now(), priority=row.priority, attempts=0, weight_ms=conf.JOB_PRIORITY_WEIGHT_MS
-        )
-        if row.status == transitions.READY and row.order_key <= place:
+        is_ready = row.status == transitions.READY
+        if is_ready and row.order_key <= control.place_now(row, clock.now()):
             return False
         return control.run_now(job=row, actor=actor, reason=reason)
 

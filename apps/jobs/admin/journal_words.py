@@ -29,6 +29,7 @@ _STATES = {
 
 REASONS = {
     r"its worker was lost": _("its worker was lost"),
+    r"its worker was lost before it started": _("its worker was lost before it started"),
     r"it sent no heartbeat": _("it sent no heartbeat"),
     r"its process is gone": _("its process is gone"),
     r"past its deadline": _("past its deadline"),
@@ -73,7 +74,12 @@ register(
         "breaker_reset": Event(_("Breaker closed by hand"), "restart_alt", "info"),
     },
     states=_STATES,
-    names={"end": _("outcome"), "hold": _("hold")},
+    names={
+        "end": _("outcome"),
+        "hold": _("hold"),
+        "detail": _("details"),
+        "report": _("hash of the report"),
+    },
     choices={"end": _STATES},
     reasons=REASONS,
     pages={Source.JOB: lambda entry: "jobs_job"},

@@ -14,11 +14,18 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin
-from apps.common.admin.display import column, label, shown_text, state_label, text_column
+from apps.common.admin.display import (
+    column,
+    label,
+    shown_text,
+    state_label,
+    text_column,
+    time_column,
+)
 from apps.common.admin.filters import KeyFilter, read_key
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
-from apps.jobs.admin.filters import WorkerStateFilter
+from apps.jobs.admin.filters import WorkerStateFilter, seen_by
 from apps.jobs.conf import conf
 from apps.jobs.models import JobType, Worker
 from apps.jobs.services.register import active_workers, busy_slots, is_lost, slots, unserved
@@ -50,6 +57,10 @@ class WorkerAdmin(MachineRowAdmin):
         "shown_types",
         "shown_load",
     )
+    list_mobile = (
+        ("shown_state", "name"),
+        ("shown_heartbeat", "host", "shown_load"),
+    )
     list_filter = (WorkerStateFilter, HostFilter)
     list_before_template = "admin/includes/workers_before.html"
     search_help_text = _("Name, in full")
@@ -61,11 +72,21 @@ class WorkerAdmin(MachineRowAdmin):
         ),
         (
             _("Where"),
-            {"fields": ("host", "pid", "shown_version", "started_at", "last_heartbeat_at")},
+            {
+                "fields": (
+                    "host",
+                    "pid",
+                    "shown_version",
+                    "shown_started_at",
+                    "shown_last_heartbeat",
+                )
+            },
         ),
         (_("Work"), {"fields": ("shown_lanes", "all_types", "shown_load", "shown_drains")}),
     )
 
+    shown_started_at = time_column("started_at", _("started"))
+    shown_last_heartbeat = time_column("last_heartbeat_at", _("last heartbeat"))
     shown_version = text_column("version", _("version"))
     shown_kind = state_label("kind", {Worker.Kind.HTTP: "info"}, _("kind"), ordering=False)
 
@@ -81,7 +102,7 @@ class WorkerAdmin(MachineRowAdmin):
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         workers = active_workers(clock.now())
         return {
-            "unserved": unserved(all_types(), workers),
+            "unserved": seen_by(request.user, unserved(all_types(), workers)),
             "slots": slots(workers),
             "scan_seconds": conf.JOB_SCAN_SECONDS,
         }

@@ -6,8 +6,10 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of
+from apps.access.bindings import actor_of, masks_payload
+from apps.access.rules.clients import Binding
 from apps.common.errors import FieldError, Invalid
+from apps.common.masking import unredacted
 from apps.common.serializers import (
     Boolean,
     Instant,
@@ -60,24 +62,28 @@ class JobView(ApiView):
     """One job by its number. PATCH edits a waiting job."""
 
     scopes = {"GET": "read", "PATCH": "operate"}
+    bindings = frozenset(Binding)
     bodies = {"patch": JobChanges}
     answers = {"get": JobDetailOut, "patch": JobDetailOut}
     problems = (404, 409)
 
     def get(self, request: Request, number: str) -> JsonAnswer:
-        return _answer(find(request, number))
+        return _answer(request, find(request, number))
 
     def patch(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
         _require(body, "version", "reason")
+        if masks_payload(request) and "context" in body:
+            body["context"] = unredacted(body["context"], job.context)
         return _answer(
+            request,
             control.edit(
                 job=job,
                 version=body.pop("version"),
                 reason=body.pop("reason"),
                 changes=body,
                 actor=actor_of(request),
-            )
+            ),
         )
 
 
@@ -85,6 +91,7 @@ class ControlView(ApiView):
     """Base of the endpoints that change the state of one job."""
 
     scopes = {"POST": "operate"}
+    bindings = frozenset(Binding)
     bodies = {"post": ReasonBody}
     answers = {"post": JobDetailOut}
     problems = (404, 409)
@@ -97,7 +104,7 @@ class CancelView(ControlView):
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
-        return _answer(control.cancel(job=job, **body, actor=actor_of(request)))
+        return _answer(request, control.cancel(job=job, **body, actor=actor_of(request)))
 
 
 class RetryView(ControlView):
@@ -105,7 +112,7 @@ class RetryView(ControlView):
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
-        return _answer(control.retry(job=job, **body, actor=actor_of(request)))
+        return _answer(request, control.retry(job=job, **body, actor=actor_of(request)))
 
 
 class RunNowView(ControlView):
@@ -113,7 +120,7 @@ class RunNowView(ControlView):
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
-        return _answer(control.run_now(job=job, **body, actor=actor_of(request)))
+        return _answer(request, control.run_now(job=job, **body, actor=actor_of(request)))
 
 
 class MarkDoneView(ControlView):
@@ -121,11 +128,11 @@ class MarkDoneView(ControlView):
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
-        return _answer(control.mark_done(job=job, **body, actor=actor_of(request)))
+        return _answer(request, control.mark_done(job=job, **body, actor=actor_of(request)))
 
 
-def _answer(job: Job) -> JsonAnswer:
-    return JsonAnswer(JobDetailOut.of(job))
+def _answer(request: Request, job: Job) -> JsonAnswer:
+    return JsonAnswer(JobDetailOut.of(job, masks=masks_payload(request)))
 
 
 def _require(body: dict[str, Any], *names: str) -> None:

@@ -6,11 +6,11 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework.request import Request
 
-from apps.access.bindings import actor_of, job_types_of
+from apps.access.bindings import actor_of, job_types_of, masks_payload, users_of
+from apps.access.rules.clients import Binding
 from apps.common import ids, logs
 from apps.common.errors import FieldError, Invalid, NotFound, PlatformError
 from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
@@ -33,6 +33,8 @@ from apps.jobs.api.shapes import (
     SubmittedOut,
 )
 from apps.jobs.models import Job
+from apps.jobs.models.bounds import Bounds
+from apps.jobs.models.job import JobQuerySet
 from apps.jobs.rules import submission
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
@@ -106,10 +108,12 @@ class JobsView(ApiView):
     """
 
     scopes = {"GET": "read", "POST": "submit"}
+    bindings = frozenset(Binding)
     queries = {"get": JobQuery}
     bodies = {"post": SubmitBody}
     answers = {"get": JobOut(many=True), "post": {201: _ONE_OR_MANY, 200: _ONE_OR_MANY}}
     body_limit = "batch"
+    problems = (409,)
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
@@ -118,22 +122,22 @@ class JobsView(ApiView):
         named = _NAMED if given >= _NAMED else set()
         within = within.filter(**{each: self.query[each] for each in named})
         found = _filtered(within, self.query)
-        bound = job_types_of(request)
-        if bound is not None:
-            found = found.filter(type__in=bound)
-        if given <= _CREATED | named and (named or bound is None):
+        bounds = bounds_of(request)
+        found = found.within(bounds)
+        if given <= _CREATED | named and (named or bounds.are_open):
             # They have an index, in the order of the list.
             rows = page.rows(found)
         else:
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
-        return JsonAnswer(page.answer([JobOut.of(row) for row in rows]))
+        masks = masks_payload(request)
+        return JsonAnswer(page.answer([JobOut.of(row, masks=masks) for row in rows]))
 
     def post(self, request: Request) -> JsonAnswer:
         jobs, is_batch = _submissions(self.read_body())
         if not is_batch and jobs[0].trace_id:
             logs.note(trace_id=jobs[0].trace_id)
         try:
-            made = submit_many(jobs, by=actor_of(request), bound=job_types_of(request))
+            made = submit_many(jobs, by=actor_of(request), bounds=bounds_of(request))
         except PlatformError as error:
             if not is_batch:
                 raise _without_position(error) from error
@@ -167,7 +171,7 @@ def _without_position(error: PlatformError) -> PlatformError:
     return type(error)(error.detail.replace(prefix, ""), errors=errors)
 
 
-def _created_between(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job]:
+def _created_between(jobs: JobQuerySet, query: dict[str, Any]) -> JobQuerySet:
     # The bound on the id is what keeps the scan short; no index has the instant.
     after, before = query.get("created_after"), query.get("created_before")
     if after is not None:
@@ -177,7 +181,7 @@ def _created_between(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job
     return jobs
 
 
-def _filtered(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job]:
+def _filtered(jobs: JobQuerySet, query: dict[str, Any]) -> JobQuerySet:
     equal = ("type", "status", "key", "user_id", "worker", "host", "stage")
     jobs = jobs.filter(**{name: query[name] for name in equal if query.get(name)})
     if query.get("finished_after") is not None:
@@ -189,23 +193,32 @@ def _filtered(jobs: QuerySet[Job], query: dict[str, Any]) -> QuerySet[Job]:
     return jobs
 
 
+def bounds_of(request: Request) -> Bounds:
+    """The jobs that the API key may reach."""
+    return Bounds(types=job_types_of(request), users=users_of(request))
+
+
 def find(request: Request, number: str) -> Job:
-    """The job with this number; NotFound also when the API key is bound to other types."""
+    """The job with this number; NotFound also when it is outside the bindings of the key."""
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no job {number[:40]!r}.")
     logs.note(job=number)
-    return find_job(int(number), bound=job_types_of(request))
+    return find_job(int(number), bounds=bounds_of(request))
 
 
 class JournalView(ApiView):
     """The journal of a job, oldest first: ends of attempts and what operators did."""
 
     scopes = {"GET": "read"}
+    bindings = frozenset(Binding)
     queries = {"get": PageQuery}
     answers = {"get": EntryOut(many=True)}
     problems = (404,)
 
     def get(self, request: Request, number: str) -> JsonAnswer:
         page = KeysetPage(request, self.query, ascending=True)
+        masks = masks_payload(request)
         entries = JournalEntry.objects.timeline(Source.JOB, find(request, number).pk)
-        return JsonAnswer(page.answer([EntryOut.of(row) for row in page.rows(entries)]))
+        return JsonAnswer(
+            page.answer([EntryOut.of(row, masks=masks) for row in page.rows(entries)])
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rest_framework import serializers
 
 from apps.common.serializers import Answer, Instant
@@ -9,6 +11,8 @@ from apps.jobs.models import Job, JobType
 
 
 class JobOut(Answer):
+    payload: ClassVar[tuple[str, ...]] = ("memo", "result")
+
     id = serializers.CharField(source="pk", help_text="A decimal string.")
     type = serializers.CharField()
     key = serializers.CharField()
@@ -36,6 +40,8 @@ class JobOut(Answer):
 
 
 class JobDetailOut(JobOut):
+    payload = (*JobOut.payload, "context", "checkpoint")
+
     context = serializers.DictField()  # type: ignore[assignment]
     checkpoint = serializers.JSONField(allow_null=True)
     order_key = serializers.IntegerField(help_text="The lowest of a type is held first.")
@@ -56,6 +62,8 @@ class SubmittedManyOut(Answer):
 
 
 class EntryOut(Answer):
+    payload = ("reason", "error", "data")
+
     id = serializers.CharField(source="pk")
     at = Instant()
     event = serializers.CharField()

@@ -7,7 +7,8 @@ from typing import Any
 from rest_framework.request import Request
 
 from apps.access.bindings import actor_of, job_types_of
-from apps.common.errors import Invalid
+from apps.access.rules.clients import Binding
+from apps.common.errors import Forbidden, Invalid
 from apps.common.paging import KeysetPage, PageQuery
 from apps.common.serializers import (
     Boolean,
@@ -122,6 +123,7 @@ class JobTypesView(ApiView):
     """List job types, newest first; create one."""
 
     scopes = {"GET": "read", "POST": "operate"}
+    bindings = frozenset({Binding.JOB_TYPES})
     queries = {"get": PageQuery}
     bodies = {"post": TypeBody}
     answers = {"get": JobTypeOut(many=True), "post": {201: JobTypeOut}}
@@ -137,6 +139,7 @@ class JobTypesView(ApiView):
         bound = job_types_of(request)
         if bound is not None and body["name"] not in bound:
             raise Invalid.field("name", f"This API key is not bound to the type {body['name']}.")
+        _keep_handler(request, "", body["handler"])
         made = types.create_type(**body, actor=actor_of(request))
         return JsonAnswer(JobTypeOut.of(made), status=201)
 
@@ -145,6 +148,7 @@ class JobTypeView(ApiView):
     """One job type by name. DELETE needs a type without jobs."""
 
     scopes = {"GET": "read", "PUT": "operate", "PATCH": "operate", "DELETE": "operate"}
+    bindings = frozenset({Binding.JOB_TYPES})
     bodies = {"put": TypeChanges, "patch": TypeChanges}
     answers = {"get": JobTypeOut, "put": JobTypeOut, "patch": JobTypeOut, "delete": {204: None}}
     problems = (404, 409)
@@ -158,6 +162,8 @@ class JobTypeView(ApiView):
     def patch(self, request: Request, name: str) -> JsonAnswer:
         job_type = types.find(name, bound=job_types_of(request))
         body = self.read_body()
+        if "handler" in body:
+            _keep_handler(request, job_type.handler, body["handler"])
         changed = types.update_type(
             job_type=job_type,
             version=body.pop("version", None),
@@ -168,8 +174,18 @@ class JobTypeView(ApiView):
 
     def delete(self, request: Request, name: str) -> NoContent:
         job_type = types.find(name, bound=job_types_of(request))
+        _keep_handler(request, job_type.handler, "")
         types.delete_type(job_type=job_type, actor=actor_of(request))
         return NoContent()
+
+
+def _keep_handler(request: Request, handler: str, wanted: str) -> None:
+    """Forbidden when a key that is bound to job types would change what code they run."""
+    if job_types_of(request) is not None and wanted != handler:
+        raise Forbidden(
+            "A key that is bound to job types chooses no handler, because it decides what runs on "
+            "the workers; use a key without that binding."
+        )
 
 
 def _flat(body: dict[str, Any]) -> dict[str, Any]:

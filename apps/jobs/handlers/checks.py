@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.core import checks
 from django.core.checks import CheckMessage, Error
 from django.db import DatabaseError
 
+from apps.common.names import fits_address
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
 
@@ -37,6 +39,27 @@ def check_types(*, databases: Sequence[str] | None = None, **_: Any) -> list[Che
             id="jobs.E002",
         )
         for type_, name in unknown
+    ]
+
+
+def check_names(*, databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Warnings of job types from before names had to fit into addresses."""
+    if not databases or "default" not in databases:
+        return []
+    try:
+        names = list(JobType.objects.order_by("name").values_list("name", flat=True))
+    except DatabaseError:
+        # Before the first migration there is no table of types.
+        return []
+    return [
+        checks.Warning(
+            f"The job type {name} cannot be addressed everywhere because of its name.",
+            hint="Make a type of another name, submit to that one, and delete this one in the "
+            "admin when it has no jobs any more.",
+            id="jobs.W001",
+        )
+        for name in names
+        if not fits_address(name)
     ]
 
 

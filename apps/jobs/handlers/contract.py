@@ -82,18 +82,30 @@ class Context:
 
 
 class Retry(Exception):
-    """Retry after this time, or by the policy of the type; the attempt counts."""
+    """Retry after this time, or by the policy of the type; the attempt counts.
 
-    def __init__(self, after: float | timedelta | None = None, reason: str = "") -> None:
+    Everybody who sees the job is shown `reason`; `detail`, small JSON, only those who may see
+    contexts and results.
+    """
+
+    def __init__(
+        self,
+        after: float | timedelta | None = None,
+        reason: str = "",
+        *,
+        detail: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(reason or "the handler asked for another try")
         self.after = None if after is None else _wait(after)
+        self.detail = detail
 
 
 class Fail(Exception):
-    """Fail without another attempt."""
+    """Fail without another attempt; `detail` as of Retry."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, detail: dict[str, Any] | None = None) -> None:
         super().__init__(reason)
+        self.detail = detail
 
 
 class Cancelled(Exception):

@@ -24,6 +24,8 @@ PORTS = {"http": 80, "https": 443}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 SECONDS, MAX_SECONDS = 10, 300
 MAX_ANSWER = 65_536
+# Of the body of an answer that is no success.
+MAX_SHOWN = 4_000
 # Temporary statuses: timeout, too early, too many requests, and errors of servers.
 _PASSING = (408, 425, 429)
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
@@ -88,12 +90,13 @@ def http_request(context: Any, ctx: Context) -> Any:
     shown = {"status": status, "body": shown_body}
     if 200 <= status < 300:
         return shown
-    text = f"{target.host} answered {status}: {shown_body[:500]}"
+    # The body may hold anything; whoever sees the job reads the text.
+    text, detail = f"{target.host} answered {status}", {"body": shown_body[:MAX_SHOWN]}
     if status >= 500 or status in _PASSING:
         wait = answer_headers.get("retry-after", "")
         # As a float, since any number of digits makes one.
-        raise Retry(float(wait) if wait.isascii() and wait.isdigit() else None, text)
-    raise Fail(text)
+        raise Retry(float(wait) if wait.isascii() and wait.isdigit() else None, text, detail=detail)
+    raise Fail(text, detail=detail)
 
 
 def target_of(url: str) -> Target:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from apps.common.errors import FieldError
-from apps.common.fields import KEY_PATTERN
 from apps.jobs.models import JobType
-from apps.jobs.models.job_type import MAX_NAME
 from apps.jobs.rules import type_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,10 +96,11 @@ def _argument_count(function: Callable[..., Any]) -> int:
 
 
 def _problem(entry: Handler, arguments: int) -> str:
-    if not re.fullmatch(KEY_PATTERN, entry.name) or not 0 < len(entry.name) <= MAX_NAME:
+    if not type_settings.is_name(entry.name):
         return (
-            f"{entry.location} is registered as {entry.name!r}; a name has 1 to {MAX_NAME} "
-            "letters, digits and _ . : @ / + -."
+            f"{entry.location} is registered as {entry.name!r}; a name has 1 to "
+            f"{type_settings.MAX_NAME} letters, digits and _ . : @ + -, without slashes, and not "
+            "only dots. Rename it, and name it anew in its job type."
         )
     if not arguments:
         return f"{entry.location} must take (context) or (context, ctx)."

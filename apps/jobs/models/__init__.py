@@ -1,7 +1,9 @@
+from apps.jobs.models.bounds import Bounds
 from apps.jobs.models.job import Job
 from apps.jobs.models.job_type import JobType
+from apps.jobs.models.scope import JobScope, bounds_of
 from apps.jobs.models.type_state import TypeState
 from apps.jobs.models.unique_lock import UniqueLock
 from apps.jobs.models.worker import Worker
 
-__all__ = ["Job", "JobType", "TypeState", "UniqueLock", "Worker"]
+__all__ = ["Bounds", "Job", "JobScope", "JobType", "TypeState", "UniqueLock", "Worker", "bounds_of"]

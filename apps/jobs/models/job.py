@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
 from apps.common.indexes import VendorIndex
+from apps.jobs.models.bounds import Bounds
 from apps.jobs.models.job_type import MAX_NAME
+from apps.jobs.models.scope import bounds_of
 from apps.jobs.rules import transitions
 from apps.jobs.rules.submission import MAX_KEY
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def within(self, bounds: Bounds) -> JobQuerySet:
+        """The jobs that somebody with these bounds may reach."""
+        return self.filter(bounds.condition())
+
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> JobQuerySet:
+        """All, or what the limits of an operator leave."""
+        bounds = bounds_of(operator)
+        return self if bounds.are_open else self.within(bounds)
 
 
 class Job(models.Model):
@@ -85,6 +99,8 @@ class Job(models.Model):
     created_at = models.DateTimeField(_("created"))
     started_at = models.DateTimeField(_("started"), null=True)
     finished_at = models.DateTimeField(_("finished"), null=True)
+
+    objects = JobQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("job")

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
+from apps.jobs.models.scope import JobScope
 from apps.jobs.rules import type_snapshot as rules
 from apps.jobs.rules.backoff import Backoff
 from apps.jobs.rules.breaker import BreakerPolicy
 
 MAX_NAME = 64
+
+
+class JobTypeQuerySet(models.QuerySet["JobType"]):
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> JobTypeQuerySet:
+        """All, or those that an operator is limited to."""
+        names = JobScope.names_of(operator)
+        return self if names is None else self.filter(name__in=names)
 
 
 class JobType(models.Model):
@@ -80,6 +89,8 @@ class JobType(models.Model):
     created_by = models.CharField(max_length=160, blank=True, editable=False)
     updated_at = models.DateTimeField(_("changed"), editable=False)
     updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    objects = JobTypeQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("job type")

@@ -50,8 +50,8 @@ CODES = (
     AHEAD,
     NEXT,
 )
-# Jobs before it are counted up to this.
-MAX_AHEAD = 100
+# Jobs before it are counted up to this; each is a step in an index.
+MAX_AHEAD = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +228,7 @@ def _unserved(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
 
 
 def _in_turn(case: Case) -> Iterator[Reason]:
-    if is_suspect(case.last_end, case.max_attempts):
+    if is_suspect(case.last_end):
         yield Reason(
             ALONE,
             _("A worker runs it alone, because it may crash the worker."),

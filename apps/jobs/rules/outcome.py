@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ LOSSES = {t.END_LOST: "its worker was lost", t.END_TIMED_OUT: "past its deadline
 FAILURES = frozenset({t.END_FAILED, *LOSSES})
 MAX_MEMO = 2000
 _NO_REASON = "it failed without saying why"
+_NOT_STARTED = "its worker was lost before it started"
+_RESULT_LOST = "The worker was lost before the result was stored."
 _ARROWS = {
     t.END_SUCCEEDED: "succeed",
     t.END_FAILED: "fail",
@@ -73,15 +75,17 @@ class HeldJob:
 
     def ended(self, end: str, **report: Any) -> Outcome:
         """The outcome of the attempt."""
-        return Outcome(id=self.id, token=self.token, end=end, **report)
+        return Outcome(id=self.id, token=self.token, end=end, type=self.type, **report)
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
     """The end of one attempt. `end` is one of OUTCOMES or LOSSES.
 
-    `retry` and `retry_after` belong to a failure, the last four to the end of a stage. `result` is
-    any JSON, None for none.
+    `retry`, `retry_after` and `detail` belong to a failure, those from `stage` to `run_at` to the
+    end of a stage. `result` is any JSON, None for none; `detail` is what only those are shown of a
+    failure who may see results. `reason` is what the platform itself says about it, `type` that of
+    the job, "" where the reporter does not know it.
     """
 
     id: int
@@ -92,10 +96,13 @@ class Outcome:
     error: str = ""
     retry: str = RETRY_BY_POLICY
     retry_after: timedelta | None = None
+    detail: dict[str, Any] | None = None
     stage: str | None = None
     context: Any = None
     priority: int | None = None
     run_at: datetime | None = None
+    reason: str = ""
+    type: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -115,6 +122,20 @@ class Outcome:
         """The one line that the job keeps."""
         text = LOSSES.get(self.end) or self.memo or last_line(self.error)
         return text[:MAX_MEMO]
+
+
+class Seen(NamedTuple):
+    """What a record of this machine says of a job that has started.
+
+    `outcome` is None while its handler ran, or when the outcome was too large to be kept.
+    """
+
+    has_ended: bool
+    outcome: Outcome | None
+
+
+# What the records of this machine say: by token of a hold, the jobs under it that have started.
+Records = dict[str, dict[int, Seen]]
 
 
 class Next(NamedTuple):
@@ -250,9 +271,28 @@ def is_same_report(last_end: str, reported: str) -> bool:
     return last_end == reported or (reported == t.END_RELEASED and last_end == t.END_LOST)
 
 
-def is_suspect(last_end: str, max_attempts: int) -> bool:
-    """Whether the job may have killed its worker, or must not pay for another that does."""
-    return last_end == t.END_LOST or max_attempts == 1
+def is_suspect(last_end: str) -> bool:
+    """Whether the job may have killed its worker."""
+    return last_end == t.END_LOST
+
+
+def found_outcome(job: LockedJob, end: str, records: Records) -> Outcome:
+    """How the attempt of a lost worker ended: `end`, one of LOSSES, unless a record knows better.
+
+    Only a job whose handler was running is lost. One that had ended keeps its outcome; one that
+    had not started is released, so that nobody pays for what another job did to its process.
+    """
+    lost = Outcome(id=job.id, token=job.lease_token, end=end)
+    if job.lease_token not in records:
+        return lost
+    seen = records[job.lease_token].get(job.id)
+    if seen is None:
+        return replace(lost, end=t.END_RELEASED, reason=_NOT_STARTED)
+    if not seen.has_ended:
+        return lost
+    return seen.outcome or replace(
+        lost, end=t.END_FAILED, error=_RESULT_LOST, retry_after=timedelta()
+    )
 
 
 def discard_reason(
@@ -274,10 +314,28 @@ def validate(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
         raise PlatformError(f"{outcome.end!r} is no outcome; use {', '.join(OUTCOMES)}.")
     if outcome.result is not None:
         check_json(outcome.result, field="result")
+    if outcome.detail is not None:
+        check_json(outcome.detail, field="detail")
     if outcome.memo:
         check_text(outcome.memo, field="memo")
     if outcome.end == t.END_STAGE_DONE:
         _validate_stage(outcome, job, list(type_.stages))
+
+
+def refused(outcome: Outcome, error: PlatformError) -> Outcome:
+    """The failure of a job whose own report cannot be kept."""
+    return replace(
+        outcome,
+        end=t.END_FAILED,
+        retry=RETRY_NEVER,
+        retry_after=None,
+        detail=None,
+        result=None,
+        memo="",
+        stage=None,
+        context=None,
+        error=f"What the handler returned cannot be kept: {error.detail}",
+    )
 
 
 def _validate_stage(outcome: Outcome, job: LockedJob, stages: list[str]) -> None:

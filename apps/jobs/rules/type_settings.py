@@ -11,6 +11,7 @@ from apps.common.json_rules import check_json, check_text
 from apps.common.json_schema import check_schema
 from apps.common.messages import Message
 from apps.common.messages import Message as _
+from apps.common.names import fits_address
 from apps.jobs.rules import type_snapshot
 from apps.jobs.rules.submission import MAX_STAGE, is_key
 
@@ -97,16 +98,21 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
 
 def name_faults(name: Any) -> Iterator[FieldError]:
     """The error of the name of a new type."""
-    if not (isinstance(name, str) and is_key(name, MAX_NAME)):
+    if not (isinstance(name, str) and is_name(name)):
         yield _fault(
             "name",
             _(
                 "{text!r} is no name of a type; use 1 to {limit} letters, digits and "
-                "_ . : @ / + -, without blanks.",
+                "_ . : @ + -, without blanks and slashes, and not only dots: addresses hold it.",
                 text=str(name)[:80],
                 limit=MAX_NAME,
             ),
         )
+
+
+def is_name(name: str) -> bool:
+    """Whether a new type or handler can have the name, which stands in addresses."""
+    return is_key(name, MAX_NAME) and fits_address(name)
 
 
 def _text_faults(name: str, text: Any, limit: int) -> Iterator[FieldError]:

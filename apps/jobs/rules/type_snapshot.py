@@ -88,6 +88,15 @@ class TypeSnapshot:
             self.max_running is not None or self.rate_per_minute is not None or self.breaker.enabled
         )
 
+    @property
+    def is_limited_by_number_only(self) -> bool:
+        """Whether only a maximum running limits it."""
+        return (
+            self.max_running is not None
+            and self.rate_per_minute is None
+            and not self.breaker.enabled
+        )
+
     def is_paused(self, now: datetime) -> bool:
         return self.paused and (self.paused_until is None or now < self.paused_until)
 

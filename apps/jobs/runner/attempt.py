@@ -81,18 +81,24 @@ def interrupted(job: HeldJob, why: str) -> Outcome:
 
 def _after(error: BaseException, job: HeldJob) -> Outcome:
     if isinstance(error, Retry):
-        return _failed(job, str(error), after=error.after)
+        return _failed(job, str(error), after=error.after, detail=error.detail)
     if isinstance(error, Fail):
-        return _failed(job, str(error), retry=RETRY_NEVER)
+        return _failed(job, str(error), retry=RETRY_NEVER, detail=error.detail)
     if isinstance(error, Cancelled):
         return job.ended(END_CANCELLED, memo=storable(str(error)))
     return _failed(job, format_error(error))
 
 
 def _failed(
-    job: HeldJob, error: str, *, retry: str = "policy", after: timedelta | None = None
+    job: HeldJob,
+    error: str,
+    *,
+    retry: str = "policy",
+    after: timedelta | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> Outcome:
-    return job.ended(END_FAILED, error=_cut(storable(error)), retry=retry, retry_after=after)
+    error = _cut(storable(error))
+    return job.ended(END_FAILED, error=error, retry=retry, retry_after=after, detail=detail)
 
 
 def format_error(error: BaseException) -> str:

@@ -22,8 +22,9 @@ from apps.jobs.runner import attempt
 from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.process import FIRST_BATCH, Process, types_with_handler
+from apps.jobs.runner.record import Record, folder, remove_left
 from apps.jobs.services import register
-from apps.jobs.services.hold import due_types, hold, new_token
+from apps.jobs.services.hold import Look, due_types, new_token, running_under
 from apps.jobs.services.settle import give_back
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -57,7 +58,10 @@ class Drain:
         self._process = process
         self._summon = summon
         self._outbox = Outbox(self.held)
+        # None without a place for it: then no job is held beside another.
+        self._record: Record | None = None
         self._queue: deque[HeldJob] = deque()
+        self._look = Look()
         self._overdue_at = 0.0
         # The token of a hold whose answer was lost: it may have taken jobs.
         self._unanswered = ""
@@ -73,11 +77,14 @@ class Drain:
             self._process.join(self)
             if self._is_surplus():
                 return 0
+            self._record = new_record()
             self._work(wait)
         finally:
             self._listener.close()
             self._release_queue()
             self._settle_rest()
+            if self._record is not None:
+                self._record.close(keep=bool(self.held))
             self._process.part(self)
         return self._done
 
@@ -89,9 +96,8 @@ class Drain:
                 refresh_connection()
             try:
                 self._give_back_unanswered()
-                self._outbox.flush()
                 found = self._poll()
-                if found:
+                if found or self._outbox.flush():
                     if not has_work and found >= FIRST_BATCH:
                         self._summon()
                     has_work, idle_since = True, time.monotonic()
@@ -112,7 +118,7 @@ class Drain:
     # --- One round ------------------------------------------------------------------------------
 
     def _poll(self) -> int:
-        """Hold and run what is due; returns how many jobs were held.
+        """Settle what waits, hold and run what is due; returns how many jobs were held.
 
         If the wake-up named types, hold a few jobs of these only: it is the fastest, and other
         drains were woken, too. At least every POLL_SECONDS all types are polled.
@@ -144,17 +150,20 @@ class Drain:
         barred, now = self._process.barred, time.monotonic()
         wanted = [name for name in types if barred.get(name, 0.0) <= now]
         with self._process.lock.shared(_LOCK_SECONDS) as entered:
-            if not entered:
+            if not entered or self._process.is_silent:
                 return 0
             self._unanswered = new_token()
-            jobs = hold(
+            if self._record is not None:
+                self._record.begin(self._unanswered)
+            jobs = self._outbox.exchange(
                 holder=self._process.holder,
                 types=wanted,
-                limit=limit,
+                limit=limit if self._record is not None else 1,
                 rotation=self._rotation,
-                batch=self._process.sizes.sizes(wanted),
+                batch=self._process.sizes.sizes(types[name] for name in wanted),
                 new=new,
                 token=self._unanswered,
+                look=self._look,
             )
             self._unanswered = ""
             if not jobs:
@@ -173,7 +182,6 @@ class Drain:
                     # A long handler runs here; another process may be free.
                     barred[jobs[0].type] = time.monotonic() + BARRED_SECONDS
                     self._release_queue()
-        self._outbox.flush()
         return len(jobs)
 
     def _enqueue(self, jobs: Sequence[HeldJob]) -> None:
@@ -189,7 +197,7 @@ class Drain:
         """Run the queue one by one; unless `alone`, stop when a suspect waits to run alone."""
         counts: dict[str, int] = {}
         seconds: dict[str, float] = {}
-        process, outbox = self._process, self._outbox
+        process, outbox, record = self._process, self._outbox, self._record
 
         def is_stopping() -> bool:
             return process.stopping
@@ -207,17 +215,25 @@ class Drain:
             if job.lost:
                 self.held.pop(job.id, None)
                 continue
+            if record is not None:
+                record.started(job.id)
+            # Asked only after that: a rescue that finds the lease over, and no start, gives the job
+            # to others.
+            if not process.may_start(job):
+                outbox.add(job.ended(END_RELEASED), began)
+                continue
             type_ = types[job.type]
             job.started = began
             self.current = job
             outcome = attempt.run(registry.find(type_.handler), job, is_stopping)
             self.current = None
+            is_kept = record is None or record.ended(outcome)
             ended = time.monotonic()
             outbox.add(outcome, ended)
             counts[job.type] = counts.get(job.type, 0) + 1
             seconds[job.type] = seconds.get(job.type, 0.0) + ended - began
             began = ended
-            if type_.settle == EACH or outbox.is_due(ended):
+            if type_.settle == EACH or not is_kept or outbox.is_due(ended):
                 outbox.flush()
                 began = time.monotonic()
         for name, count in counts.items():
@@ -304,6 +320,20 @@ def _max_wait(jobs: Sequence[HeldJob]) -> float:
     """How many seconds the jobs can wait without losing too much of their time."""
     shortest = min(job.hard_end_at - job.held_at for job in jobs)
     return shortest.total_seconds() * _WAITED_SHARE
+
+
+def new_record() -> Record | None:
+    """A record of starts; None, with a warning, when the disk has no place for it."""
+    remove_left(running_under)
+    try:
+        return Record()
+    except OSError as error:
+        logger.warning(
+            "no record of starts can be kept in %s (%s): jobs are held one by one, which is slow",
+            folder(),
+            error,
+        )
+        return None
 
 
 def refresh_connection() -> None:

@@ -6,19 +6,23 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from apps.common import clock
+from apps.jobs.runner import record
 from apps.jobs.runner.process import BEAT_SECONDS, Process, dead_here
 from apps.jobs.services import register
 from apps.jobs.services.leases import renew
+from apps.jobs.services.rescue import rescue_due
 
 logger = logging.getLogger(__name__)
 
 _MAX_RENEWED = 500
 # After a short lease, beat faster for this long.
 _SHORT_SECONDS = 60.0
+_RESCUE_TIME = timedelta(seconds=10)
 
 
 class Heartbeat(threading.Thread):
@@ -31,7 +35,6 @@ class Heartbeat(threading.Thread):
         self._reset_at = time.monotonic() + _SHORT_SECONDS
 
     def run(self) -> None:
-        self._guarded(self._lose_dead_neighbours)
         while True:
             self._guarded(self.beat)
             self._process.poked.wait(self._process.period)
@@ -47,13 +50,7 @@ class Heartbeat(threading.Thread):
         if now >= self._beat_at or self._process.changed:
             self._beat_at = now + BEAT_SECONDS - 0.1
             self._process.beat()
-
-    def _lose_dead_neighbours(self) -> None:
-        """Report the workers whose process on this machine has died, such as its predecessor."""
-        self._process.beat()
-        dead = dead_here(register.alive(clock.now()))
-        if dead:
-            register.lose(names=dead, reason=register.PROCESS_GONE)
+            lose_dead_neighbours()
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
@@ -66,6 +63,23 @@ class Heartbeat(threading.Thread):
             logger.exception("heartbeat failed")
 
 
+def lose_dead_neighbours() -> int:
+    """Rescue the jobs of workers whose process on this machine has died, such as a predecessor;
+    returns how many.
+
+    Only here is known which of them had started, so they are ended before the workers count as
+    lost, and rescues on other machines end their jobs, too.
+    """
+    now = clock.now()
+    dead = dead_here(register.alive(now))
+    if not dead:
+        return 0
+    until = now + _RESCUE_TIME
+    ended = rescue_due(until=until, lost=dead, by_lease=False, records=record.read_all)
+    register.lose(names=dead, reason=register.PROCESS_GONE)
+    return ended
+
+
 def renew_all(process: Process) -> None:
     """Renew the leases of all held jobs; note which are lost or to be cancelled."""
     held = process.held()
@@ -73,5 +87,9 @@ def renew_all(process: Process) -> None:
         part = held[start : start + _MAX_RENEWED]
         renewed = renew(leases=[(job.id, job.token) for job in part])
         for job in part:
-            job.lost |= job.id not in renewed
-            job.cancel_requested |= renewed.get(job.id, False)
+            lease = renewed.get(job.id)
+            if lease is None:
+                job.lost = True
+            else:
+                job.lease_until = lease.until
+                job.cancel_requested |= lease.cancel_requested

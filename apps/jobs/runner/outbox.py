@@ -7,13 +7,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import MutableMapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from apps.common.errors import Invalid, PlatformError
-from apps.jobs.rules.outcome import RETRY_NEVER, HeldJob, Outcome
-from apps.jobs.rules.transitions import END_FAILED
+from apps.jobs.rules.outcome import HeldJob, Outcome, refused
+from apps.jobs.services.exchange import exchange
+from apps.jobs.services.hold import hold
 from apps.jobs.services.settle import settle
 
 logger = logging.getLogger(__name__)
@@ -44,31 +45,67 @@ class Outbox:
         """Whether its oldest outcome has waited long enough."""
         return bool(self._waiting) and now - self._since >= MAX_WAIT_SECONDS
 
-    def flush(self) -> None:
-        """Settle what waits. After a database error it waits for the next flush."""
-        if not self._waiting:
-            return
+    def flush(self) -> bool:
+        """Settle what waits; whether that was anything. After a database error it waits for the
+        next flush.
+
+        Afterwards nothing is being settled by another thread, either.
+        """
         with self._lock:
+            has_waited = bool(self._waiting)
             while self._waiting:
                 self._settle_some()
+        return has_waited
 
-    def _settle_some(self) -> None:
+    def exchange(self, **holding: Any) -> list[HeldJob]:
+        """Settle what waits and `hold`, together if that succeeds."""
+        with self._lock:
+            while len(self._waiting) > self._limit:
+                self._settle_some()
+            batch = self._next_batch()
+            if not batch:
+                return hold(**holding)
+            try:
+                answers, jobs = exchange(outcomes=batch, **holding)
+            except (OperationalError, InterfaceError):
+                self._put_back(batch)
+                raise
+            except Exception:
+                logger.exception("settling %d jobs with the next hold failed", len(batch))
+                self._put_back(batch)
+                while self._waiting:
+                    self._settle_some()
+                return hold(**holding)
+            self._settled(batch, answers)
+        return jobs
+
+    def _next_batch(self) -> list[Outcome]:
         batch = list[Outcome]()
         while self._waiting and len(batch) < self._limit:
             batch.append(self._waiting.popleft())
         self._since = time.monotonic()
+        return batch
+
+    def _put_back(self, batch: Sequence[Outcome]) -> None:
+        self._waiting.extendleft(reversed(batch))
+        # It may have been too much for one statement.
+        self._limit = max(1, len(batch) // 2)
+
+    def _settle_some(self) -> None:
+        batch = self._next_batch()
         try:
             answers = _settle_each(batch)
         except (DatabaseError, InterfaceError):
-            self._waiting.extendleft(reversed(batch))
-            # It may have been too much for one statement.
-            self._limit = max(1, len(batch) // 2)
+            self._put_back(batch)
             raise
         self._limit = min(_MAX_BATCH, 2 * self._limit)
+        self._settled(batch, answers)
+
+    def _settled(self, batch: Sequence[Outcome], answers: Sequence[str | PlatformError]) -> None:
         for outcome in batch:
             self._held.pop(outcome.id, None)
         refused = [
-            _refused(outcome, answer)
+            _replaced(outcome, answer)
             for outcome, answer in zip(batch, answers, strict=True)
             if isinstance(answer, Invalid)
         ]
@@ -90,17 +127,6 @@ def _settle_each(batch: Sequence[Outcome]) -> Sequence[str | PlatformError]:
         return [Invalid(f"It cannot be kept: {error!r}")]
 
 
-def _refused(outcome: Outcome, error: Invalid) -> Outcome:
-    """The failure of a job whose own report cannot be kept."""
+def _replaced(outcome: Outcome, error: Invalid) -> Outcome:
     logger.error("job %d ended as %s, which is refused: %s", outcome.id, outcome.end, error.detail)
-    return replace(
-        outcome,
-        end=END_FAILED,
-        retry=RETRY_NEVER,
-        retry_after=None,
-        result=None,
-        memo="",
-        stage=None,
-        context=None,
-        error=f"What the handler returned cannot be kept: {error.detail}",
-    )
+    return refused(outcome, error)

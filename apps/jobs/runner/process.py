@@ -13,14 +13,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from apps.common import clock
+from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Worker
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.runner import record
 from apps.jobs.services import register
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -33,11 +36,16 @@ _MIN_PERIOD = 0.2
 
 # A held job that waits here cannot run elsewhere, so batches are short.
 BATCH_SECONDS = 0.5
+LAST_SECONDS = 0.1
+# Within this time more jobs are held than the type's limit.
+UNLIMITED_SECONDS = 0.05
 MAX_BATCH = 1000
 FIRST_BATCH = 8
 # A batch grows step by step: a first run may have been quick by chance.
 GROWTH = 4
 _MEAN_WEIGHT = 0.2
+# No job is started so shortly before its lease ends: the clocks of processes differ a little.
+START_MARGIN = timedelta(seconds=0.2)
 
 _NO_KEY = re.compile(r"[^A-Za-z0-9_.@/+-]")
 
@@ -48,17 +56,21 @@ def host_name() -> str:
 
 
 def machine() -> str:
-    """An id that processes share exactly if they see each other's process ids."""
+    """An id that processes share exactly if they see each other's process ids and records."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         space = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return ""
-    return hashlib.sha256(f"{boot} {space}".encode()).hexdigest()[:8]
+    shared = f"{boot} {space} {record.folder().resolve()}"
+    return hashlib.sha256(shared.encode()).hexdigest()[:8]
 
 
 class BatchSizes:
-    """Batches that take about half a second, from the run times seen so far."""
+    """Batches that take about half a second, from the run times seen so far.
+
+    Jobs with a single attempt take a tenth of one: if the machine is lost, they are.
+    """
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -76,15 +88,30 @@ class BatchSizes:
             # The exponential mean after `count` equal values.
             mean = seen + (before - seen) * (1 - _MEAN_WEIGHT) ** min(count, 50)
         self._seconds[type_] = mean
-        wanted = int(BATCH_SECONDS / mean) if mean > BATCH_SECONDS / MAX_BATCH else MAX_BATCH
+        wanted = _fitting(BATCH_SECONDS, mean)
         size = self._sizes.get(type_, FIRST_BATCH)
         # Grow only after a batch that was filled at least by half.
         grown = size * GROWTH if count >= size // 2 else size
         self._sizes[type_] = max(1, min(wanted, grown))
 
-    def sizes(self, types: Iterable[str]) -> dict[str, int]:
+    def sizes(self, types: Iterable[TypeSnapshot]) -> dict[str, int]:
         """The batch of each type now."""
-        return {name: self._sizes.get(name, FIRST_BATCH) for name in types}
+        return {each.name: self._size(each) for each in types}
+
+    def _size(self, type_: TypeSnapshot) -> int:
+        size = self._sizes.get(type_.name, FIRST_BATCH)
+        mean = self._seconds.get(type_.name)
+        if mean is None:
+            return min(size, type_.batch_limit)
+        if type_.max_attempts == 1:
+            size = min(size, _fitting(LAST_SECONDS, mean))
+        # The limit is there so that nothing waits behind a long job; such a batch is no wait.
+        return max(1, min(size, max(type_.batch_limit, _fitting(UNLIMITED_SECONDS, mean))))
+
+
+def _fitting(seconds: float, mean: float) -> int:
+    """How many jobs take this long together."""
+    return int(seconds / mean) if mean > seconds / MAX_BATCH else MAX_BATCH
 
 
 class ReadWriteLock:
@@ -190,6 +217,8 @@ class Process:
         self.changed = False
         self.stopping_since = 0.0
         self.period = BEAT_SECONDS
+        # When the process counts as lost unless it sends another heartbeat.
+        self.silent_at = datetime.min.replace(tzinfo=UTC)
         self._stop = False
         self._registered = False
         self._left = False
@@ -237,6 +266,18 @@ class Process:
         """All that is held now."""
         return [job for drain in list(self.drains) for job in list(drain.held.values())]
 
+    def may_start(self, job: HeldJob) -> bool:
+        """Whether the job can be started now: nobody else may have it, nor give it to others.
+
+        A process that was frozen starts nothing when it goes on after its lease.
+        """
+        return clock.now() + START_MARGIN < min(job.lease_until, self.silent_at)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it counts as lost, because its heartbeats fail."""
+        return clock.now() + START_MARGIN >= self.silent_at
+
     def lanes(self) -> dict[str, int]:
         """How many drains of each lane run here."""
         counts: dict[str, int] = {}
@@ -251,7 +292,7 @@ class Process:
                 self._beat()
 
     def _beat(self) -> None:
-        types = types_with_handler()
+        types, began = types_with_handler(), clock.now()
         self.changed = False
         if not self._registered:
             self._register(types)
@@ -267,6 +308,7 @@ class Process:
             self._registered = False
             logger.warning("worker %s counted as lost; it registers again", self.name)
             self._register(types)
+        self.silent_at = began + conf.JOB_WORKER_SILENCE
 
     def _register(self, types: Collection[str]) -> None:
         register.register(

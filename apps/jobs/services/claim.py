@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, connection
@@ -25,19 +26,25 @@ from apps.common.db import (
     table,
     transactional,
 )
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules.outcome import HeldJob, discard_reason, is_suspect
 from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import READY, WAITING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
 from apps.jobs.services.move import arrow_update
-from apps.jobs.services.protection import TypeLimits
+from apps.jobs.services.protection import TypeLimits, lock_states
 
 logger = logging.getLogger(__name__)
 
 # How often jobs that were locked are tried again.
 LOCKED_SECONDS = 5.0
+# How often a busy worker asks which of its types have work: at least and at most. It takes long of
+# many types, or on a busy machine; no more than a tenth of the time goes into it.
+LOOK_SECONDS = (0.05, 1.0)
+_LOOK_PAUSE = 10
+# How often it counts the running jobs of a type, though it only fills the places it made free.
+COUNT_SECONDS = 1.0
 _LOCK_WAIT_TIMEOUT = 1205
 _HELD = (
     "id, type, `key`, user_id, stage, attempts, max_attempts, sequence, progress, trace_id, "
@@ -53,11 +60,54 @@ class Holder(NamedTuple):
     host: str
 
 
+class Look:
+    """Which types of one worker loop had ready jobs a moment ago.
+
+    To ask for each of some hundred types takes longer than to hold and settle a job, so those that
+    had none are asked for at intervals, or when the others have none either. So it is with places
+    of types with a maximum running: a place that the loop itself makes free it may fill uncounted.
+    """
+
+    def __init__(self) -> None:
+        self._found = set[str]()
+        self._until = 0.0
+        self._counted: dict[str, tuple[int, float]] = {}
+
+    def lately(self, names: Collection[str]) -> set[str]:
+        """Those of the types that had a ready job; empty when it is time to look again."""
+        return self._found.intersection(names) if time.monotonic() < self._until else set()
+
+    def types_with_work(self, names: Collection[str], hosts: Sequence[str]) -> set[str]:
+        """Those of the types that have a ready job for these hosts."""
+        began = time.monotonic()
+        self._found = types_with_work(names, hosts)
+        now = time.monotonic()
+        least, most = LOOK_SECONDS
+        self._until = now + min(most, max(least, _LOOK_PAUSE * (now - began)))
+        return self._found
+
+    def note_counted(self, types: Iterable[TypeSnapshot]) -> None:
+        """Note that the running jobs of these types have been counted under the lock."""
+        until = time.monotonic() + COUNT_SECONDS
+        for type_ in types:
+            self._counted[type_.name] = (type_.version, until)
+
+    def has_counted(self, type_: TypeSnapshot) -> bool:
+        """Whether that was a moment ago, with the same limit."""
+        version, until = self._counted.get(type_.name, (0, 0.0))
+        return version == type_.version and time.monotonic() < until
+
+
 class Claim:
     """One try: for whom, of which types, at what instant. `full` are types at their limit."""
 
     def __init__(
-        self, holder: Holder, types: Mapping[str, TypeSnapshot], now: datetime, token: str
+        self,
+        holder: Holder,
+        types: Mapping[str, TypeSnapshot],
+        now: datetime,
+        token: str,
+        look: Look | None = None,
     ) -> None:
         self.types = types
         self.discarded = 0
@@ -69,18 +119,32 @@ class Claim:
         self._holder = holder
         self._now = now
         self._token = token
+        self._look = look or Look()
         self._hosts = ["", holder.host] if holder.host else [""]
 
     def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> dict[str, list[int]]:
         """The jobs of each type to try, in order; plain reads that lock nothing."""
         names = sorted(self.types)
         if len(names) > 1:
-            names = sorted(types_with_work(names, self._hosts))
+            if lately := self._look.lately(names):
+                found = self._first_of(sorted(lately), limit, rotation, batch)
+                if found or self.discarded:
+                    return found
+            names = sorted(self._look.types_with_work(names, self._hosts))
+        return self._first_of(names, limit, rotation, batch)
+
+    def _first_of(
+        self, names: Sequence[str], limit: int, rotation: int, batch: Mapping[str, int]
+    ) -> dict[str, list[int]]:
         weights = {name: self.types[name].weight for name in names}
         wanted = {}
         for name, share in shares(limit, weights, rotation=rotation).items():
             type_ = self.types[name]
-            wanted[name] = max(1, min(share, type_.batch_limit, batch.get(name, share)))
+            most = min(share, batch.get(name, type_.batch_limit))
+            # The limit is checked under the lock; more would be read in vain.
+            wanted[name] = max(
+                1, most if type_.max_running is None else min(most, type_.max_running)
+            )
         return self._chosen(self._first_ready(wanted), rotation)
 
     def _first_ready(self, wanted: Mapping[str, int]) -> dict[str, list[int]]:
@@ -104,7 +168,7 @@ class Claim:
         ):
             if number in locked:
                 continue
-            if is_suspect(last_end, max_attempts):
+            if is_suspect(last_end):
                 self._suspects.add(number)
             expected_at = instant(expected_at)
             if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):
@@ -136,18 +200,57 @@ class Claim:
 
     def take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold those of the jobs, given by type, that no other worker has taken meanwhile."""
-        limited = sorted(name for name in jobs if self.types[name].is_limited)
-        return self._take_limited(jobs, limited) if limited else self._take(jobs)
+        return self._take_limited(jobs) if self.limited(jobs) else self._take(jobs)
+
+    def limited(self, jobs: Iterable[str], ending: Collection[str] = ()) -> list[str]:
+        """Those of the types whose states are to be locked before their jobs are taken.
+
+        Of a type with a maximum running and no other limit, what ends in the same transaction
+        (`ending`) makes places that need no lock.
+        """
+        return [
+            name
+            for name in jobs
+            if self.types[name].is_limited
+            and not (
+                name in ending
+                and self.types[name].is_limited_by_number_only
+                and self._look.has_counted(self.types[name])
+            )
+        ]
 
     def take_new(self, number: int, type_: str) -> list[HeldJob]:
         """The job, held, if it is of the type and was never held; no suspect."""
         self.tried = [number]
-        guard = " AND holds = 0 AND max_attempts > 1"
-        return self._update([self._hold(self.types[type_], [number], guard)])
+        return self._update([self._hold(self.types[type_], [number], " AND holds = 0")])
 
     @transactional
-    def _take_limited(self, jobs: Mapping[str, list[int]], limited: list[str]) -> list[HeldJob]:
-        limits = TypeLimits.lock([self.types[name] for name in limited], self._now)
+    def _take_limited(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
+        return self.take_locked(jobs, lock_states(self.limited(jobs)))
+
+    def take_locked(
+        self,
+        jobs: Mapping[str, list[int]],
+        states: Mapping[str, TypeState],
+        ended: Mapping[str, int] = MappingProxyType({}),
+    ) -> list[HeldJob]:
+        """`take` within a transaction that has locked the states of limited types.
+
+        Of a limited type whose state is not locked, as many are held as `ended` in it.
+        """
+        jobs = {
+            name: numbers[: ended.get(name, 0)]
+            if self.types[name].is_limited and name not in states
+            else numbers
+            for name, numbers in jobs.items()
+        }
+        jobs = {name: numbers for name, numbers in jobs.items() if numbers}
+        limited = [self.types[name] for name in jobs if self.types[name].is_limited]
+        limited = [type_ for type_ in limited if type_.name in states]
+        if not limited:
+            return self._take(jobs)
+        limits = TypeLimits.of(limited, states, self._now)
+        self._look.note_counted(limited)
         self.full = limits.full
         held = self._take(limits.let_through(jobs))
         limits.count(job.type for job in held)

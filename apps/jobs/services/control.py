@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from apps.common.messages import Message as _
 from apps.common.messages import joined
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, Worker
+from apps.jobs.models import Bounds, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
 from apps.jobs.rules.submission import (
@@ -33,15 +33,13 @@ from apps.jobs.services.type_snapshots import type_snapshots
 
 MAX_NAMED = 100
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
+EVERYTHING = Bounds()
 _ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
 
 
-def find_job(number: int, *, bound: Collection[str] | None = None) -> Job:
-    """The job of that number; NotFound when unknown or outside the types in `bound`."""
-    jobs = Job.objects.filter(pk=number)
-    if bound is not None:
-        jobs = jobs.filter(type__in=bound)
-    job = jobs.first() if number < 2**63 else None
+def find_job(number: int, *, bounds: Bounds = EVERYTHING) -> Job:
+    """The job of that number; NotFound when unknown or outside the bounds."""
+    job = Job.objects.within(bounds).filter(pk=number).first() if number < 2**63 else None
     if job is None:
         raise NotFound(_("There is no job {number}.", number=number))
     return job
@@ -95,7 +93,7 @@ def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
         "attempts": 0,
         "run_at": now,
         "expected_at": now,
-        "order_key": _place(now, current.priority, 0),
+        "order_key": place_now(current, now),
         "finished_at": None,
         "cancel_requested": False,
         "progress": None,
@@ -132,7 +130,7 @@ def run_now(*, job: Job, actor: str, reason: str) -> Job:
         "status": t.READY,
         "run_at": min(now, current.run_at),
         "expected_at": now,
-        "order_key": min(current.order_key, _place(now, current.priority, 0)),
+        "order_key": min(current.order_key, place_now(current, now)),
     }
     _take(current, "run_now", changes, "run_now", now, actor, reason)
     wakeup.announce()
@@ -228,6 +226,11 @@ def _take(
         setattr(job, name, value)
     job.version += 1
     return job
+
+
+def place_now(job: Job, now: datetime) -> int:
+    """The place in the order that the job gets when it is run or retried now."""
+    return _place(now, job.priority, 0)
 
 
 def _place(base: datetime, priority: int, attempts: int) -> int:

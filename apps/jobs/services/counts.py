@@ -18,6 +18,7 @@ from apps.common.leases import load_position, save_position
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.explain import MAX_AHEAD
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -171,19 +172,22 @@ def _some(types: Sequence[str]) -> Iterator[list[str]]:
         yield list(types[start : start + _AT_ONCE])
 
 
-def jobs_before(job: Job, *, limit: int) -> int:
-    """How many ready jobs of its type and host are held before this one, counted up to `limit`.
+def jobs_before(job: Job) -> int:
+    """How many ready jobs of its type are held before this one, counted up to MAX_AHEAD.
 
-    Two ranges of the claim index: lower order keys, then the same key with lower ids.
+    Those for any host and those for its own host, which a worker there takes in one order: for
+    each two ranges of the claim index, lower order keys, then the same key with lower ids.
     """
     if job.status != t.READY:
         return 0
-    ready = Job.objects.filter(status=t.READY, type=job.type, affinity_host=job.affinity_host)
-    lower = ready.filter(order_key__lt=job.order_key).order_by("order_key")
-    count = len(lower.values_list("pk", flat=True)[:limit])
-    if count < limit:
+    count = 0
+    for host in sorted({"", job.affinity_host}):
+        ready = Job.objects.filter(status=t.READY, type=job.type, affinity_host=host)
+        lower = ready.filter(order_key__lt=job.order_key).order_by("order_key")
         equal = ready.filter(order_key=job.order_key, pk__lt=job.pk).order_by("pk")
-        count += len(equal.values_list("pk", flat=True)[: limit - count])
+        for before in (lower, equal):
+            if count < MAX_AHEAD:
+                count += len(before.values_list("pk", flat=True)[: MAX_AHEAD - count])
     return count
 
 

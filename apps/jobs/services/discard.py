@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import fetch_each, force_index, instant, table, transactional
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import discard_reason
@@ -16,7 +18,9 @@ from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 
 SWEEP = "jobs.give_up"
+# Of each type at once, and of all together in one transaction.
 MAX_READ = 200
+MAX_TOGETHER = 1_000
 
 
 def discard_exhausted(*, until: datetime) -> int:
@@ -26,37 +30,83 @@ def discard_exhausted(*, until: datetime) -> int:
     deleted ones.
     """
     types = type_snapshots(max_age=0)
+    # The types, and what lies between them: only jobs of deleted types do.
+    names = sorted(types)
+    ranges = [Range(name, name) for name in names]
+    ranges += [Range(*gap, is_open=True) for gap in pairwise(["", *names, ""])]
     discarded = 0
-    for name in [*types, *_deleted_types(types)]:
-        while (now := clock.now()) < until:
-            # The order of the claim index.
-            first = Job.objects.filter(status=t.READY, type=name).order_by(
-                "affinity_host", "order_key", "id"
-            )[:MAX_READ]
-            rows = first.values_list("pk", "attempts", "max_attempts", "expected_at")
-            found = [
-                number
-                for number, attempts, limit, expected_at in rows
-                if name not in types
-                or discard_reason(types[name], attempts, limit, expected_at, now)
-            ]
-            done = discard(found, types=types, now=now) if found else 0
-            discarded += done
-            if done < MAX_READ:
-                break
+    while ranges and (now := clock.now()) < until:
+        found = _first_ready(ranges)
+        over = {range_: _over(rows, types, now) for range_, rows in found.items()}
+        numbers = sorted(number for some in over.values() for number in some)
+        done = sum(
+            discard(numbers[start : start + MAX_TOGETHER], types=types, now=now)
+            for start in range(0, len(numbers), MAX_TOGETHER)
+        )
+        discarded += done
+        if done < len(numbers):
+            break
+        ranges = [range_ for range_, some in over.items() if len(some) == MAX_READ]
     return discarded
 
 
-def _deleted_types(known: Collection[str]) -> Iterator[str]:
-    """Types of ready jobs that do not exist: a job was submitted in the second in which its type
-    was deleted. One read for each type with ready jobs."""
-    name = ""
-    ready = Job.objects.filter(status=t.READY).order_by("type").values_list("type", flat=True)
-    while following := ready.filter(type__gt=name).first():
-        name = following
-        # It may have been made since the others were read.
-        if name not in known and not type_snapshots([name]):
-            yield name
+class Range(NamedTuple):
+    """The types from one name to another, "" for no bound; without both if it is open."""
+
+    lower: str
+    upper: str
+    is_open: bool = False
+
+
+class Ready(NamedTuple):
+    number: int
+    type: str
+    attempts: int
+    max_attempts: int
+    expected_at: datetime
+
+
+def _first_ready(ranges: Sequence[Range]) -> dict[Range, list[Ready]]:
+    """The first ready jobs of each range, by the claim index."""
+    jobs = f"{table(Job)}{force_index('job_claim')}"
+    found: dict[Range, list[Ready]] = {}
+    rows = fetch_each(
+        (
+            # The state is a literal, without which SQLite would not use its partial index.
+            f"SELECT %s AS part, id, type, attempts, max_attempts, expected_at FROM {jobs} "
+            f"WHERE status = '{t.READY}' AND {_condition(range_)} "
+            f"ORDER BY type, affinity_host, order_key, id LIMIT {MAX_READ}",
+            (position, *filter(None, range_[:2])),
+        )
+        for position, range_ in enumerate(ranges)
+    )
+    for position, number, type_, attempts, max_attempts, expected_at in rows:
+        ready = Ready(number, type_, attempts, max_attempts, instant(expected_at))
+        found.setdefault(ranges[int(position)], []).append(ready)
+    return found
+
+
+def _condition(range_: Range) -> str:
+    above, below = (">", "<") if range_.is_open else (">=", "<=")
+    bounds = [f"type {above} %s"] if range_.lower else []
+    bounds += [f"type {below} %s"] if range_.upper else []
+    return " AND ".join(bounds) or "type > ''"
+
+
+def _over(rows: Sequence[Ready], types: Mapping[str, TypeSnapshot], now: datetime) -> list[int]:
+    """Those of the jobs that must not run any more."""
+    unknown = {row.type for row in rows} - types.keys()
+    # They may have been made since the others were read.
+    made = type_snapshots(unknown) if unknown else {}
+    return [
+        row.number
+        for row in rows
+        if row.type not in made
+        and (
+            row.type not in types
+            or discard_reason(types[row.type], row.attempts, row.max_attempts, row.expected_at, now)
+        )
+    ]
 
 
 @transactional

@@ -7,7 +7,7 @@ from apps.common.messages import Reason
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.explain import MAX_AHEAD, Case, reasons
+from apps.jobs.rules.explain import Case, reasons
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.register import registered, server_of
 
@@ -38,7 +38,7 @@ def explain(job: Job) -> list[Reason]:
         tokens=None if state is None else state.tokens,
         filled_at=None if state is None else state.filled_at,
         workers=[server_of(worker) for worker in registered()] if waits else [],
-        ahead=jobs_before(job, limit=MAX_AHEAD),
+        ahead=jobs_before(job),
     )
     return reasons(case, now)
 

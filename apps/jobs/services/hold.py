@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from django.db import DatabaseError
 
 from apps.common import clock
-from apps.common.db import is_retryable
+from apps.common.db import fetch, is_retryable, placeholders, table
+from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob
-from apps.jobs.services.claim import Claim, Holder, note_locked, types_with_work
+from apps.jobs.rules.transitions import RUNNING
+from apps.jobs.services.claim import Claim, Holder, Look, note_locked, types_with_work
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 
-__all__ = ["HeldJob", "Holder", "due_types", "hold", "new_token"]
+__all__ = ["HeldJob", "Holder", "Look", "due_types", "hold", "new_token", "running_under"]
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,7 @@ logger = logging.getLogger(__name__)
 MAX_TRIES = 4
 # While there is always something ready, scheduled jobs are promoted at this interval.
 PROMOTION_SECONDS = 1.0
+Take = Callable[[Claim, dict[str, list[int]]], list[HeldJob]]
 # The maximum number of jobs that one hold discards; the next one goes on.
 MAX_DISCARDED = 2000
 
@@ -37,17 +40,20 @@ def hold(
     batch: Mapping[str, int] | None = None,
     new: int = 0,
     token: str = "",
+    look: Look | None = None,
+    take: Take = Claim.take,
 ) -> list[HeldJob]:
     """At most `limit` jobs of these types, now running under a new token of this worker.
 
-    Types share the limit by weight; of each at most its `batch_limit`, or fewer by `batch`. The
+    Types share the limit by weight; of each at most its `batch_limit`, or what `batch` says. The
     caller raises `rotation` by one with each hold: it says which type gets the remainder and comes
     first. A suspect is held alone, with `alone` set. An empty list means that nothing is due, or
     all of it paused, limited, meant for other hosts or just taken. A caller that makes the
     `new_token` itself can release jobs that were held without an answer.
 
     `new` is the number of a just submitted job of the only type. It is tried first, without
-    reading what else is due: that is fastest.
+    reading what else is due: that is fastest. A worker loop keeps its `look`; `take` takes what was
+    found.
     """
     token = token or new_token()
     if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):
@@ -65,10 +71,10 @@ def hold(
             and not type_.is_paused(now)
             and full.get(name) != type_.version
         }
-        claim = Claim(holder, served, now, token)
+        claim = Claim(holder, served, now, token, look)
         try:
             found = claim.peek(limit, rotation + tries, batch or {})
-            held = claim.take(found)
+            held = take(claim, found)
         except DatabaseError as error:
             if not is_retryable(error):
                 raise
@@ -88,11 +94,27 @@ def hold(
             continue
         if not claim.discarded:
             # Another worker was faster, or a type has been edited.
-            forget_type_snapshots()
+            if tries and not claim.full:
+                forget_type_snapshots()
             tries += 1
         full |= {name: served[name].version for name in claim.full}
         discarded += claim.discarded
     return []
+
+
+def running_under(tokens: Collection[str]) -> list[int]:
+    """The jobs that run under these tokens."""
+    if not tokens:
+        return []
+    # A literal, without which SQLite would not use its partial index.
+    return [
+        number
+        for (number,) in fetch(
+            f"SELECT id FROM {table(Job)} WHERE status = '{RUNNING}' "
+            f"AND lease_token IN ({placeholders(len(tokens))})",
+            sorted(tokens),
+        )
+    ]
 
 
 def new_token() -> str:

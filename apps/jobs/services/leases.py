@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -20,12 +20,19 @@ from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
 
 
-def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, bool]:
+class Renewed(NamedTuple):
+    """A lease that lasts until then at least; whether its job is to be cancelled."""
+
+    until: datetime
+    cancel_requested: bool
+
+
+def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
     """Renew the leases of these (job, token) pairs, up to the deadline of each attempt.
 
-    Returns whether the job is to be cancelled, by job; jobs whose lease is lost are left out. After
-    its deadline an attempt is not renewed: its lease is lost. There is no transaction: a process
-    that freezes here must not keep its jobs locked, or the rescue could not end them.
+    Returns them by job; jobs whose lease is lost are left out. After its deadline an attempt is not
+    renewed: its lease is lost. There is no transaction: a process that freezes here must not keep
+    its jobs locked, or the rescue could not end them.
     """
     if not leases:
         return {}
@@ -38,13 +45,13 @@ def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, bool]:
         [*ids, RUNNING],
     )
     types = type_snapshots({row[1] for row in rows})
-    renewed: dict[int, bool] = {}
+    renewed: dict[int, Renewed] = {}
     groups: dict[tuple[str, str], list[int]] = {}
     for number, name, token, deadline, cancel_requested in rows:
         type_, deadline = types.get(name), instant(deadline)
         if type_ is None or token != tokens[number] or deadline <= now:
             continue
-        renewed[number] = bool(cancel_requested)
+        renewed[number] = Renewed(min(now + type_.lease, deadline), bool(cancel_requested))
         groups.setdefault((name, token), []).append(number)
     for (name, token), numbers in sorted(groups.items()):
         if _extend(numbers, token, now, types[name]) < len(numbers):

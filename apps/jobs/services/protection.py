@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common.db import fetch, placeholders, table
-from apps.common.rows import ensure_row
+from apps.common.rows import ensure_rows, update_rows
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import breaker, rate
 from apps.jobs.rules.transitions import RUNNING
@@ -22,15 +22,21 @@ def lock_states(types: Iterable[str]) -> dict[str, TypeState]:
     found = _locked(names)
     missing = [name for name in names if name not in found]
     if missing:
-        for name in missing:
-            ensure_row(TypeState, ["type"], _untouched(name))
+        ensure_rows(TypeState, ["type"], [_columns(TypeState(type=name)) for name in missing])
         found = _locked(names)
     return found
 
 
-def _untouched(name: str) -> dict[str, Any]:
-    fresh = TypeState(type=name)
-    return {field.attname: getattr(fresh, field.attname) for field in fresh._meta.concrete_fields}
+def _columns(state: TypeState) -> dict[str, Any]:
+    return {field.attname: getattr(state, field.attname) for field in state._meta.concrete_fields}
+
+
+def _save(states: Iterable[TypeState]) -> None:
+    """Write locked states, all in one statement."""
+    changes = {state.type: _columns(state) for state in states}
+    for columns in changes.values():
+        del columns["type"]
+    update_rows(TypeState, changes)
 
 
 def _locked(names: list[str]) -> dict[str, TypeState]:
@@ -39,22 +45,32 @@ def _locked(names: list[str]) -> dict[str, TypeState]:
 
 
 class TypeLimits:
-    """The limited types of one hold, locked, and how many of each may be held now."""
+    """The limited types of one hold, locked, and how many of each may be held now.
+
+    `states` are those that a hold changes.
+    """
 
     def __init__(self, states: Mapping[str, TypeState], free: Mapping[str, int]) -> None:
         self._states = states
         self._free = dict(free)
 
     @classmethod
-    def lock(cls, types: Sequence[TypeSnapshot], now: datetime) -> TypeLimits:
-        states = lock_states(type_.name for type_ in types)
+    def of(
+        cls, types: Sequence[TypeSnapshot], states: Mapping[str, TypeState], now: datetime
+    ) -> TypeLimits:
+        """The limits of these types, whose states are locked."""
         running = _running([type_.name for type_ in types])
         free = {}
         for type_ in types:
             state = states[type_.name]
             state.breaker_state = breaker.at(type_.breaker, state.breaker_state, now)
             free[type_.name] = _free(type_, state, running[type_.name], now)
-        return cls(states, free)
+        changing = {
+            type_.name
+            for type_ in types
+            if type_.breaker.enabled or type_.rate_per_minute is not None
+        }
+        return cls({name: states[name] for name in changing}, free)
 
     @property
     def full(self) -> list[str]:
@@ -71,13 +87,12 @@ class TypeLimits:
 
         Those of the others follow from what is kept, whenever they are asked for.
         """
-        for name, taken in Counter(held).items():
-            state = self._states.get(name)
-            if state is None:
-                continue
+        counted = Counter(held)
+        changed = [state for name, state in self._states.items() if counted[name]]
+        for state in changed:
             if state.tokens is not None:
-                state.tokens -= taken
-            state.save()
+                state.tokens -= counted[state.type]
+        _save(changed)
 
 
 def _free(type_: TypeSnapshot, state: TypeState, running: int, now: datetime) -> int:
@@ -128,7 +143,7 @@ def count_ends(
                 calls=calls[name],
                 failures=failures[name],
             )
-            state.save()
+    _save(state for name, state in states.items() if calls[name])
 
 
 class BreakerNow(NamedTuple):

@@ -98,15 +98,14 @@ def lose(*, names: Collection[str], reason: str) -> int:
 
 
 def _go(names: Collection[str], event: str, now: datetime, reason: str = "") -> int:
-    # Sorted, so that two processes that find the same workers do not deadlock.
-    gone = [
-        name
-        for name in sorted(names)
-        if Worker.objects.filter(name=name, state__in=_LIVING).update(
-            state=Worker.State.GONE, drains={}, running=0
-        )
-    ]
-    _write_entries(gone, event, now, reason)
+    # Locked in the order of their ids, so that two processes that find the same workers wait for
+    # each other and do not deadlock.
+    living = Worker.objects.filter(name__in=names, state__in=_LIVING)
+    pks = sorted(living.values_list("pk", flat=True))
+    locked = living.filter(pk__in=pks).select_for_update().order_by("pk")
+    gone = dict(locked.values_list("pk", "name"))
+    Worker.objects.filter(pk__in=gone).update(state=Worker.State.GONE, drains={}, running=0)
+    _write_entries(sorted(gone.values()), event, now, reason)
     return len(gone)
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 
 from apps.common import clock
-from apps.common.db import execute, fetch, placeholders, table, transactional
+from apps.common.db import (
+    execute,
+    fetch,
+    fetch_each,
+    placeholders,
+    table,
+    transactional,
+)
+from apps.common.errors import PlatformError
 from apps.common.leases import last_finished, load_position, save_position
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.outcome import Outcome
+from apps.jobs.rules.outcome import OUTCOMES, Outcome, Records, found_outcome, refused, validate
+from apps.jobs.rules.transitions import LockedJob
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.move import lock_jobs
 from apps.jobs.services.protection import lock_states
 from apps.jobs.services.settle import end_attempts
@@ -44,16 +54,27 @@ def heartbeats_are_reliable(now: datetime) -> bool:
     return not timedelta() < grace_until - now <= GRACE
 
 
-def rescue_due(*, until: datetime, lost: Collection[str] = (), by_lease: bool = True) -> int:
+def _no_records() -> Records:
+    return {}
+
+
+def rescue_due(
+    *,
+    until: datetime,
+    lost: Collection[str] = (),
+    by_lease: bool = True,
+    records: Callable[[], Records] = _no_records,
+) -> int:
     """End attempts past their lease or deadline, and those of `lost` workers; returns how many.
 
     Without `by_lease` an expired lease alone ends nothing. Works in blocks until the instant
-    `until`. Locked rows are skipped: their worker may have frozen in a transaction.
+    `until`. Locked rows are skipped: their worker may have frozen in a transaction. What the
+    `records` of this machine know of an attempt decides how it ended.
     """
     ended = 0
     while (now := clock.now()) < until:
         found = _overdue(now, lost, by_lease)
-        some = _rescue(found, now, frozenset(lost), by_lease)
+        some = _rescue(found, now, frozenset(lost), by_lease, records)
         ended += some
         if not some or len(found) < conf.JOB_RESCUE_BATCH:
             break
@@ -82,7 +103,13 @@ def _overdue(now: datetime, lost: Collection[str], by_lease: bool) -> dict[int, 
 
 
 @transactional
-def _rescue(found: Mapping[int, str], now: datetime, lost: frozenset[str], by_lease: bool) -> int:
+def _rescue(
+    found: Mapping[int, str],
+    now: datetime,
+    lost: frozenset[str],
+    by_lease: bool,
+    records: Callable[[], Records],
+) -> int:
     if not found:
         return 0
     names = set(found.values())
@@ -90,14 +117,29 @@ def _rescue(found: Mapping[int, str], now: datetime, lost: frozenset[str], by_le
     types = {name: JobType(name=name).snapshot for name in names} | type_snapshots(names)
     states = lock_states(name for name in names if types[name].breaker.enabled)
     jobs = lock_jobs(found, skip_locked=True)
-    ends = []
-    for number, late, silent in _running(jobs, now):
-        job = jobs[number]
+    over = [
+        (jobs[number], t.END_TIMED_OUT if late else t.END_LOST)
+        for number, late, silent in _running(jobs, now)
         # Else it was renewed meanwhile.
-        if late or job.worker in lost or (by_lease and silent):
-            end = t.END_TIMED_OUT if late else t.END_LOST
-            ends.append((job, Outcome(id=number, token=job.lease_token, end=end)))
+        if late or jobs[number].worker in lost or (by_lease and silent)
+    ]
+    if not over:
+        return 0
+    # Read only now: no lease can be renewed any more, and a process that was frozen starts nothing
+    # without one.
+    seen = records()
+    ends = [(job, _outcome(job, end, seen, types[job.type])) for job, end in over]
     return len(end_attempts(ends, types=types, states=states, now=now))
+
+
+def _outcome(job: LockedJob, end: str, seen: Records, type_: TypeSnapshot) -> Outcome:
+    found = found_outcome(job, end, seen)
+    if found.end in OUTCOMES:
+        try:
+            validate(found, job, type_)
+        except PlatformError as error:
+            return refused(found, error)
+    return found
 
 
 def _running(jobs: Collection[int], now: datetime) -> list[tuple[int, bool, bool]]:
@@ -114,23 +156,27 @@ def _running(jobs: Collection[int], now: datetime) -> list[tuple[int, bool, bool
 def free_hosts(*, alive: Collection[str], now: datetime) -> int:
     """Free the ready jobs whose grace is over, or whose host is not `alive`; returns how many.
 
-    One block per type.
+    One block of each type, and all together in blocks.
     """
-    jobs, freed = table(Job), 0
+    jobs = table(Job)
     lives = f" OR affinity_host NOT IN ({placeholders(len(alive))})" if alive else " OR 1 = 1"
-    for name in type_snapshots():
-        found = fetch(
+    found = fetch_each(
+        (
             f"SELECT id FROM {jobs} WHERE status = %s AND type = %s AND affinity_host > '' "
             f"AND (affinity_until <= %s{lives}) LIMIT %s",
             [t.READY, name, now, *sorted(alive), conf.JOB_RESCUE_BATCH],
         )
-        ids = sorted(row[0] for row in found)
-        if ids:
-            freed += execute(
-                f"UPDATE {jobs} SET affinity_host = '', affinity_until = NULL "
-                f"WHERE id IN ({placeholders(len(ids))}) AND status = %s",
-                [*ids, t.READY],
-            )
+        for name in type_snapshots()
+    )
+    ids = sorted(number for (number,) in found)
+    freed = 0
+    for start in range(0, len(ids), conf.JOB_RESCUE_BATCH):
+        some = ids[start : start + conf.JOB_RESCUE_BATCH]
+        freed += execute(
+            f"UPDATE {jobs} SET affinity_host = '', affinity_until = NULL "
+            f"WHERE id IN ({placeholders(len(some))}) AND status = %s",
+            [*some, t.READY],
+        )
     if freed:
         wakeup.announce()
     return freed

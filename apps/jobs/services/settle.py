@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, placeholders, table, transactional
 from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.hold import running_under
 from apps.jobs.services.move import attempt_facts, entry_of, lock_jobs, move
 from apps.jobs.services.protection import count_ends, lock_states
+from apps.jobs.services.repeats import STALE, earlier_reports, late_answer, report_key
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 
@@ -30,38 +32,58 @@ def settle(*, outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
     """End the attempts as reported, each on its own merits.
 
     Returns, in the same order, the status of each job after it, or the error why nothing was
-    changed. A report whose token is not the job's any more is LeaseLost, and is kept in the journal
-    as stale. The same report again is answered as at first, another one is a Conflict. What cannot
-    be stored is Invalid.
+    changed. The same report again is answered as at first, even when the job has moved on; another
+    one under the same token is a Conflict. A report whose lease was lost is LeaseLost, and the
+    first of each token is kept in the journal as stale. What cannot be stored is Invalid.
     """
     answers = _settle(outcomes)
+    wake_for(answers)
+    return answers
+
+
+def wake_for(answers: Iterable[str | PlatformError]) -> None:
+    """Wake drains when jobs wait again after their reports were answered so."""
     if any(answer in t.WAITING for answer in answers):
         wakeup.announce()
-    return answers
 
 
 def give_back(*, token: str) -> int:
     """Release the jobs held under the token, none of which has started; returns how many."""
-    # A literal, without which SQLite would not use its partial index.
-    running = f"SELECT id FROM {table(Job)} WHERE status = '{t.RUNNING}' AND lease_token = %s"
-    ids = [number for (number,) in fetch(running, [token])]
+    ids = running_under([token])
     settle(outcomes=[Outcome(id=each, token=token, end=t.END_RELEASED) for each in ids])
     return len(ids)
 
 
 @transactional
 def _settle(outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
+    guarded = guarded_types(outcomes)
+    return settle_locked(outcomes, lock_states(guarded) if guarded else {}).answers
+
+
+def guarded_types(outcomes: Sequence[Outcome]) -> set[str]:
+    """The types of these outcomes that have a breaker."""
+    guarded = {name for name, type_ in type_snapshots().items() if type_.breaker.enabled}
+    return _types_of(outcomes) & guarded if guarded else set()
+
+
+class Settled(NamedTuple):
+    """The answers to reports, and how many attempts of each type ended by them."""
+
+    answers: list[str | PlatformError]
+    ended: Mapping[str, int]
+
+
+def settle_locked(outcomes: Sequence[Outcome], states: Mapping[str, TypeState]) -> Settled:
+    """`settle` within a transaction that has locked the states of the guarded types."""
     now = clock.now()
     types = type_snapshots()
-    breakers = {name for name, type_ in types.items() if type_.breaker.enabled}
-    states = lock_states(_types_of(outcomes) & breakers) if breakers else {}
     jobs = lock_jobs(each.id for each in outcomes)
     if any(job.type not in types for job in jobs.values()):
         # A type may be newer than the snapshots.
         types = type_snapshots(max_age=0)
     answers: dict[int, str | PlatformError] = {}
     ends: list[tuple[LockedJob, Outcome]] = []
-    stale: list[journal.Entry] = []
+    late: list[Outcome] = []
     first: dict[int, Outcome] = {}
     for each in outcomes:
         if each.id in first:
@@ -70,11 +92,8 @@ def _settle(outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
         job = jobs.get(each.id)
         if job is None or job.type not in types:
             answers[each.id] = NotFound()
-        elif not each.token or job.lease_token != each.token:
-            answers[each.id] = LeaseLost()
-            stale.append(_stale(each, job, now))
-        elif job.status != t.RUNNING:
-            answers[each.id] = _repeated(each, job)
+        elif not each.token or job.lease_token != each.token or job.status != t.RUNNING:
+            late.append(each)
         else:
             try:
                 rules.validate(each, job, types[job.type])
@@ -83,41 +102,53 @@ def _settle(outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
             else:
                 ends.append((job, each))
     answers |= end_attempts(ends, types=types, states=states, now=now)
-    journal.write(stale)
-    return [
+    answers |= _answer_late(late, jobs, now)
+    in_order = [
         answers[each.id]
-        if each is first[each.id] or each == first[each.id]
+        if each is first[each.id] or report_key(each) == report_key(first[each.id])
         else Conflict("named twice")
         for each in outcomes
     ]
+    return Settled(in_order, Counter(job.type for job, _ in ends))
 
 
 def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
-    ids = sorted({each.id for each in outcomes})
+    known = {each.type for each in outcomes if each.type}
+    ids = sorted({each.id for each in outcomes if not each.type})
     if not ids:
-        return set()
+        return known
     rows = fetch(
         f"SELECT DISTINCT type FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})", ids
     )
-    return {row[0] for row in rows}
+    return known | {row[0] for row in rows}
 
 
-def _repeated(report: Outcome, job: LockedJob) -> str | PlatformError:
-    if rules.is_same_report(job.last_end, report.end):
-        return job.status
-    return Conflict(f"it ended as {job.last_end}")
+def _answer_late(
+    reports: Sequence[Outcome], jobs: Mapping[int, LockedJob], now: datetime
+) -> dict[int, str | PlatformError]:
+    """The answers to reports of attempts that are over, by job."""
+    answers: dict[int, str | PlatformError] = {}
+    stale = []
+    earlier = earlier_reports([each.id for each in reports])
+    for each in reports:
+        job = jobs[each.id]
+        answers[each.id], is_kept = late_answer(each, job, earlier[each.id])
+        if is_kept:
+            stale.append(_stale(each, job, now))
+    journal.write(stale)
+    return answers
 
 
 def _stale(report: Outcome, job: LockedJob, now: datetime) -> journal.Entry:
     """The report of a worker that had lost its lease, kept for the timeline."""
     return entry_of(
         job,
-        "stale",
+        STALE,
         job.status,
         now,
         reason=f"reported {report.end} after its lease was lost",
         error=report.error,
-        data={"end": report.end, "memo": report.memo[:500]},
+        data={"end": report.end, "memo": report.memo[:500], "report": report_key(report)},
     )
 
 
@@ -167,21 +198,29 @@ def end_attempts(
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     """What the journal keeps of the end of an attempt beside `attempt_facts`."""
     is_loss = outcome.end in rules.LOSSES
+    key = "" if is_loss else report_key(outcome)
+    data = _data(job.held_at, job.holds, job.stage, None if after.is_final else after.run_at, key)
+    if outcome.detail is not None:
+        data = {**data, "detail": outcome.detail}
     return {
-        "reason": rules.LOSSES[outcome.end] if is_loss else after.why,
+        "reason": rules.LOSSES[outcome.end] if is_loss else after.why or outcome.reason,
         # What the platform itself found is a reason.
         "error": "" if is_loss else outcome.error_text,
         "error_key": journal.error_key(outcome.error_text),
-        "data": _data(job.held_at, job.holds, job.stage, None if after.is_final else after.run_at),
+        "data": data,
     }
 
 
 @lru_cache(maxsize=256)
-def _data(held_at: datetime, hold: int, stage: str, run_at: datetime | None) -> dict[str, Any]:
+def _data(
+    held_at: datetime, hold: int, stage: str, run_at: datetime | None, report: str
+) -> dict[str, Any]:
     """One object for all jobs of a batch with the same facts: the journal encodes it once."""
     data: dict[str, Any] = {"held_at": held_at.isoformat(), "hold": hold}
     if stage:
         data["stage"] = stage
     if run_at is not None:
         data["run_at"] = run_at.isoformat()
+    if report:
+        data["report"] = report
     return data

@@ -24,6 +24,7 @@ from apps.common import clock, ids
 from apps.common.db import fetch, is_retryable, placeholders, table, transactional, written
 from apps.common.errors import (
     BadText,
+    Conflict,
     FieldError,
     Invalid,
     LimitReached,
@@ -37,7 +38,7 @@ from apps.common.messages import joined
 from apps.common.rows import ensure_row, insert_values
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType, UniqueLock
+from apps.jobs.models import Bounds, Job, JobType, UniqueLock
 from apps.jobs.models.unique_lock import UNIQUE_LOCKS
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import Submission, faults, shard_of, type_faults, unique_key
@@ -76,6 +77,10 @@ _KINDS: dict[str, type[PlatformError]] = {
 }
 _ID, _UNIQUE_KEY, _STATUS = (_COLUMNS.index(name) for name in ("id", "unique_key", "status"))
 Row = tuple[Any, ...]
+_FOREIGN_USER = _(
+    "Only jobs of some executors are within reach here; write the name of one of their users as "
+    "user_id."
+)
 
 
 class Submitted(NamedTuple):
@@ -101,10 +106,12 @@ def submit(
     route_key: str = "",
     trace_id: str = "",
     by: str = "",
+    bounds: Bounds | None = None,
 ) -> Submitted:
     """Make a job of the type; what is left out its type decides. Fields: see `Submission`.
 
-    `by` is the caller. Invalid names every wrong field; the type's schema validates the context.
+    `by` is the caller, who reaches jobs within `bounds` only. Invalid names every wrong field; the
+    type's schema validates the context.
     """
     job = Submission(
         type=type,
@@ -120,33 +127,32 @@ def submit(
         route_key=route_key,
         trace_id=trace_id,
     )
-    return _submit([job], by=by, bound=None, path="")[0]
+    return _submit([job], by=by, bounds=bounds or Bounds(), path="")[0]
 
 
 def submit_many(
-    submissions: Sequence[Submission], *, by: str = "", bound: Collection[str] | None = None
+    submissions: Sequence[Submission], *, by: str = "", bounds: Bounds | None = None
 ) -> list[Submitted]:
     """Make all of these jobs or none; the answers are in their order.
 
-    Types outside `bound` count as unknown. Invalid names wrong fields as `jobs[3].type`.
+    Types outside the bounds count as unknown. Invalid names wrong fields as `jobs[3].type`.
+    Conflict when an open twin is outside the bounds.
     """
-    return _submit(submissions, by=by, bound=bound, path="jobs[{}].")
+    return _submit(submissions, by=by, bounds=bounds or Bounds(), path="jobs[{}].")
 
 
-def _submit(
-    jobs: Sequence[Submission], *, by: str, bound: Collection[str] | None, path: str
-) -> list[Submitted]:
+def _submit(jobs: Sequence[Submission], *, by: str, bounds: Bounds, path: str) -> list[Submitted]:
     if not jobs:
         return []
     now = clock.now()
     known = type_snapshots({job.type for job in jobs})
-    if bound is not None:
-        known = {name: type_ for name, type_ in known.items() if name in bound}
-    _check(jobs, known, bound, now, path)
+    if bounds.types is not None:
+        known = {name: type_ for name, type_ in known.items() if name in bounds.types}
+    _check(jobs, known, bounds, now, path)
     contexts = _texts(jobs, path)
     rows = _rows(jobs, contexts, known, now, by)
     if any(row[_UNIQUE_KEY] is not None for row in rows):
-        answers = _insert_unless_open(rows)
+        answers = _insert_unless_open(rows, bounds)
     else:
         _insert(rows)
         answers = [Submitted(row[_ID], True, row[_STATUS]) for row in rows]
@@ -162,23 +168,28 @@ def _submit(
     return answers
 
 
-def field_errors(job: Submission) -> list[FieldError]:
+def field_errors(job: Submission, bounds: Bounds) -> list[FieldError]:
     """Everything that `submit` would refuse, except a context that is too large."""
-    return list(_faults(job, type_snapshots([job.type]).get(job.type), None, clock.now()))
+    users = _users_of([job], bounds)
+    type_ = type_snapshots([job.type]).get(job.type)
+    if bounds.types is not None and job.type not in bounds.types:
+        type_ = None
+    return list(_faults(job, type_, bounds, users, clock.now()))
 
 
 # --- validating ---------------------------------------------------------------------------------
 def _check(
     jobs: Sequence[Submission],
     known: dict[str, TypeSnapshot],
-    bound: Collection[str] | None,
+    bounds: Bounds,
     now: datetime,
     path: str,
 ) -> None:
     """Raise one error that lists everything wrong with the jobs, if anything is."""
     found: list[FieldError] = []
+    users = _users_of(jobs, bounds)
     for position, job in enumerate(jobs):
-        wrong = list(_faults(job, known.get(job.type), bound, now))
+        wrong = list(_faults(job, known.get(job.type), bounds, users, now))
         if wrong:
             prefix = path.format(position)
             found += [FieldError(prefix + e.field, e.code, e.message) for e in wrong]
@@ -188,11 +199,25 @@ def _check(
         raise _refusal(found[:MAX_ERRORS])
 
 
+def _users_of(jobs: Sequence[Submission], bounds: Bounds) -> set[str] | None:
+    """Those users of the jobs that are within the bounds; None for all."""
+    if bounds.users is None:
+        return None
+    users = bounds.users.among({job.user_id for job in jobs})
+    return users | {""} if bounds.takes_nobodys else users
+
+
 def _faults(
-    job: Submission, type_: TypeSnapshot | None, bound: Collection[str] | None, now: datetime
+    job: Submission,
+    type_: TypeSnapshot | None,
+    bounds: Bounds,
+    users: set[str] | None,
+    now: datetime,
 ) -> Iterator[FieldError]:
     if type_ is None:
-        yield _unknown_type(job.type, bound)
+        yield _unknown_type(job.type, bounds.types)
+    if users is not None and job.user_id not in users:
+        yield FieldError("user_id", "invalid", _FOREIGN_USER)
     is_context = True
     for fault in faults(job, now):
         is_context = is_context and not fault.field.startswith("context")
@@ -316,7 +341,7 @@ def _insert_together(rows: list[Row]) -> None:
 
 
 @transactional
-def _insert_unless_open(rows: list[Row]) -> list[Submitted]:
+def _insert_unless_open(rows: list[Row], bounds: Bounds) -> list[Submitted]:
     """Insert all rows but those with an open twin, in the table or before them in the list.
 
     No statement fails for it, so nothing spoils the caller's transaction.
@@ -326,6 +351,7 @@ def _insert_unless_open(rows: list[Row]) -> list[Submitted]:
         if row[_UNIQUE_KEY] is not None:
             first.setdefault(row[_UNIQUE_KEY], row)
     twins = open_twins(first)
+    _require_within(bounds, [twin.id for twin in twins.values()])
     fresh = [row for key, row in first.items() if key not in twins]
     _insert_together(fresh + [row for row in rows if row[_UNIQUE_KEY] is None])
     twins |= {row[_UNIQUE_KEY]: Submitted(row[_ID], False, row[_STATUS]) for row in fresh}
@@ -335,6 +361,19 @@ def _insert_unless_open(rows: list[Row]) -> list[Submitted]:
         twin = twins.get(row[_UNIQUE_KEY], created)
         answers.append(created if twin.id == created.id else twin)
     return answers
+
+
+def _require_within(bounds: Bounds, twins: Sequence[int]) -> None:
+    """Conflict, without their numbers, when some of these jobs are outside the bounds."""
+    if bounds.users is None or not twins:
+        return
+    if Job.objects.within(bounds).filter(pk__in=twins).count() < len(twins):
+        raise Conflict(
+            _(
+                "A job of this type and key is open for a user who is out of reach here; use "
+                "another key of the job, or wait until that one ends."
+            )
+        )
 
 
 # --- one open job per unique key ----------------------------------------------------------------

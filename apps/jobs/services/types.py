@@ -37,6 +37,11 @@ def find(name: str, bound: Collection[str] | None = None) -> JobType:
     return found
 
 
+def names_among(names: Collection[str]) -> list[str]:
+    """Those of the names that a type has."""
+    return list(JobType.objects.filter(name__in=names).values_list("name", flat=True))
+
+
 @transactional
 def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
     """A new type; settings left out take their defaults. Invalid names every wrong one."""

@@ -19,16 +19,16 @@ from apps.common.admin import MachineRowAdmin
 from apps.common.admin.display import (
     column,
     duration_of,
+    error_column,
     json_field,
     label,
-    redacted,
     shown_text,
-    text_column,
     time_column,
 )
 from apps.common.admin.filters import read_key, read_number
 from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
+from apps.common.masking import redacted
 from apps.journal.admin import words
 from apps.journal.admin.filters import FILTERS
 from apps.journal.models import JournalEntry, Source
@@ -70,7 +70,7 @@ def _moment(entry: JournalEntry, shows_payload: bool) -> Moment:
         facts.append((gettext("took"), duration_of(entry.run_ms)))
     if is_of_job and entry.host:
         facts.append((gettext("host"), entry.host))
-    error = entry.error.strip()
+    error = redacted(entry.error.strip())
     if error:
         # The last line of a traceback names the error.
         facts.append((gettext("error"), shown_text(error.splitlines()[-1], limit=MAX_VALUE)))
@@ -145,6 +145,10 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
         "actor",
         "shown_reason",
     )
+    list_mobile = (
+        ("source_and_event", "type_or_task", "subject"),
+        ("shown_at", "executor", "actor", "shown_reason"),
+    )
     list_display_links = ("shown_at",)
     list_filter = FILTERS
     list_defer = ("data", "error")
@@ -152,7 +156,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     exact_search = (("subject_id", read_number), ("executor", read_key))
     payload_fields = ("shown_data",)
     fieldsets = (
-        (None, {"fields": ("at", "shown_source", "subject", "shown_event", "arrow")}),
+        (None, {"fields": ("shown_at", "shown_source", "subject", "shown_event", "arrow")}),
         (
             _("Who and where"),
             {
@@ -176,7 +180,7 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
 
     shown_at = time_column("at", _("at"))
     shown_data = json_field("data", _("data"))
-    shown_error = text_column("error", _("error"), limit=4000)
+    shown_error = error_column("error", _("error"))
 
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:

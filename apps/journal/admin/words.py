@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Model
-from django.utils.formats import localize
 from django.utils.functional import Promise
-from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from apps.common.admin.display import plain_time
+from apps.common.masking import redacted
 from apps.journal.models import JournalEntry
 
 Words = str | Promise
@@ -83,12 +83,12 @@ def state_of(state: str) -> str:
 
 
 def reason_of(reason: str) -> str:
-    """A reason as people read it: typed ones as they are, those of the platform translated."""
+    """A reason or error as people read it: those of the platform translated, secrets masked."""
     for pattern, text in REASONS.items():
         if match := re.fullmatch(pattern, reason):
             params = {name: value_of(name, value) for name, value in match.groupdict().items()}
             return str(text) % params
-    return reason
+    return str(redacted(reason))
 
 
 def value_of(name: str, value: object) -> str:
@@ -108,4 +108,4 @@ def _instant(text: str) -> str:
         instant = datetime.fromisoformat(text)
     except ValueError:
         return text
-    return localize(localtime(instant)) if instant.tzinfo else text
+    return plain_time(instant) if instant.tzinfo else text

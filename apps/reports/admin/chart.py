@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.text import capfirst
@@ -41,11 +41,11 @@ def through_time(choice: Choice, rows: Sequence[Row], names: Sequence[str]) -> d
     }
 
 
-def by_group(choice: Choice, rows: Sequence[Row]) -> dict[str, Any]:
-    """Bars for the first groups of the table."""
+def by_group(choice: Choice, rows: Sequence[Row], titles: Mapping[str, str]) -> dict[str, Any]:
+    """Bars for the first groups of the table, by their titles if they have any."""
     first = rows[:MAX_BARS]
     return {
-        "names": [row.figures.group for row in first],
+        "names": [titles.get(row.figures.group) or row.figures.group for row in first],
         "series": _series(choice, first),
         "links": [
             links.between(

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.http import QueryDict
-from django.utils.timezone import get_default_timezone_name
+from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -48,6 +48,7 @@ PRESETS = {
     "90d": (timedelta(days=90), _("90 days")),
 }
 DEFAULT_PRESET = "24h"
+ALL_COLUMNS = "all"
 # Longer periods are drawn by day.
 MAX_BY_HOUR = timedelta(days=8)
 MAX_TEXT = 200
@@ -56,7 +57,8 @@ _YEARS = range(2000, 2201)
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A report. `preset` is empty for a custom period; minutes are stored since `minutes_from`.
+    """A report. `preset` is empty for a custom period; minutes are stored since `minutes_from`;
+    `columns` is ALL_COLUMNS or empty.
 
     `problems` are sentences about values of the address that were not used.
     """
@@ -70,6 +72,7 @@ class Choice:
     only: tuple[str, str] | None
     sort: str
     minutes_from: datetime
+    columns: str = ""
     problems: tuple[str, ...] = ()
 
     @property
@@ -118,6 +121,7 @@ class Choice:
             **period,
             "zone": to.zone.key,
             **({"sort": to.sort} if to.sort else {}),
+            **({"columns": to.columns} if to.columns else {}),
         }
 
     def query(self, **changes: Any) -> str:
@@ -155,6 +159,7 @@ def read_choice(
     preset, start, end = reader.period(now, zone)
     sort = reader.one_of("sort", ["", *sorts, *(f"-{name}" for name in sorts)], "")
     only = reader.only(groups[source], by)
+    columns = reader.one_of("columns", (ALL_COLUMNS,), "")
     choice = Choice(
         source=source,
         by=by,
@@ -165,6 +170,7 @@ def read_choice(
         only=only,
         sort=sort,
         minutes_from=minutes_from,
+        columns=columns,
         problems=tuple(reader.problems),
     )
     if by != MINUTE or choice.has_minutes:
@@ -197,7 +203,7 @@ class Reader:
 
     def zone(self) -> ZoneInfo:
         text = self.text("zone")
-        default = parse_zone(get_default_timezone_name())
+        default = parse_zone(get_current_timezone_name())
         if not text:
             return default
         try:

@@ -11,9 +11,11 @@ from django.utils.translation import gettext_lazy as _
 from apps.common.admin.filters import ChoiceFilter
 from apps.reports.rules.outcomes import (
     CANCELLED,
+    COUNTS,
     ENDS,
     EXPIRED,
     FAILED,
+    FINAL,
     RELEASED,
     RETRIED,
     RETRIES,
@@ -23,8 +25,11 @@ from apps.reports.rules.outcomes import (
     TOTAL,
 )
 
+# What ended a job or a dispatch, however many attempts it took.
+FINALLY = "final"
 WORDS: dict[str, str | Promise] = {
     TOTAL: _("ended"),
+    FINALLY: _("ended for good"),
     SUCCEEDED: _("succeeded"),
     FAILED: _("failed"),
     RETRIED: _("retried"),
@@ -48,7 +53,8 @@ class CountedAs(ChoiceFilter):
 
 def _entries(counted: str) -> Q:
     """The entries with this outcome; for the total, with any."""
-    found = [entry for entry, counts_as in ENDS.items() if counted in (TOTAL, counts_as)]
+    outcomes = {TOTAL: COUNTS, FINALLY: FINAL}.get(counted, (counted,))
+    found = [entry for entry, counts_as in ENDS.items() if counts_as in outcomes]
     if counted == RETRIED:
         found += RETRIES
     events: dict[tuple[str, str, str], list[str]] = {}

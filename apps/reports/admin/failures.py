@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -29,6 +30,7 @@ from apps.jobs.admin.labels import relative
 from apps.journal.admin.words import reason_of
 from apps.reports.admin.choice import PRESETS, Reader, input_value, stamp
 from apps.reports.admin.controls import Option
+from apps.reports.admin.quota import titles
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.permissions import may_see_failures
 from apps.reports.rules.outcomes import DISPATCH, JOB
@@ -88,7 +90,13 @@ def failures_page(request: HttpRequest) -> HttpResponse:
         type_or_task=choice.type,
         stored=Stored.read(),
     )
-    rows = _Rows(choice, found.start, now, may_act=user.has_perm("jobs.operate_job"))
+    rows = _Rows(
+        choice,
+        found.start,
+        now,
+        titles=titles([each.type_or_task for each in found.groups]),
+        may_act=user.has_perm("jobs.operate_job"),
+    )
     context = {
         **admin.site.each_context(request),
         "title": _("Failures"),
@@ -141,9 +149,15 @@ class _Rows:
     """Draws the groups of a page; a template would take ten times as long for a hundred of them."""
 
     def __init__(
-        self, choice: FailuresChoice, start: datetime, now: datetime, *, may_act: bool
+        self,
+        choice: FailuresChoice,
+        start: datetime,
+        now: datetime,
+        *,
+        titles: Mapping[str, str],
+        may_act: bool,
     ) -> None:
-        self._start, self._now = start, now
+        self._start, self._now, self._titles = start, now, titles
         self._only = f"{choice.query(type='')}&type="
         self._back = urlencode({"back": reverse("failures") + choice.query()})
         acts = (("retry", _("Retry…")), ("cancel", _("Cancel…"))) if may_act else ()
@@ -160,11 +174,12 @@ class _Rows:
         is_rest = failure.error_key == OTHER
         sample, url = (_rest if is_rest else _one)(failure)
         is_new = not is_rest and failure.first_seen >= self._start
+        title = self._titles.get(failure.type_or_task, failure.type_or_task)
         final = ngettext("%(count)s final", "%(count)s final", failure.final)
         return SafeString(
             '<li class="failure panel"><div class="failure-what"><p class="failure-type">'
             f'<a class="text-link" href="{escape(self._only + quote(failure.type_or_task))}">'
-            f"{escape(failure.type_or_task)}</a>{self._new if is_new else ''}</p>"
+            f"{escape(title)}</a>{self._new if is_new else ''}</p>"
             f'<p class="failure-sample"><a href="{escape(url)}" '
             f'title="{self._newest}"><bdi>{escape(sample)}</bdi></a></p></div>'
             f'<p class="failure-count"><strong>{failure.total:,}</strong> '

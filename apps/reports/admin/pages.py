@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,25 +15,26 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.safestring import SafeString
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.csv_text import download, plain_cell
-from apps.common.admin.display import shown_text
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor, OperatorScope
+from apps.jobs.models import bounds_of
 from apps.reports.admin import chart, controls, quota
-from apps.reports.admin.choice import GROUPS, SOURCES, TABS, Choice, read_choice
+from apps.reports.admin.choice import ALL_COLUMNS, GROUPS, SOURCES, TABS, Choice, read_choice
 from apps.reports.admin.report import (
     COLUMNS,
     SORTS,
     TIME_NAMES,
     Row,
     cells,
+    columns_of,
     group_row,
     headings,
+    is_empty,
     ordered,
     rows_of,
     tiles,
@@ -41,10 +42,19 @@ from apps.reports.admin.report import (
     time_rows,
 )
 from apps.reports.permissions import may_report
-from apps.reports.rules.outcomes import DISPATCH
+from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rows import First
-from apps.reports.services.summary import Figures, Period, Summary, summarise, total_of
+from apps.reports.services.summary import (
+    DAY,
+    HOUR,
+    MINUTE,
+    Figures,
+    Period,
+    Summary,
+    summarise,
+    total_of,
+)
 
 # Further rows of times and groups are only in the CSV.
 MAX_ROWS = 400
@@ -72,7 +82,7 @@ def report(request: HttpRequest) -> HttpResponse:
     except Invalid:
         context["problems"] = (*choice.problems, _why_not(choice))
     else:
-        context |= _shown(sheet, has_quotas=view.within is None)
+        context |= _shown(sheet, has_quotas=view.within[DISPATCH] is None)
     return TemplateResponse(request, "admin/report.html", context)
 
 
@@ -89,10 +99,15 @@ def report_csv(request: HttpRequest) -> HttpResponseBase:
     columns = COLUMNS[choice.source]
     lines = io.StringIO()
     writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
-    writer.writerow([choice.by, *(column.name for column in columns)])
-    for figures in (*(row.figures for row in sheet.rows), replace(sheet.total, group="total")):
+    rows = [*(row.figures for row in sheet.rows), replace(sheet.total, group="total")]
+    is_by_task = choice.by == "task"
+    titles = quota.titles([figures.group for figures in rows]) if is_by_task else {}
+    heads = [choice.by, "title"] if is_by_task else [choice.by]
+    writer.writerow([*heads, *(column.csv_name for column in columns)])
+    for figures in rows:
+        names = [figures.group, titles.get(figures.group, "")][: len(heads)]
         values = (column.value(figures) for column in columns)
-        writer.writerow([plain_cell(figures.group), *(_plain(value) for value in values)])
+        writer.writerow([*map(plain_cell, names), *map(_plain, values)])
     name = f"report-{choice.source}-{choice.by}-{sheet.through_time.start:%Y%m%dT%H%MZ}.csv"
     return download(lines.getvalue(), name=name)
 
@@ -117,21 +132,28 @@ class _View:
     """What a person may see, all executors (None) or some, and by which groupings; and what is
     stored."""
 
-    within: Collection[str] | None
+    within: Mapping[str, Collection[str] | None]
     groups: dict[str, tuple[str, ...]]
     stored: Stored
 
     @classmethod
     def of(cls, request: HttpRequest) -> _View:
-        if not may_report(request.user):
+        user = request.user
+        if not may_report(user):
             raise PermissionDenied
-        stored = Stored.read()
-        if OperatorScope.names_of(request.user) is None:
-            return cls(None, GROUPS, stored)
-        executors = Executor.objects.visible_to(request.user).users()
-        # The figures of a task include other executors.
-        groups = {**GROUPS, DISPATCH: ("executor",)}
-        return cls(list(executors.values_list("name", flat=True)), groups, stored)
+        within: dict[str, Collection[str] | None] = {DISPATCH: None, JOB: None}
+        groups = dict(GROUPS)
+        if OperatorScope.names_of(user) is not None:
+            executors = Executor.objects.visible_to(user).users()
+            within[DISPATCH] = list(executors.values_list("name", flat=True))
+            # The figures of a task include other executors.
+            groups[DISPATCH] = ("executor",)
+        bounds = bounds_of(user)
+        if not bounds.are_open:
+            # The figures of a type include the jobs of other users.
+            within[JOB] = () if bounds.users is not None else bounds.types
+            groups[JOB] = ("type",)
+        return cls(within, groups, Stored.read())
 
 
 def _choice_of(request: HttpRequest, view: _View) -> Choice:
@@ -169,7 +191,7 @@ class _Sheet:
 def _sheet(choice: Choice, view: _View, *, is_whole: bool) -> _Sheet:
     """The figures of the report, with all groups if `is_whole`."""
     source, period, only, stored = choice.source, choice.period, choice.only, view.stored
-    within = view.within if source == DISPATCH else None
+    within = view.within[source]
     through_time = summarise(
         source, choice.time_step, period, only=only, within=within, stored=stored
     )
@@ -184,7 +206,11 @@ def _sheet(choice: Choice, view: _View, *, is_whole: bool) -> _Sheet:
 
 def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     choice, summary = sheet.choice, sheet.through_time
-    rows = sheet.rows[:MAX_ROWS]
+    columns = columns_of(choice, summary.total)
+    # Times in which nothing ended would hide the others.
+    listed = [row for row in sheet.rows if sheet.by_group is not None or not is_empty(row)]
+    rows, empty = listed[:MAX_ROWS], len(sheet.rows) - len(listed)
+    titles = quota.titles(_tasks_of(choice, rows))
     # The chart is in order of time, however the table is sorted.
     times = rows_of(summary)
     names = time_names(choice, choice.time_step, times)
@@ -199,21 +225,30 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
         "source_title": SOURCES[choice.source],
         "heading_of_rows": TABS[choice.by],
         "heading_of_times": TABS[choice.time_step],
-        "headings": list(headings(choice)),
-        "plain_headings": [column.title for column in COLUMNS[choice.source]],
-        "more": len((sheet.by_group or summary).names) - len(rows),
+        "headings": list(headings(choice, columns)),
+        "plain_headings": [column.title for column in columns],
+        "columns_url": choice.query(columns="" if choice.columns else ALL_COLUMNS),
+        "has_all_columns": bool(choice.columns),
+        "only_title": titles.get(choice.only[1], "") if choice.only else "",
+        "more": len((sheet.by_group or summary).names) - empty - len(rows),
         "is_of_busiest": sheet.by_group is not None and choice.sort.lstrip("-") in TIME_NAMES,
-        "total_cells": cells(choice, Row(summary.total, summary.start, summary.as_of)),
+        "total_cells": cells(choice, Row(summary.total, summary.start, summary.as_of), columns),
     }
     name_of = dict(zip((row.since for row in times), names, strict=True))
     if sheet.by_group is None:
-        context["rows"] = time_rows(choice, choice.time_step, rows, name_of)
+        context["rows"] = time_rows(choice, choice.time_step, rows, columns, name_of)
+        context["empty"] = _empty(choice, empty)
     else:
-        figures["group"] = chart.by_group(choice, rows)
+        figures["group"] = chart.by_group(choice, rows, titles)
+        busy = [row for row in times if not is_empty(row)]
         context |= {
-            "rows": _group_rows(choice, rows),
-            "time_rows": time_rows(choice, choice.time_step, times, name_of),
-            "is_short": len(times) <= MAX_OPEN,
+            "rows": [
+                group_row(choice, choice.by, row, columns, titles.get(row.figures.group, ""))
+                for row in rows
+            ],
+            "time_rows": time_rows(choice, choice.time_step, busy, columns, name_of),
+            "empty_times": _empty(choice, len(times) - len(busy)),
+            "is_short": len(busy) <= MAX_OPEN,
         }
         if choice.by == "task" and has_quotas:
             context["quotas"] = quota.quotas(sheet.by_group)
@@ -222,12 +257,29 @@ def _shown(sheet: _Sheet, *, has_quotas: bool) -> dict[str, Any]:
     return context
 
 
-def _group_rows(choice: Choice, rows: Sequence[Row]) -> list[SafeString]:
-    notes = quota.titles([row.figures.group for row in rows]) if choice.by == "task" else {}
+def _tasks_of(choice: Choice, rows: Sequence[Row]) -> list[str]:
+    """The tasks that the page names, by label."""
+    named = [choice.only] if choice.only else []
     return [
-        group_row(choice, choice.by, row, shown_text(notes.get(row.figures.group, "")))
-        for row in rows
+        *(row.figures.group for row in rows if choice.by == "task"),
+        *(name for dimension, name in named if dimension == "task"),
     ]
+
+
+def _empty(choice: Choice, count: int) -> str:
+    """How many times are left out because nothing ended in them."""
+    if not count:
+        return ""
+    words = {
+        MINUTE: ngettext(
+            "Nothing ended in %d other minute.", "Nothing ended in %d other minutes.", count
+        ),
+        HOUR: ngettext(
+            "Nothing ended in %d other hour.", "Nothing ended in %d other hours.", count
+        ),
+        DAY: ngettext("Nothing ended on %d other day.", "Nothing ended on %d other days.", count),
+    }
+    return words[choice.time_step] % count
 
 
 def _span(choice: Choice, start: datetime, end: datetime) -> str:

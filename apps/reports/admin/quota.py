@@ -14,20 +14,23 @@ from typing import Any
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from apps.common.admin.display import quota_bar
+from apps.common.admin.display import quota_bar, shown_text
 from apps.common.db import fetch_each, table
 from apps.dispatch.models import TASK_MODELS, Source, Stock
+from apps.dispatch.services.standing import members_of
 from apps.reports.services.summary import Summary
 
 MAX_TASKS = 10
 MAX_OCCURRENCES = 1_000
+MAX_TITLE = 80
 
 
 @dataclass(frozen=True)
 class Quota:
     """A task with its hand-outs, for a rotation those of all `occurrences`, `full` of them full.
 
-    `is_cut` means that there are more occurrences than were read.
+    `is_cut` means that there are more occurrences than were read. What goes to every member counts
+    the members of now.
     """
 
     label: str
@@ -36,7 +39,7 @@ class Quota:
     dispatches_url: str
     bar: SafeString
     occurrences: int
-    full: int | None
+    full: int
     is_cut: bool
 
 
@@ -55,7 +58,7 @@ def titles(labels: Sequence[str]) -> dict[str, str]:
     for source, model in TASK_MODELS.items():
         numbers = [*_numbers(labels, source)]
         rows = model.objects.filter(pk__in=numbers).values_list("pk", "title") if numbers else ()
-        found |= {f"{source}:{pk}": title for pk, title in rows}
+        found |= {f"{source}:{pk}": shown_text(title, limit=MAX_TITLE) for pk, title in rows}
     return found
 
 
@@ -69,7 +72,13 @@ def _numbers(labels: Sequence[str], source: str) -> Iterator[int]:
 def _quotas(source: Source, numbers: list[int], summary: Summary) -> list[Quota]:
     tasks: dict[int, Any] = TASK_MODELS[source].objects.in_bulk(numbers)
     handed = _handed(source, numbers, summary)
-    return [_quota(source, tasks[number], handed[number]) for number in numbers if number in tasks]
+    to_all = {task.executor_id for task in tasks.values() if task.dispatch_times is None}
+    members = members_of(to_all)
+    return [
+        _quota(source, tasks[number], handed[number], members)
+        for number in numbers
+        if number in tasks
+    ]
 
 
 def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, list[int]]:
@@ -90,18 +99,19 @@ def _handed(source: Source, numbers: list[int], summary: Summary) -> dict[int, l
     return handed
 
 
-def _quota(source: Source, task: Any, handed: list[int]) -> Quota:
+def _quota(source: Source, task: Any, handed: list[int], members: dict[int, int]) -> Quota:
     is_cut = len(handed) > MAX_OCCURRENCES
     handed = handed[:MAX_OCCURRENCES]
-    times = task.dispatch_times
+    to_all = task.dispatch_times is None
+    times = members[task.executor_id] if to_all else task.dispatch_times
     return Quota(
         label=f"{source}:{task.pk}",
-        title=task.title,
+        title=shown_text(task.title, limit=MAX_TITLE),
         url=reverse(f"admin:dispatch_{source}task_change", args=[task.pk]),
         dispatches_url=reverse("admin:dispatch_dispatch_changelist")
         + f"?source={source}&task={task.pk}",
-        bar=quota_bar(sum(handed), None if times is None else times * max(1, len(handed))),
+        bar=quota_bar(sum(handed), times * max(1, len(handed)), of_members=to_all),
         occurrences=len(handed),
-        full=None if times is None else sum(each >= times for each in handed),
+        full=sum(each >= times for each in handed),
         is_cut=is_cut,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from typing import Any
@@ -18,12 +18,13 @@ from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.reports.admin import counted, links
-from apps.reports.admin.choice import Choice
+from apps.reports.admin.choice import ALL_COLUMNS, Choice
 from apps.reports.rules.outcomes import (
     CANCELLED,
     DISPATCH,
     EXPIRED,
     FAILED,
+    FINAL,
     JOB,
     RELEASED,
     RETRIED,
@@ -56,6 +57,14 @@ class Column:
     bound: str = ""
     # Whether a higher value is better (1), worse (-1) or neither (0).
     merit: int = 0
+    unit: str = ""
+    # Whether the table has it only if all columns are asked for.
+    is_extra: bool = False
+
+    @property
+    def csv_name(self) -> str:
+        """The name with the unit: `wait_p95_ms`."""
+        return f"{self.name}_{self.unit}" if self.unit else self.name
 
     def has_entries(self, value: Any) -> bool:
         """Whether there are entries behind the value."""
@@ -116,10 +125,19 @@ def _percentile(of: str, share: str, title: str | Promise) -> Column:
         duration,
         bound=f"{of}_from",
         merit=-1,
+        unit="ms",
+        is_extra=share == "p99",
     )
 
 
+def _jobs_ended(row: Figures) -> int:
+    return sum(getattr(row, name) for name in FINAL)
+
+
 TOTALS = _count(TOTAL)
+# A job may take several attempts; the last one ends the job.
+ATTEMPTS = replace(TOTALS, title=_("attempts ended"))
+JOBS = Column(counted.FINALLY, _("jobs ended"), _jobs_ended, whole, counted=counted.FINALLY)
 RATE = Column(
     "success_rate",
     _("success rate"),
@@ -147,7 +165,7 @@ TIMES = (
 TIME_NAMES = tuple(column.name for column in TIMES)
 _ENDS = (SUCCESSES, FAILURES, RETRIES, TIMEOUTS, EXPIRIES, RELEASES, CANCELS, STAGES)
 COLUMNS: dict[str, tuple[Column, ...]] = {
-    JOB: (TOTALS, RATE, *_ENDS, *TIMES),
+    JOB: (ATTEMPTS, RATE, *_ENDS, *TIMES),
     DISPATCH: (TOTALS, RATE, *(c for c in _ENDS if c not in (TIMEOUTS, STAGES)), *TIMES),
 }
 # The parts of a total in the order of a stacked bar. Retries of dispatches are no part of it.
@@ -156,7 +174,7 @@ STACKED = {
     DISPATCH: (SUCCESSES, FAILURES, EXPIRIES, RELEASES, CANCELS),
 }
 TILES = {
-    JOB: (TOTALS, RATE, FAILURES, RETRIES, TIMEOUTS, TIMES[1], TIMES[4]),
+    JOB: (JOBS, ATTEMPTS, RATE, FAILURES, RETRIES, TIMEOUTS, TIMES[1], TIMES[4]),
     DISPATCH: (TOTALS, RATE, FAILURES, RETRIES, EXPIRIES, TIMES[1], TIMES[4]),
 }
 SORTS = tuple({column.name: None for each in COLUMNS.values() for column in each})
@@ -239,8 +257,28 @@ def _change(column: Column, value: Any, old: Any) -> tuple[str, str]:
     return text, UP if merit > 0 else DOWN if merit < 0 else ""
 
 
-def headings(choice: Choice) -> Iterator[Heading]:
-    for column in COLUMNS[choice.source]:
+def columns_of(choice: Choice, total: Figures) -> tuple[Column, ...]:
+    """The columns of the tables: without the extra ones, and those in which nothing is counted."""
+    every = COLUMNS[choice.source]
+    if choice.columns == ALL_COLUMNS:
+        return every
+    first, sort = every[0], choice.sort.lstrip("-")
+    return tuple(
+        column
+        for column in every
+        if column in (first, RATE)
+        or column.name == sort
+        or (not column.is_extra and column.has_entries(column.value(total)))
+    )
+
+
+def is_empty(row: Row) -> bool:
+    """Whether nothing is counted in the row."""
+    return not row.figures.total and not row.figures.retried
+
+
+def headings(choice: Choice, columns: Sequence[Column]) -> Iterator[Heading]:
+    for column in columns:
         falling = f"-{column.name}"
         arrow = {column.name: "▲", falling: "▼"}.get(choice.sort, "")
         sort = column.name if choice.sort == falling else falling
@@ -257,9 +295,11 @@ def ordered(choice: Choice, rows: Sequence[Row]) -> list[Row]:
     return [*valued, *(row for row in rows if column.value(row.figures) is None)]
 
 
-def group_row(choice: Choice, by: str, row: Row, note: str = "") -> SafeString:
-    """A row of a group. Its name links to its own report, the icon to the list of its jobs
-    or dispatches. Drawn without a template, which would take ten times as long."""
+def group_row(
+    choice: Choice, by: str, row: Row, columns: Sequence[Column], title: str = ""
+) -> SafeString:
+    """A row of a group, by its title if it has one. It links to its own report, the icon to the
+    list of its jobs or dispatches. Drawn without a template, which would take ten times as long."""
     name = row.figures.group
     group = (by, name)
     beside = format_html(
@@ -269,13 +309,18 @@ def group_row(choice: Choice, by: str, row: Row, note: str = "") -> SafeString:
         gettext("Its jobs or dispatches"),
         gettext("Jobs or dispatches: %(name)s") % {"name": name},
     )
-    if note:
-        beside += format_html('<span class="cell-note faint">{}</span>', note)
-    return _head(name, links.report_of(choice, group), beside) + cells(choice, row, group)
+    if title:
+        beside += format_html('<span class="cell-note faint">{}</span>', name)
+    head = _head(title or name, links.report_of(choice, group), beside)
+    return head + cells(choice, row, columns, group)
 
 
 def time_rows(
-    choice: Choice, by: str, rows: Sequence[Row], name_of: Mapping[datetime, str]
+    choice: Choice,
+    by: str,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    name_of: Mapping[datetime, str],
 ) -> list[SafeString]:
     """Rows of times; a day links to its hours, an hour to its minutes while they are stored."""
     finer = {DAY: HOUR, HOUR: MINUTE}.get(by, "")
@@ -286,7 +331,7 @@ def time_rows(
             return ""
         return links.from_to(report, row.since, row.until)
 
-    return [_head(name_of[row.since], url(row)) + cells(choice, row) for row in rows]
+    return [_head(name_of[row.since], url(row)) + cells(choice, row, columns) for row in rows]
 
 
 def _head(name: str, url: str, beside: str = "") -> SafeString:
@@ -294,12 +339,14 @@ def _head(name: str, url: str, beside: str = "") -> SafeString:
     return SafeString(f'<th scope="row">{head}{beside}</th>')
 
 
-def cells(choice: Choice, row: Row, group: tuple[str, str] | None = None) -> SafeString:
+def cells(
+    choice: Choice, row: Row, columns: Sequence[Column], group: tuple[str, str] | None = None
+) -> SafeString:
     """The figures of a row, each with a link to the entries behind it."""
     entries = links.between(links.entries_of(choice, group), row.since, row.until)
     url, language, figures = escape(entries), get_language(), row.figures
     drawn = []
-    for column in COLUMNS[choice.source]:
+    for column in columns:
         value = column.value(figures)
         text = _shown(column.shown, value, language)
         if column.has_entries(value):

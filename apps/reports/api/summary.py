@@ -10,7 +10,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of, job_types_of
+from apps.access.rules.clients import Binding
 from apps.common import clock
+from apps.common.errors import Forbidden
 from apps.common.serializers import Answer, Choice, Instant, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.common.zones import parse_zone
@@ -93,10 +95,12 @@ class SummaryOut(Answer):
 class SummaryView(ApiView):
     """What ended in a period, how well and how fast, by type, task, executor, host, hour or day.
 
-    A bound key sees its own executors (dispatch) or job types (job), hours and days of them only.
+    A bound key sees its own executors (dispatch) or job types (job), hours and days of them only. A
+    key that is bound to executors sees no figures of jobs.
     """
 
     scopes = {"GET": "read"}
+    bindings = frozenset(Binding)
     queries = {"get": SummaryQuery}
     answers = {"get": SummaryOut}
 
@@ -106,6 +110,10 @@ class SummaryView(ApiView):
         end = query.get("to") or clock.now()
         start = query.get("from") or end - USUAL
         is_job = query["source"] == JOB
+        if is_job and executors_of(request) is not None:
+            raise Forbidden(
+                "Figures of jobs are not kept by user; use a key that is not bound to executors."
+            )
         summary = summarise(
             query["source"],
             query["by"],

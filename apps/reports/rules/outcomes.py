@@ -29,6 +29,8 @@ COUNTS = (
     CANCELLED,
     STAGE_DONE,
 )
+# The outcomes that end a job or a dispatch; after the others a job goes on.
+FINAL = (SUCCEEDED, FAILED, TIMED_OUT, EXPIRED, CANCELLED)
 DISPATCH, JOB = "dispatch", "job"
 SOURCES = (DISPATCH, JOB)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.common import ids
-from apps.common.db import fetch, placeholders, table
+from apps.common.db import fetch, placeholders, repeatable, table
 from apps.common.rows import insert_values, update_rows
 from apps.journal.models import JournalEntry
 from apps.reports.models import ErrorGroup
@@ -48,7 +48,7 @@ def purge(before: datetime, goes_on: Callable[[], bool]) -> int:
     while goes_on():
         old = ErrorGroup.objects.filter(last_entry__lt=first)
         numbers = list(old.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
-        gone += ErrorGroup.objects.filter(pk__in=numbers).delete()[0]
+        gone += repeatable(ErrorGroup.objects.filter(pk__in=numbers).delete)()[0]
         if len(numbers) < _AT_ONCE:
             break
     return gone

@@ -16,18 +16,21 @@ from django.db import models
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, placeholders, table
 from apps.dispatch.models import Executor, Membership
+from apps.journal.models import JournalEntry
 from apps.reports.models import Rollup
 from apps.reports.rules.coverage import HOUR, MINUTE
 from apps.reports.rules.outcomes import (
-    CANCELLED,
     COUNTS,
     DISPATCH,
+    ENDS,
     EXPIRED,
     FAILED,
+    FINAL,
     JOB,
     RELEASED,
     SUCCEEDED,
     TIMED_OUT,
+    TOTAL,
     success_rate,
 )
 from apps.reports.rules.sketch import percentiles
@@ -47,16 +50,18 @@ _NAMED_AT_ONCE = 1_000
 _FAILURES = (FAILED, TIMED_OUT, EXPIRED)
 # The outcomes that end a dispatch or a job; a retried attempt does not.
 _ENDS = {
-    JOB: (SUCCEEDED, *_FAILURES, CANCELLED),
-    DISPATCH: (SUCCEEDED, *_FAILURES, CANCELLED, RELEASED),
+    JOB: FINAL,
+    DISPATCH: (*FINAL, RELEASED),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What ended in an hour. The p95s are of all attempts, in milliseconds."""
+    """What ended in an hour: jobs or dispatches, and `attempts` as the reports count them. The p95s
+    are of all attempts, in milliseconds."""
 
     ended: int
+    attempts: int
     success_rate: float | None
     wait_p95: int | None
     run_p95: int | None
@@ -104,6 +109,27 @@ def came_in(
     return dict(zip(made, found, strict=True))
 
 
+def just_ended(
+    since: datetime,
+    sources: Collection[str],
+    limit: int,
+    *,
+    executors: Collection[str] | None = None,
+) -> dict[str, int]:
+    """By source, how many jobs or dispatches have ended since then, up to `limit` in all.
+
+    This is what the rollups do not have yet; dispatches only those of `executors`.
+    """
+    made = JournalEntry.objects.filter(pk__gte=ids.lowest_id_at(since)).order_by("-pk")
+    names = ("source", "event", "from_state", "to_state", "executor")
+    found = dict.fromkeys(sources, 0)
+    for source, event, before, after, executor in made.values_list(*names)[:limit]:
+        is_hidden = source == DISPATCH and executors is not None and executor not in executors
+        if source in found and not is_hidden:
+            found[source] += ENDS.get((source, event, before, after)) in _ENDS[source]
+    return found
+
+
 # --- the hour, and the one before -----------------------------------------------------------------
 def last_hours(
     stored: Stored, sources: Collection[str], *, executors: Sequence[str] | None = None
@@ -132,6 +158,7 @@ def _ended(source: str, rows: Sequence[Counted]) -> Ended:
     [run_p95] = percentiles([row[RUN] for row in rows], (0.95,))
     return Ended(
         ended=sum(counts[each] for each in _ENDS[source]),
+        attempts=counts[TOTAL],
         success_rate=success_rate(**{each: counts[each] for each in (SUCCEEDED, *_FAILURES)}),
         wait_p95=wait_p95,
         run_p95=run_p95,

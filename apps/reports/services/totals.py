@@ -17,6 +17,7 @@ from apps.common.db import (
     fetch,
     fetch_each,
     placeholders,
+    repeatable,
     table,
     transactional,
 )
@@ -136,6 +137,7 @@ def rows_of(level: int, start: int, tallies: Tallies) -> Iterator[tuple[Any, ...
         yield (level, source, dimension, start, value, *tally.counts, wait, run)
 
 
+@repeatable
 def remove_buckets(level: int, start: int, end: int) -> int:
     """Remove the buckets of the level in [start, end), so that their rollups are not read."""
     return execute(
@@ -144,6 +146,7 @@ def remove_buckets(level: int, start: int, end: int) -> int:
     )
 
 
+@repeatable
 def remove_rollups(level: int, start: int, end: int) -> int:
     """Remove the rollups themselves; returns the number of rows."""
     return execute(f"DELETE FROM {table(Rollup)} WHERE {_BETWEEN}", _between(level, start, end))

@@ -2,7 +2,8 @@
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "Y-m-d"
 TIME_FORMAT = "H:i:s"
-DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "Y-m-d H:i:s"
+# With the offset, for the times that no column of the platform shows: UTC+0800.
+DATETIME_FORMAT = SHORT_DATETIME_FORMAT = r"Y-m-d H:i:s \U\T\CO"
 FIRST_DAY_OF_WEEK = 1
 
 # Forms show a value in the first format: without seconds there, saving a form would drop them.

@@ -202,7 +202,8 @@ def _own_key() -> str:
         return path.read_text()
     except FileNotFoundError as error:
         raise CommandError(
-            f"There is no demo key in {path}. Start the platform, which makes one, with: make run"
+            f"There is no demo key in {path}. Name the VAR_DIR that the platform runs with, or "
+            "start one here, which makes the key, with: DEMO=1 make run"
         ) from error
 
 

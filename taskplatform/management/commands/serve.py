@@ -8,6 +8,7 @@ import http.client
 import logging
 import os
 import shlex
+import signal
 import socket
 import sys
 import time
@@ -21,12 +22,11 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
-from taskplatform import startup
+from taskplatform import startup, web
 from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
 from taskplatform.supervisor import Part, Supervisor, on_stop
 
-WEB_THREADS = 4
 SWEEP_THREADS = 2
 DRAIN_THREADS = 4
 
@@ -58,6 +58,8 @@ class Command(BaseCommand):
             code = self._refuse(f"The database {startup.database_address()} refused: {error}")
         except OSError as error:
             code = self._refuse(f"{error.filename or self.var}: {error.strerror or error}")
+        # While the interpreter ends, one more would be the exit code.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(code)
 
     def _refuse(self, reason: str) -> int:
@@ -72,6 +74,8 @@ class Command(BaseCommand):
     def _serve(self) -> int:
         with self._only_one():
             self._require_port()
+            if problem := startup.protect(self.var):
+                self.show(f"{problem}. The platform runs all the same.")
             password, key = self._set_up()
             logs = self.var / "logs"
             logs.mkdir(exist_ok=True)
@@ -115,8 +119,8 @@ class Command(BaseCommand):
             _exit_now()
         self._stop_requested = True
         self.show(
-            "Stopping after the migrations. A second Ctrl-C or SIGTERM stops now; you may then "
-            "have to repair the tables by hand."
+            "Stopping after the migrations. A second Ctrl-C stops now; you may then have to repair "
+            "the tables by hand."
         )
 
     # --- One at a time ------------------------------------------------------------------------
@@ -178,13 +182,7 @@ class Command(BaseCommand):
         return [
             Part(
                 "web",
-                [
-                    *(sys.executable, "-m", "granian", "--interface", "wsgi"),
-                    *("--host", self.host, "--port", str(self.port)),
-                    *("--workers", "1", "--blocking-threads", str(WEB_THREADS), "--no-ws"),
-                    *("--http1-header-read-timeout", "10000", "--log-level", "error"),
-                    *("--working-dir", str(settings.BASE_DIR), "taskplatform.wsgi:application"),
-                ],
+                web.command(host=self.host, port=self.port, connections=web.raise_file_limit()),
                 leads=True,
             ),
             Part(

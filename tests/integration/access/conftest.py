@@ -14,6 +14,7 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 from apps.access.authentication import ApiKeyAuthentication, KeyLookup
+from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
 
 # Where `frozen_clock` stands at first.
@@ -46,6 +47,7 @@ def call(frozen_clock: FrozenClock) -> Call:
     class Whoami(APIView):
         authentication_classes = [Authentication]
         scopes = {"GET": "read"}
+        bindings = frozenset[Binding]()
 
         def get(self, request: Request) -> Response:
             return Response({"client": request.auth.client_id})

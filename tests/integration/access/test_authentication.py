@@ -21,6 +21,7 @@ from rest_framework.views import APIView
 from apps.access import services
 from apps.access.models import ApiClient
 from apps.access.rules import keys
+from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, basic, bearer
 
@@ -175,6 +176,7 @@ def test_request_carries_the_client_as_auth_and_user(call: Call, frozen_clock: F
 
     class Looks(APIView):
         scopes = {"GET": "read"}
+        bindings = frozenset[Binding]()
 
         def get(self, request: Request) -> Response:
             seen.append(request)

@@ -16,6 +16,7 @@ from apps.access import authentication, services
 from apps.access.authentication import KeyLookup
 from apps.access.models import ApiClient
 from apps.access.rules import keys
+from apps.access.rules.clients import Binding
 from tests.frozen import FrozenClock
 from tests.integration.access.conftest import START, Call, bearer, elapsed_of
 
@@ -209,6 +210,7 @@ def test_last_use_stays_when_the_business_transaction_is_rolled_back(
 ) -> None:
     class Fails(APIView):
         scopes = {"GET": "read"}
+        bindings = frozenset[Binding]()
 
         @transaction.atomic
         def get(self, request: Request) -> Response:

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.access import services
-from apps.access.rules.clients import Scope
+from apps.access.rules.clients import Binding, Scope
 from tests.integration.access.conftest import Call, bearer
 
 pytestmark = pytest.mark.django_db
@@ -22,6 +22,7 @@ class Tasks(APIView):
     """Reads with one scope and writes with another."""
 
     scopes = {"GET": "read", "POST": "operate"}
+    bindings = frozenset[Binding]()
 
     def get(self, request: Request) -> Response:
         return Response()
@@ -101,6 +102,32 @@ def test_view_that_forgets_its_scopes_is_a_loud_mistake(
 
     with pytest.raises(ImproperlyConfigured, match=message):
         call(key, view=Careless)
+
+
+def test_view_that_forgets_its_bindings_is_a_loud_mistake(call: Call) -> None:
+    class Careless(APIView):
+        scopes = {"GET": "read"}
+
+        def get(self, request: Request) -> Response:
+            return Response()
+
+    with pytest.raises(ImproperlyConfigured, match="Careless declares no bindings"):
+        call(bearer(key_with(*Scope)), view=Careless)
+
+
+def test_bound_key_reads_what_is_shared_and_does_not_change_it(call: Call) -> None:
+    """I60: others would be concerned, too."""
+    for bound in ({"executors": ["uid_ann"]}, {"job_types": ["mail"]}):
+        _, key = services.create_client(
+            name="Key", scopes=["read", "operate"], actor="ada", **bound
+        )
+
+        assert call(bearer(key), view=Tasks).status_code == 200
+        refused = call(bearer(key), view=Tasks, method="post")
+
+        problem = json.loads(refused.content)
+        assert (refused.status_code, problem["code"]) == (403, "forbidden")
+        assert f"is bound to {next(iter(bound)).replace('_', ' ')}, and this" in problem["detail"]
 
 
 def test_view_without_permissions_needs_no_scopes(call: Call) -> None:

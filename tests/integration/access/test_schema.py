@@ -10,11 +10,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.rules.clients import Binding
+
 
 class Tasks(APIView):
     """A view behind a key."""
 
     scopes = {"GET": "read"}
+    bindings = frozenset[Binding]()
 
     @extend_schema(responses={200: None})
     def get(self, request: Request) -> Response:

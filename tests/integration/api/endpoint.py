@@ -6,22 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from apps.access.rules.clients import Binding
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.world import World
 
 BASE = "/api/v1/"
+BY_EXECUTOR = frozenset({Binding.EXECUTORS})
+BY_TYPE = frozenset({Binding.JOB_TYPES})
+BY_BOTH = BY_EXECUTOR | BY_TYPE
+SHARED: frozenset[Binding] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """`good` answers a key without binding or bound to one of `own`; `foreign` any other.
 
-    Of jobs, `good` answers a key bound to the job types in `types`, `foreign_type` one to others.
+    `bindings` are those that narrow what the method shows or changes: every row has to say.
+    `good` answers a key bound to the job types in `types`, `foreign_type` one bound to others.
     """
 
     method: str
     route: str
     scope: str
+    bindings: frozenset[Binding]
     good: int = 200
     foreign: int = 404
     own: tuple[str, ...] = ("uid_alice", "gid_sales")
@@ -33,6 +40,11 @@ class Endpoint:
 
     def __str__(self) -> str:
         return f"{self.method} {self.route}"
+
+    @property
+    def is_for_type_bound(self) -> bool:
+        """Whether a key that is bound to job types alone may call it at all."""
+        return self.scope != "operate" or Binding.JOB_TYPES in self.bindings
 
     @property
     def is_list(self) -> bool:

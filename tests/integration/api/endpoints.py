@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.integration.api.endpoint import BASE, Endpoint
+from tests.integration.api.endpoint import BASE, BY_BOTH, BY_EXECUTOR, SHARED, Endpoint
 from tests.integration.api.job_endpoints import JOB_ENDPOINTS
 from tests.integration.api.world import World
 
@@ -14,10 +14,12 @@ __all__ = ["BASE", "ENDPOINTS", "WRITES", "Endpoint"]
 SCHEMA = {"type": "object", "properties": {"shop": {"type": "string"}}}
 
 
-def _all_see_it(**fields: Any) -> Endpoint:
-    """Of templates, which belong to no executor."""
+def _template(**fields: Any) -> Endpoint:
+    """Templates belong to no executor: all read them, only keys without a binding change them."""
+    if fields["scope"] == "operate":
+        return Endpoint(bindings=SHARED, own=(), foreign=403, **fields)
     own = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
-    return Endpoint(own=own, foreign=fields.get("good", 200), **fields)
+    return Endpoint(bindings=SHARED, own=own, foreign=200, **fields)
 
 
 def _alice(**fields: Any) -> Callable[[World], dict[str, Any]]:
@@ -86,6 +88,7 @@ def _what_if(
     return [
         Endpoint(
             method="POST",
+            bindings=BY_EXECUTOR,
             route=f"{kind}-tasks/what-if/",
             scope="operate",
             foreign=400,
@@ -93,6 +96,7 @@ def _what_if(
         ),
         Endpoint(
             method="POST",
+            bindings=BY_EXECUTOR,
             route=f"{kind}-tasks/<int:pk>/what-if/",
             scope="operate",
             path=lambda world: f"{path(world)}what-if/",
@@ -103,28 +107,53 @@ def _what_if(
 
 ENDPOINTS = [
     Endpoint(
-        method="POST", route="dispatch/", scope="pull", body=lambda world: {"uid": "uid_alice"}
+        method="POST",
+        bindings=BY_EXECUTOR,
+        route="dispatch/",
+        scope="pull",
+        body=lambda world: {"uid": "uid_alice"},
     ),
-    Endpoint(method="POST", route="dispatch/extend/", scope="pull", body=_alice(seconds=60)),
-    Endpoint(method="POST", route="dispatch/release/", scope="pull", body=_alice(reason="No key")),
     Endpoint(
         method="POST",
+        bindings=BY_EXECUTOR,
+        route="dispatch/extend/",
+        scope="pull",
+        body=_alice(seconds=60),
+    ),
+    Endpoint(
+        method="POST",
+        bindings=BY_EXECUTOR,
+        route="dispatch/release/",
+        scope="pull",
+        body=_alice(reason="No key"),
+    ),
+    Endpoint(
+        method="POST",
+        bindings=BY_EXECUTOR,
         route="callback/",
         scope="pull",
         body=_alice(outcome="succeeded", result={"photos": 3}, message="All there"),
     ),
-    Endpoint(method="GET", route="dispatches/", scope="read", foreign=200),
-    Endpoint(method="GET", route="dispatches/<str:number>/", scope="read", path=_number_path),
+    Endpoint(method="GET", bindings=BY_EXECUTOR, route="dispatches/", scope="read", foreign=200),
+    Endpoint(
+        method="GET",
+        bindings=BY_EXECUTOR,
+        route="dispatches/<str:number>/",
+        scope="read",
+        path=_number_path,
+    ),
     Endpoint(
         method="POST",
+        bindings=BY_EXECUTOR,
         route="dispatches/<str:number>/cancel/",
         scope="operate",
         path=lambda world: f"{_number_path(world)}cancel/",
         body=lambda world: {"reason": "Shop closed"},
     ),
-    Endpoint(method="GET", route="executors/", scope="read", foreign=200),
+    Endpoint(method="GET", bindings=BY_EXECUTOR, route="executors/", scope="read", foreign=200),
     Endpoint(
         method="POST",
+        bindings=BY_EXECUTOR,
         route="executors/",
         scope="operate",
         good=201,
@@ -132,9 +161,16 @@ ENDPOINTS = [
         foreign=400,
         body=lambda world: {"name": "uid_new", "kind": "user", "title": "New", "enabled": True},
     ),
-    Endpoint(method="GET", route="executors/<str:name>/", scope="read", path=_user_path),
+    Endpoint(
+        method="GET",
+        bindings=BY_EXECUTOR,
+        route="executors/<str:name>/",
+        scope="read",
+        path=_user_path,
+    ),
     Endpoint(
         method="PUT",
+        bindings=BY_EXECUTOR,
         route="executors/<str:name>/",
         scope="operate",
         path=_user_path,
@@ -142,6 +178,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="PATCH",
+        bindings=BY_EXECUTOR,
         route="executors/<str:name>/",
         scope="operate",
         path=_user_path,
@@ -149,6 +186,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="GET",
+        bindings=BY_EXECUTOR,
         route="executors/<str:name>/members/",
         scope="read",
         own=("gid_sales",),
@@ -156,6 +194,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="POST",
+        bindings=BY_EXECUTOR,
         route="executors/<str:name>/members/",
         scope="operate",
         own=("gid_sales",),
@@ -165,46 +204,62 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="GET",
+        bindings=BY_EXECUTOR,
         route="executors/<str:name>/preview/",
         scope="read",
         path=lambda world: f"{_user_path(world)}preview/",
     ),
     Endpoint(
         method="GET",
+        bindings=BY_EXECUTOR,
         route="explain/",
         scope="read",
         path=lambda world: f"explain/?executor=uid_alice&source=once&task={world.task}",
     ),
     Endpoint(
         method="GET",
+        bindings=BY_BOTH,
         route="reports/summary/",
         scope="read",
         path=lambda world: "reports/summary/?source=dispatch&by=executor",
         foreign=200,
     ),
-    _all_see_it(method="GET", route="templates/", scope="read"),
-    _all_see_it(
+    _template(method="GET", route="templates/", scope="read"),
+    _template(
         method="POST",
         route="templates/",
         scope="operate",
         good=201,
         body=lambda world: {"name": "stock-count", "schema": SCHEMA},
     ),
-    _all_see_it(method="GET", route="templates/<path:name>/", scope="read", path=_template_path),
-    _all_see_it(
+    _template(method="GET", route="templates/<path:name>/", scope="read", path=_template_path),
+    _template(
         method="PUT",
         route="templates/<path:name>/",
         scope="operate",
         path=_template_path,
         body=lambda world: {"schema": SCHEMA},
     ),
-    Endpoint(method="GET", route="once-tasks/", scope="read", foreign=200),
+    Endpoint(method="GET", bindings=BY_EXECUTOR, route="once-tasks/", scope="read", foreign=200),
     Endpoint(
-        method="POST", route="once-tasks/", scope="operate", good=201, foreign=400, body=_plan
+        method="POST",
+        bindings=BY_EXECUTOR,
+        route="once-tasks/",
+        scope="operate",
+        good=201,
+        foreign=400,
+        body=_plan,
     ),
-    Endpoint(method="GET", route="once-tasks/<int:pk>/", scope="read", path=_task_path),
+    Endpoint(
+        method="GET",
+        bindings=BY_EXECUTOR,
+        route="once-tasks/<int:pk>/",
+        scope="read",
+        path=_task_path,
+    ),
     Endpoint(
         method="PUT",
+        bindings=BY_EXECUTOR,
         route="once-tasks/<int:pk>/",
         scope="operate",
         path=_task_path,
@@ -212,23 +267,42 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="PATCH",
+        bindings=BY_EXECUTOR,
         route="once-tasks/<int:pk>/",
         scope="operate",
         path=_task_path,
         body=lambda world: {**_plan(world), "version": 1},
     ),
     Endpoint(
-        method="DELETE", route="once-tasks/<int:pk>/", scope="operate", good=204, path=_task_path
+        method="DELETE",
+        bindings=BY_EXECUTOR,
+        route="once-tasks/<int:pk>/",
+        scope="operate",
+        good=204,
+        path=_task_path,
     ),
     *_what_if("once", _plan, _task_path),
     *_what_if("rotate", _rotate, _rotation_path),
-    Endpoint(method="GET", route="rotate-tasks/", scope="read", foreign=200),
+    Endpoint(method="GET", bindings=BY_EXECUTOR, route="rotate-tasks/", scope="read", foreign=200),
     Endpoint(
-        method="POST", route="rotate-tasks/", scope="operate", good=201, foreign=400, body=_rotate
+        method="POST",
+        bindings=BY_EXECUTOR,
+        route="rotate-tasks/",
+        scope="operate",
+        good=201,
+        foreign=400,
+        body=_rotate,
     ),
-    Endpoint(method="GET", route="rotate-tasks/<int:pk>/", scope="read", path=_rotation_path),
+    Endpoint(
+        method="GET",
+        bindings=BY_EXECUTOR,
+        route="rotate-tasks/<int:pk>/",
+        scope="read",
+        path=_rotation_path,
+    ),
     Endpoint(
         method="PUT",
+        bindings=BY_EXECUTOR,
         route="rotate-tasks/<int:pk>/",
         scope="operate",
         path=_rotation_path,
@@ -236,6 +310,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="PATCH",
+        bindings=BY_EXECUTOR,
         route="rotate-tasks/<int:pk>/",
         scope="operate",
         path=_rotation_path,
@@ -243,6 +318,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         method="DELETE",
+        bindings=BY_EXECUTOR,
         route="rotate-tasks/<int:pk>/",
         scope="operate",
         good=204,

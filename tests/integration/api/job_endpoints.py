@@ -1,11 +1,11 @@
-"""The methods of the addresses of jobs and job types, which no binding to executors hides."""
+"""The methods of the addresses of jobs and job types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tests.integration.api.endpoint import Endpoint
+from tests.integration.api.endpoint import BY_BOTH, BY_TYPE, Endpoint
 from tests.integration.api.world import World
 
 EVERYBODY = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
@@ -48,8 +48,16 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def _everybodys(*, bound: tuple[str, ...] = ("mail",), **fields: Any) -> Endpoint:
-    return Endpoint(own=EVERYBODY, foreign=fields.get("good", 200), types=bound, **fields)
+def _of_jobs(**fields: Any) -> Endpoint:
+    """Jobs belong to a type and to a user."""
+    return Endpoint(bindings=BY_BOTH, types=("mail",), **fields)
+
+
+def _of_types(*, bound: tuple[str, ...] = ("mail",), **fields: Any) -> Endpoint:
+    """Types belong to no executor: all read them, keys bound to executors do not change them."""
+    if fields["scope"] == "operate":
+        return Endpoint(bindings=BY_TYPE, types=bound, own=(), foreign=403, **fields)
+    return Endpoint(bindings=BY_TYPE, types=bound, own=EVERYBODY, foreign=200, **fields)
 
 
 def _job(action: str = "", state: str = "waiting") -> Callable[[World], str]:
@@ -61,7 +69,7 @@ def _reason(**fields: Any) -> Callable[[World], dict[str, Any]]:
 
 
 def _control(action: str, state: str = "waiting", **fields: Any) -> Endpoint:
-    return _everybodys(
+    return _of_jobs(
         method="POST",
         route=f"jobs/<str:number>/{action}/",
         scope="operate",
@@ -76,12 +84,13 @@ def _type(name: str) -> Callable[[World], str]:
 
 
 JOB_ENDPOINTS = [
-    _everybodys(method="GET", route="jobs/", scope="read", foreign_type=200),
-    _everybodys(
+    _of_jobs(method="GET", route="jobs/", scope="read", foreign=200, foreign_type=200),
+    _of_jobs(
         method="POST",
         route="jobs/",
         scope="submit",
         good=201,
+        foreign=400,
         foreign_type=400,
         is_batch=True,
         body=lambda world: {
@@ -97,10 +106,8 @@ JOB_ENDPOINTS = [
             "trace_id": "trace-1",
         },
     ),
-    _everybodys(
-        method="GET", route="jobs/<str:number>/", scope="read", path=_job(), foreign_type=404
-    ),
-    _everybodys(
+    _of_jobs(method="GET", route="jobs/<str:number>/", scope="read", path=_job(), foreign_type=404),
+    _of_jobs(
         method="PATCH",
         route="jobs/<str:number>/",
         scope="operate",
@@ -115,7 +122,7 @@ JOB_ENDPOINTS = [
             affinity_host="",
         ),
     ),
-    _everybodys(
+    _of_jobs(
         method="GET",
         route="jobs/<str:number>/journal/",
         scope="read",
@@ -126,17 +133,17 @@ JOB_ENDPOINTS = [
     _control("retry", "failed"),
     _control("run-now"),
     _control("mark-done"),
-    _everybodys(method="GET", route="job-types/", scope="read", foreign_type=200),
-    _everybodys(
+    _of_types(method="GET", route="job-types/", scope="read", foreign_type=200),
+    _of_types(
         method="POST",
         route="job-types/",
         scope="operate",
         good=201,
         bound=("fax",),
         foreign_type=400,
-        body=lambda world: {"name": "fax", **SETTINGS},
+        body=lambda world: {"name": "fax", **SETTINGS, "handler": ""},
     ),
-    _everybodys(
+    _of_types(
         method="GET",
         route="job-types/<path:name>/",
         scope="read",
@@ -144,7 +151,7 @@ JOB_ENDPOINTS = [
         foreign_type=404,
     ),
     *(
-        _everybodys(
+        _of_types(
             method=method,
             route="job-types/<path:name>/",
             scope="operate",
@@ -154,13 +161,13 @@ JOB_ENDPOINTS = [
         )
         for method in ("PUT", "PATCH")
     ),
-    _everybodys(
+    _of_types(
         method="DELETE",
         route="job-types/<path:name>/",
         scope="operate",
         good=204,
-        bound=("unused/type",),
+        bound=("unused.type",),
         foreign_type=404,
-        path=_type("unused/type"),
+        path=_type("unused.type"),
     ),
 ]

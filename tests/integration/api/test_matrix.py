@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.urls import URLResolver, get_resolver
 
 from apps.access import services as access
+from apps.access.permissions import HasScope
 from apps.access.rules.clients import Scope
-from apps.dispatch.api.urls import urlpatterns as dispatch_urls
 from apps.dispatch.services import executors
-from apps.jobs.api.urls import urlpatterns as job_urls
-from apps.reports.api.urls import urlpatterns as report_urls
+from apps.jobs.models import Job
 from tests import factories
 from tests.integration.api.contract import ContractClient
-from tests.integration.api.endpoints import ENDPOINTS, Endpoint
+from tests.integration.api.endpoints import BASE, ENDPOINTS, Endpoint
 from tests.integration.api.world import World, checksum, erase_all_but
 
 pytestmark = pytest.mark.django_db
@@ -25,21 +26,45 @@ pytestmark = pytest.mark.django_db
 MakeKey = Callable[..., str]
 EVERY_ENDPOINT = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=str)
 STRANGERS = ("uid_bob", "gid_other", "uid_nobody", "gid_nobody")
+# They take no key, or are for people who have signed in.
+WITHOUT_KEYS = {"", "favicon.ico", "api/schema/", "api/docs/", "health/live", "health/ready"}
+PAGES = ("admin/", "i18n/", "static/")
+# Prometheus' format, not JSON; test_metrics.py has its keys and bindings.
+NOT_JSON = {"metrics"}
 
 
-def methods_of_every_address() -> Iterator[tuple[str, str]]:
-    for pattern in (*dispatch_urls, *job_urls, *report_urls):
-        view: Any = pattern.callback.view_class
-        for method in view.http_method_names:
-            if method != "head" and hasattr(view, method):
-                yield method.upper(), str(pattern.pattern)
+def every_address(patterns: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        address = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from every_address(pattern.url_patterns, address)
+        else:
+            yield address, getattr(pattern.callback, "view_class", None)
+
+
+def methods_of_every_address() -> Iterator[tuple[str, str, frozenset[str]]]:
+    for address, view in every_address():
+        if address not in WITHOUT_KEYS | NOT_JSON and not address.startswith(PAGES):
+            for method in view.http_method_names:
+                if method != "head" and hasattr(view, method):
+                    yield method.upper(), address, frozenset(view.bindings)
 
 
 def test_every_method_of_every_address_has_its_row() -> None:
-    """A new address without a row here has no business in the product."""
-    rows = [(endpoint.method, endpoint.route) for endpoint in ENDPOINTS]
+    """A new address without a row that names its bindings has no business in the product."""
+    rows = [(each.method, BASE.lstrip("/") + each.route, each.bindings) for each in ENDPOINTS]
 
-    assert sorted(rows) == sorted(methods_of_every_address())
+    assert sorted(rows, key=str) == sorted(methods_of_every_address(), key=str)
+
+
+def test_every_address_with_keys_compares_scopes() -> None:
+    """A view with permissions of its own would not be held to its scopes and bindings."""
+    views = [view for address, view in every_address() if hasattr(view, "permission_classes")]
+    open_views = {"SpectacularAPIView", "SpectacularSwaggerSplitView"}
+    guarded = [view for view in views if view.__name__ not in open_views]
+
+    assert len(guarded) > len({endpoint.route for endpoint in ENDPOINTS})
+    assert all(view.permission_classes == [HasScope] for view in guarded)
 
 
 def no_key(make_key: MakeKey, frozen_clock: Any) -> str | None:
@@ -184,6 +209,9 @@ def test_bound_key_lists_its_own_only(
         return {row[field] for row in answer.json()["results"]}
 
     users = {name for name in names if name.startswith("uid_")}
+    assert listed("jobs", "user_id") == users
+    assert listed("jobs", "user_id", user_id="uid_alice") == users & {"uid_alice"}
+    assert listed("jobs", "user_id", type="sms", key="order-1") == users & {"uid_bob"}
     assert listed("executors", "name") == names
     assert listed("dispatches", "executor") == users
     assert listed("once-tasks", "executor") == users
@@ -194,6 +222,51 @@ def test_bound_key_lists_its_own_only(
     assert listed("dispatches", "task", task=world.task) == (
         {world.task} if "uid_alice" in names else set()
     )
+
+
+def test_bound_key_reads_no_figures_of_jobs(
+    world: World, make_key: MakeKey, api_with: Callable[..., ContractClient]
+) -> None:
+    """I60: the reports do not keep apart whose jobs they count."""
+    client = api_with(make_key(executors=["uid_alice"]))
+
+    answer = client.get("/api/v1/reports/summary/", source="job", by="hour")
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("user", ["", "uid_bob", "uid_nobody", "gid_sales"])
+def test_bound_key_submits_for_its_own_users_only(
+    user: str, world: World, make_key: MakeKey, api_with: Callable[..., ContractClient]
+) -> None:
+    client = api_with(make_key(executors=["uid_alice"]))
+    before = checksum()
+
+    answer = client.post("/api/v1/jobs/", {"type": "mail", "user_id": user})
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == ["user_id"]
+    assert checksum() == before
+
+
+def test_bound_key_learns_nothing_of_the_open_twin_of_others(
+    world: World, make_key: MakeKey, api_with: Callable[..., ContractClient]
+) -> None:
+    """Neither its number nor its state; that there is one cannot be kept from it."""
+    factories.job("sms", key="order-9", user_id="uid_bob", unique=True)
+    client = api_with(make_key(executors=["gid_sales"]))
+    job = {"type": "sms", "key": "order-9", "unique": True, "user_id": "uid_alice"}
+    before = checksum()
+
+    refused = client.post("/api/v1/jobs/", {"jobs": [{**job, "key": "order-8"}, job]})
+    own = client.post("/api/v1/jobs/", {**job, "key": "order-7"})
+    again = client.post("/api/v1/jobs/", {**job, "key": "order-7"})
+
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert not re.search(r"[0-9]{15}", refused.json()["detail"])
+    assert (own.status_code, again.status_code) == (201, 200)
+    assert own.json()["id"] == again.json()["id"]
+    assert checksum(but=[Job]) == {k: v for k, v in before.items() if k != "jobs.Job"}
 
 
 def test_user_who_left_the_group_is_outside_its_binding_at_once(

@@ -31,6 +31,8 @@ DEFAULTS = {
     "on_expiry": "give_back",
     "max_rounds": 3,
     "status": "active",
+    "state": "open",
+    "available_until": "2026-03-09T09:00:00Z",
     "handed": 0,
     "remaining": 1,
     "version": 1,
@@ -98,7 +100,7 @@ class TestCreate:
     @pytest.mark.parametrize(
         ("changes", "remaining"),
         [
-            ({"mode": "multi", "dispatch_times": None}, None),
+            ({"mode": "multi", "dispatch_times": None}, 1),
             ({"mode": "multi", "dispatch_times": 2_147_483_647}, 2_147_483_647),
             ({"mode": "blocking", "dispatch_times": 2}, 2),
             ({"priority": 100, "lease_seconds": 1, "max_rounds": 1}, 1),
@@ -107,7 +109,7 @@ class TestCreate:
         ],
     )
     def test_values_at_the_limits_are_taken(
-        self, api: ContractClient, changes: dict[str, Any], remaining: int | None
+        self, api: ContractClient, changes: dict[str, Any], remaining: int
     ) -> None:
         """S0.9: ranges are inclusive; null in mode multi means every member once."""
         body = planned(api, **changes)
@@ -197,14 +199,14 @@ class TestStock:
         assert (both["handed"], both["remaining"]) == (2, 0)
         assert (one["handed"], one["remaining"]) == (1, 1)
 
-    def test_unlimited_task_counts_and_has_no_remainder(self, api: ContractClient) -> None:
-        """S0.9."""
+    def test_remainder_of_every_member_once_are_the_others(self, api: ContractClient) -> None:
+        """S0.9, S0.12."""
         task = planned(api, executor="gid_sales", mode="multi", dispatch_times=None)
         api.post(PULL, {"uid": "uid_alice"})
 
         body = api.get(TASKS).json()["results"][0]
 
-        assert (body["id"], body["handed"], body["remaining"]) == (task["id"], 1, None)
+        assert (body["id"], body["handed"], body["remaining"]) == (task["id"], 1, 1)
 
     def test_fewer_times_than_handed_means_exhausted(self, api: ContractClient) -> None:
         """S0.9: remaining never goes below 0, and nobody gets another one."""
@@ -255,6 +257,8 @@ class TestEdit:
             **MINIMUM,
             **DEFAULTS,
             "start_at": task["start_at"],
+            "state": "waiting",
+            "available_until": "2026-03-09T10:30:00Z",
             "version": 2,
         }
 

@@ -50,7 +50,7 @@ def test_items_are_in_hand_out_order(api: ContractClient, frozen_clock: Any) -> 
             "occurrence_at": "2026-03-02T10:00:00Z",
             "title": "Each morning",
             "priority": 5,
-            "remaining": None,
+            "remaining": 1,
             "at": "2026-03-02T10:00:00Z",
             "number": None,
         },

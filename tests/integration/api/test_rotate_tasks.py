@@ -42,6 +42,8 @@ def test_new_rotation_has_the_defaults_of_the_contract(api: Any) -> None:
         "on_expiry": "give_back",
         "max_rounds": 3,
         "status": "active",
+        "state": "open",
+        "available_until": "2026-03-02T09:30:00Z",
         "handed": 0,
         "remaining": 1,
         "version": 1,

@@ -14,6 +14,7 @@ from django.apps import apps
 from django.db import connection, models
 
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
+from apps.jobs.models import Job
 from tests import callback, factories
 
 # Counters that a request which changes nothing may still move.
@@ -26,7 +27,8 @@ CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECA
 class World:
     """alice in the group gid_sales and bob in gid_other; each has an open dispatch.
 
-    Of the type mail there is a job of each kind of state, of sms one that waits.
+    Of the type mail alice has a job in each kind of state, of sms bob has one that waits and
+    one has no user.
     """
 
     number: str
@@ -39,6 +41,7 @@ class World:
     running_job: int
     failed_job: int
     sms_job: int
+    nobodys_job: int
 
 
 def build_world() -> World:
@@ -46,7 +49,8 @@ def build_world() -> World:
     sales = factories.group("gid_sales", ["uid_alice"])
     factories.group("gid_other", ["uid_bob"])
     factories.template("photo-check")
-    factories.job_type("unused/type")
+    factories.job_type("unused.type")
+    factories.job_type("mail", handler="echo")
     task, number = _handed_out("uid_alice")
     bobs_task, bobs_number = _handed_out("uid_bob")
     return World(
@@ -58,11 +62,16 @@ def build_world() -> World:
         ).pk,
         bobs_number=bobs_number,
         bobs_task=bobs_task,
-        waiting_job=factories.job(key="order-1", delay=timedelta(hours=1)).pk,
-        running_job=factories.running_job(key="order-2").pk,
-        failed_job=factories.job(key="order-3", into={"status": "failed", "attempts": 3}).pk,
-        sms_job=factories.job("sms", key="order-1").pk,
+        waiting_job=_alices(key="order-1", delay=timedelta(hours=1)),
+        running_job=factories.running_job(key="order-2", user_id="uid_alice").pk,
+        failed_job=_alices(key="order-3", into={"status": "failed", "attempts": 3}),
+        sms_job=factories.job("sms", key="order-1", user_id="uid_bob").pk,
+        nobodys_job=factories.job("sms", key="order-5").pk,
     )
+
+
+def _alices(**fields: Any) -> int:
+    return factories.job(user_id="uid_alice", **fields).pk
 
 
 def _handed_out(uid: str) -> tuple[int, str]:
@@ -75,6 +84,7 @@ def _handed_out(uid: str) -> tuple[int, str]:
 
 def erase_all_but(names: Collection[str]) -> None:
     """Take away, as if it had never been, whatever belongs to other executors than these."""
+    Job.objects.exclude(user_id__in=names).delete()
     Dispatch.objects.exclude(executor__name__in=names).delete()
     OnceTask.objects.exclude(executor__name__in=names).delete()
     RotateTask.objects.exclude(executor__name__in=names).delete()

@@ -13,6 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.access.rules.clients import Binding
 from apps.common.paging import PageQuery
 from apps.common.serializers import (
     Choice,
@@ -47,6 +48,7 @@ class ThingOut(serializers.Serializer[Any]):
 
 class ThingsView(ApiView):
     scopes = {"GET": "read", "POST": "operate"}
+    bindings = frozenset[Binding]()
     queries = {"get": ThingQuery}
     bodies = {"post": ThingBody}
     problems = (409, 422)

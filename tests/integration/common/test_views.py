@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from typing import Any
 
 import pytest
@@ -129,14 +128,6 @@ def test_compressed_body_is_415(client: Client) -> None:
     response = post(client, b"\x1f\x8b\x08", headers={"content-encoding": "gzip"})
 
     assert problem_of(response)["code"] == "unsupported_media_type"
-
-
-def test_chunked_body_without_length_is_read(client: Client) -> None:
-    stream = {"wsgi.input": BytesIO(b'{"uid":"a"}'), "wsgi.input_terminated": True}
-
-    response = post(client, b"-", CONTENT_LENGTH="", **stream)
-
-    assert response.json()["uid"] == "a"
 
 
 def test_batch_body_may_be_larger_than_a_single_one(client: Client) -> None:

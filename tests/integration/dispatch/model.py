@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 LOOKBACK = timedelta(days=7)
-WINDOW = timedelta(hours=6)
 DONE = ("succeeded", "failed")
 
 
@@ -147,7 +146,7 @@ class Model:
             if each.finished_at is not None:
                 found |= {each.finished_at + timedelta(seconds=each.task.lease_seconds)}
         for task in self.tasks:
-            found |= {task.start_at, task.end_at, task.start_at + LOOKBACK, task.start_at + WINDOW}
+            found |= {task.start_at, task.end_at, task.start_at + LOOKBACK}
         return sorted(at for at in found if at is not None and at > now)
 
     # --- who may have what -----------------------------------------------------------------
@@ -155,13 +154,12 @@ class Model:
         """What a user without an open dispatch is handed at `now`."""
         if user in self.disabled:
             return None
-        oldest = self._oldest(user, now)
         due = [
             (-task.priority, due_at, task.source, task.number, task)
             for task in self.tasks
             if task.status == "active" and self._belongs(user, task.executor)
             for due_at in task.due(now)
-            if due_at >= oldest
+            if now < due_at + LOOKBACK
         ]
         for _, due_at, _, _, task in sorted(due, key=lambda each: each[:4]):
             allowed, carried = self._may(user, task, due_at, now)
@@ -176,12 +174,6 @@ class Model:
         if executor == user:
             return True
         return executor not in self.disabled and user in self.members.get(executor, ())
-
-    def _oldest(self, user: str, now: datetime) -> datetime:
-        done = [each for each in self.handed if each.user == user and each.state in DONE]
-        if not done:
-            return now - LOOKBACK
-        return max(now - LOOKBACK, min(done[-1].due_at, now - WINDOW))
 
     def _may(
         self, user: str, task: Task, due_at: datetime, now: datetime

@@ -66,7 +66,7 @@ def test_rows_that_moved_meanwhile_are_skipped_each_with_its_why(
     assert states() == ["succeeded", "released", "released", "open"]
     text = text_of(report)
     assert "1 row done. 2 rows skipped." in text
-    at = made[0].pk, "2026-03-02 17:00:00"
+    at = made[0].pk, "2026-03-02 17:00:00 UTC+8"
     assert "Dispatch {} is succeeded since {}.".format(*at) in text
     assert "Nothing was left to do." in text
 

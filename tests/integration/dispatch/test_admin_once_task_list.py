@@ -103,7 +103,7 @@ def test_filters_and_search(admin_client: Client, query: dict[str, str], found: 
     assert titles(admin_client, **query) == found
 
 
-def test_unlimited_quota_and_foreign_text_are_shown_as_they_are(admin_client: Client) -> None:
+def test_quota_of_members_and_foreign_text_are_shown_as_they_are(admin_client: Client) -> None:
     group = factories.group(title="<b>bold</b>")
     evil = '"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}'
     task = factories.once_task(
@@ -112,7 +112,7 @@ def test_unlimited_quota_and_foreign_text_are_shown_as_they_are(admin_client: Cl
     for page in (admin_client.get(LIST), page_of(admin_client, task)):
         assert inline_code_of(page) == []
         assert evil in text_of(page) or form_of(page, "title")["title"] == evil
-    assert "0 / ∞" in text_of(admin_client.get(LIST))
+    assert "0 / 0" in text_of(admin_client.get(LIST))
 
 
 # --- pause, resume, delete ----------------------------------------------------------------------
@@ -165,7 +165,8 @@ def test_page_shows_stock_dispatches_and_timeline(admin_client: Client) -> None:
     dispatch = callback.take_next(factories.member("uid_a"))
     assert isinstance(dispatch, Dispatch)
     text = text_of(page_of(admin_client, task))
-    assert f"1 / 3 Number Executor State Handed out {dispatch.pk} uid_a Open" in text
+    assert "1 / 3" in text
+    assert f"Number Executor State Handed out {dispatch.pk} uid_a Open" in text
     assert "Task created by admin:olga" in text
 
 

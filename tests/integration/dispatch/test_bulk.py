@@ -13,6 +13,7 @@ from apps.common.errors import LimitReached
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.services import bulk, pull, tasks
 from apps.dispatch.services.bulk import Refusal
+from apps.dispatch.services.standing import read_standings
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -253,8 +254,8 @@ def test_copies_are_tasks_of_their_own(frozen_clock: FrozenClock) -> None:
         for name in {*OnceTask.editable} - {"executor"}:
             assert getattr(copy, name) == getattr(original, name), name
         assert (copy.version, copy.created_by) == (1, "admin:olga")
-    tasks.count_handed([*copies])
-    assert [copy.handed for copy in copies] == [0] * len(copies)
+    read_standings([*copies])
+    assert [copy.standing.handed for copy in copies] == [0] * len(copies)
     raised = {name: count - versions[name] for name, count in plan_versions().items()}
     assert raised == {"uid_alice": 0, "uid_bob": 1, "uid_carl": 1}
     copied = JournalEntry.objects.get(event="task_copied")

@@ -15,7 +15,8 @@ from apps.common.errors import BadText, Invalid, NotFound, ReplayConflict
 from apps.common.json_rules import canonical
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import ending
+from apps.dispatch.services import ending, expiry
+from apps.dispatch.services.invariants import CHECKS
 from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -100,7 +101,7 @@ class TestCallback:
     ) -> None:
         """S0.29, I14: nothing changes but the journal, which keeps the late result."""
         frozen_clock.advance(seconds=60)
-        ending.expire_due(until=clock.now() + timedelta(seconds=1))
+        expiry.expire_due(until=clock.now() + timedelta(seconds=1))
         dispatches, stocks, entries = rows()
         with pytest.raises(Closed, match="expired"):
             callback.call_back(executor=alice, number=number, outcome="succeeded", result={"a": 1})
@@ -186,6 +187,38 @@ class TestExtend:
         longer = callback.extend(executor=alice, number=number, seconds=600).deadline_at
         assert longer == frozen_clock.instant + timedelta(seconds=600)
 
+    def test_journal_says_who_extended_it_and_until_when(
+        self, alice: Executor, number: int, frozen_clock: Any
+    ) -> None:
+        """I55"""
+        frozen_clock.advance(seconds=30)
+        later = callback.extend(executor=alice, number=number, seconds=600).deadline_at
+
+        entry = JournalEntry.objects.timeline("dispatch", number).last()
+
+        assert entry is not None
+        assert (entry.event, entry.actor, entry.executor) == ("extended", "uid_alice", "uid_alice")
+        assert (entry.at, entry.attempt) == (frozen_clock.instant, 1)
+        assert entry.data == {"deadline_at": later.isoformat()}
+        # No end, for the audit and the reports.
+        assert (entry.from_state, entry.to_state) == ("", "")
+        assert not [breach for check in CHECKS for breach in check.run(100).breaches]
+
+    def test_one_that_moves_no_deadline_is_not_in_the_journal(
+        self, alice: Executor, number: int
+    ) -> None:
+        before = rows()
+        callback.extend(executor=alice, number=number, seconds=5)
+        assert rows() == before
+
+    def test_journal_gets_one_entry_a_minute_however_often_it_is_extended(
+        self, alice: Executor, number: int, frozen_clock: Any
+    ) -> None:
+        for _ in range(120):
+            frozen_clock.advance(seconds=1)
+            callback.extend(executor=alice, number=number, seconds=3600)
+        assert JournalEntry.objects.filter(event="extended").count() == 2
+
     def test_closed_cannot_be_extended(self, alice: Executor, number: int) -> None:
         callback.release(executor=alice, number=number)
         with pytest.raises(Closed):
@@ -218,50 +251,3 @@ class TestReleaseAndCancel:
         entry = JournalEntry.objects.timeline("dispatch", number).last()
         assert entry is not None
         assert (entry.event, entry.actor, entry.reason) == ("cancelled", "admin:olga", "wrong shop")
-
-
-class TestExpiry:
-    def test_boundary_of_the_deadline(self, number: int, frozen_clock: Any) -> None:
-        """S0.28, I11: not before the deadline; at it, once."""
-        frozen_clock.advance(seconds=59.999)
-        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
-        frozen_clock.advance(seconds=0.001)
-        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
-        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
-        assert Dispatch.objects.get(pk=number).state == "expired"
-
-    def test_one_that_is_given_more_time_just_then_goes_on(
-        self, alice: Executor, number: int, frozen_clock: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """S0.28: an answered extension is not undone by a sweep that had read before it."""
-        end = ending.end_alone
-
-        def overtaken(*args: Any, **words: Any) -> bool:
-            callback.extend(executor=alice, number=number, seconds=60)
-            return end(*args, **words)
-
-        monkeypatch.setattr(ending, "end_alone", overtaken)
-        frozen_clock.advance(seconds=61)
-        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 0
-        assert Dispatch.objects.get(pk=number).state == "open"
-
-    @pytest.mark.parametrize(("on_expiry", "handed"), [("give_back", 0), ("keep", 1)])
-    def test_stock_by_policy(self, frozen_clock: Any, on_expiry: str, handed: int) -> None:
-        bob = factories.user("uid_bob")
-        task = factories.once_task(bob, lease_seconds=60, on_expiry=on_expiry)
-        take_next(bob)
-        frozen_clock.advance(seconds=61)
-        ending.expire_due(until=clock.now() + timedelta(seconds=1))
-        assert Stock.objects.get(task=task.pk).handed == handed
-
-    def test_many_are_closed_block_by_block(self, frozen_clock: Any, settings: Any) -> None:
-        settings.EXPIRY_BATCH = 2
-        names = [f"uid_{i}" for i in range(5)]
-        factories.once_task(
-            factories.group("gid_all", names), mode="multi", dispatch_times=None, lease_seconds=60
-        )
-        for name in names:
-            take_next(factories.member(name))
-        frozen_clock.advance(seconds=61)
-        assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 5
-        assert not Dispatch.objects.filter(state="open").exists()

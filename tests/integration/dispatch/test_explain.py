@@ -166,17 +166,17 @@ class TestCodes:
         assert reasons(alice, task) == expected
         assert reasons(alice, other) == [("ok", None)]
 
-    def test_outside_window(self, alice: Executor) -> None:
-        """S0.23: after work of today, tasks of earlier days are outside the window."""
+    def test_outside_window(self, alice: Executor, frozen_clock: FrozenClock) -> None:
+        """S0.15: what is older than the look-back, and nothing else, whatever was done since."""
         old = factories.once_task(alice, start_at=after(-3000))
         factories.once_task(alice, priority=9)
-        assert reasons(alice, old) == [("ok", None)]
         callback.call_back(executor=alice, number=pulled(alice).pk, outcome="succeeded")
+        assert reasons(alice, old) == [("ok", None)]
+        frozen_clock.move_to(old.start_at + timedelta(days=7))
         answer = explained(alice, old).reasons
         assert [reason.code for reason in answer] == ["outside_window"]
         assert answer[0].detail == (
-            "It was due at 2026-02-28T07:00:00Z; uid_alice can receive tasks due since "
-            "2026-03-02T03:00:00Z."
+            "It was due at 2026-02-28T07:00:00Z and could be had until 2026-03-07T07:00:00Z."
         )
 
     def test_misfire_skipped(self, alice: Executor) -> None:

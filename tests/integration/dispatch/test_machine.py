@@ -18,7 +18,7 @@ from hypothesis.stateful import initialize, precondition, rule, run_state_machin
 from apps.common import ids
 from apps.dispatch.models import TASK_MODELS, Dispatch
 from apps.dispatch.services import executors, retention, tasks
-from apps.dispatch.services.ending import expire_due
+from apps.dispatch.services.expiry import expire_due
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.dispatch.drawn import (

@@ -33,6 +33,11 @@ def pulled(executor: Executor, at: datetime) -> Item | None:
     """What a pull gets now, called back as succeeded at once."""
     open_now = Dispatch.objects.open_of(executor.pk)
     left = {row.pk: row.handed for row in Stock.objects.all()}
+    holders = set(
+        Dispatch.objects.filter(holds_stock=True).values_list(
+            "source", "task", "occurrence", "executor"
+        )
+    )
     taken = take_next(executor)
     if not isinstance(taken, Dispatch):
         return None
@@ -43,6 +48,10 @@ def pulled(executor: Executor, at: datetime) -> Item | None:
     if not is_repeat:
         handed = left.get(stock.pk, 0)
     limit = task.dispatch_times
+    if limit is None:
+        owner = task.executor
+        members = owner.members.values_list("user", flat=True) if owner.is_group else [owner.pk]
+        limit, handed = len(members), sum((*taken.identity, pk) in holders for pk in members)
     callback.call_back(executor=executor, number=taken.pk, outcome="succeeded")
     return Item(
         at,
@@ -51,7 +60,7 @@ def pulled(executor: Executor, at: datetime) -> Item | None:
         taken.occurrence_at,
         taken.title,
         task.priority,
-        None if limit is None else max(0, limit - handed),
+        max(0, limit - handed),
         taken.pk if is_repeat else None,
     )
 

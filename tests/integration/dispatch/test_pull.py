@@ -148,15 +148,36 @@ class TestWhen:
         assert taken(alice).task == task.pk
 
     def test_newcomer_gets_what_has_waited_for_days(self, frozen_clock: Any) -> None:
-        """S0.15: who has finished nothing yet is served from the whole lookback."""
+        """S0.15: who comes for the first time is served from the whole lookback."""
         alice = factories.user()
         task = factories.once_task(alice, start_at=frozen_clock.instant - timedelta(days=6))
         assert taken(alice).task == task.pk
 
-    def test_work_older_than_the_lookback_is_left_alone(self, frozen_clock: Any) -> None:
+    def test_older_work_is_not_lost_when_something_due_later_was_finished(
+        self, frozen_clock: Any
+    ) -> None:
+        """S0.15: what is planned stays within reach, whatever was finished meanwhile."""
         alice = factories.user()
-        factories.once_task(alice, start_at=frozen_clock.instant - timedelta(days=8))
+        urgent = factories.once_task(alice, priority=9)
+        old = factories.once_task(alice, start_at=frozen_clock.instant - timedelta(days=2))
+        assert finish(alice).task == urgent.pk
+        frozen_clock.advance(hours=7)
+        assert taken(alice).task == old.pk
+
+    @pytest.mark.parametrize("has_finished", [False, True])
+    def test_work_can_be_had_until_it_is_as_old_as_the_lookback(
+        self, frozen_clock: Any, has_finished: bool
+    ) -> None:
+        """S0.15: for everybody alike."""
+        alice = factories.user()
+        if has_finished:
+            factories.once_task(alice)
+            finish(alice)
+        a_week_ago = frozen_clock.instant - timedelta(days=7)
+        factories.once_task(alice, start_at=a_week_ago)
         assert isinstance(take_next(alice), Nothing)
+        kept = factories.once_task(alice, start_at=a_week_ago + timedelta(microseconds=1))
+        assert taken(alice).task == kept.pk
 
     def test_work_created_late_is_not_lost(self, frozen_clock: Any) -> None:
         """S0.15, S0.20: due before the last finished one, yet inside the window."""

@@ -12,6 +12,7 @@ from django.core.cache import cache as store
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.common import clock
 from apps.common.db import fetch
 from apps.dispatch import cache
 from apps.dispatch.models import Dispatch, Executor
@@ -45,6 +46,72 @@ def test_the_tasks_are_read_once_for_many_pulls() -> None:
     assert plans_read(lambda: finish(take_next(alice))) == 1
     assert plans_read(lambda: finish(take_next(alice))) == 0
     assert plans_read(lambda: take_next(alice)) == 0
+
+
+def test_a_plan_larger_than_the_memory_pushes_out_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is served all the same."""
+    for name in ("plans", "entries"):
+        kept = getattr(queue, name)
+        monkeypatch.setattr(queue, name, type(kept)(12, getsizeof=kept.getsizeof))
+    small, large = factories.user(), factories.user("uid_large")
+    for executor, count in ((small, 3), (large, 12)):
+        for _ in range(count):
+            factories.once_task(executor)
+    take_next(small)
+
+    assert isinstance(take_next(large), Dispatch)
+
+    assert (set(queue.plans), set(queue.entries)) == ({small.pk}, {small.pk})
+    assert plans_read(lambda: finish(take_next(small))) == 0
+
+
+def test_a_plan_that_has_become_too_large_is_kept_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "plans", type(queue.plans)(3, getsizeof=queue.plans.getsizeof))
+    alice = factories.user()
+    for expected in ({alice.pk}, {alice.pk}, set()):
+        factories.once_task(alice)
+        queue.entry_of(state_of(alice.pk), now=clock.now())
+        assert set(queue.plans) == expected
+
+
+def test_rebuilding_the_queue_of_one_member_leaves_those_of_the_others() -> None:
+    """Neither built again nor outdated, here and in other processes."""
+    names = [f"uid_{n}" for n in range(3)]
+    group = factories.group("gid_all", names)
+    factories.once_task(group, mode="multi", dispatch_times=None)
+    first, *others = (factories.member(name) for name in names)
+    for person in (first, *others):
+        take_next(person)
+    before = {person.pk: queue.entries[person.pk] for person in others}
+    versions = dict(Executor.objects.values_list("pk", "plan_version"))
+
+    assert plans_read(lambda: queue.rebuilt(first.pk, now=clock.now())) == 2
+
+    for person in others:
+        entry = queue.entry_of(state_of(person.pk), now=clock.now())
+        assert entry is before[person.pk]
+    raised = {
+        pk
+        for pk, version in Executor.objects.values_list("pk", "plan_version")
+        if version != versions[pk]
+    }
+    assert raised == {first.pk}
+
+
+def test_a_rebuilt_queue_has_what_no_edit_announced_of_its_groups() -> None:
+    group = factories.group("gid_all", ["uid_a"])
+    task = factories.once_task(group, status="paused")
+    alice = factories.member("uid_a")
+    assert not isinstance(take_next(alice), Dispatch)
+    type(task).objects.update(status="active")
+
+    queue.rebuilt(alice.pk, now=clock.now())
+
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    assert taken.task == task.pk
 
 
 def test_members_share_the_plan_of_their_group() -> None:

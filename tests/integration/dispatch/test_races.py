@@ -15,7 +15,7 @@ from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import executors, tasks
-from apps.dispatch.services.ending import expire_due
+from apps.dispatch.services.expiry import expire_due
 from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -41,13 +41,14 @@ def audit() -> None:
 
 
 def test_fifty_pulls_of_one_user_are_one_dispatch(racers: Any) -> None:
-    """S0.14, I5: one number for all, one decrement."""
+    """S0.14, I5: one number for all, one decrement; each repeat is counted as another one."""
     alice = factories.user()
     first = factories.once_task(alice)
     factories.once_task(alice)
     race = racers([lambda: take_next(alice)] * 50)
     assert {taken.pk for taken in race.results} == {Dispatch.objects.get().pk}
-    assert sorted(taken.redo for taken in race.results)[0] == 0
+    assert sorted(taken.redo for taken in race.results) == [*range(50)]
+    assert Dispatch.objects.get().redo == 49
     assert [s.task for s in Stock.objects.filter(handed__gt=0)] == [first.pk]
     assert Stock.objects.get(task=first.pk).handed == 1
     audit()
@@ -130,6 +131,32 @@ def test_nobody_is_deleted_who_is_handed_a_task_just_then() -> None:
 
     assert _answer_beside_a_hand_out(alice, remove) == "conflict"
     assert Executor.objects.filter(pk=alice.pk).exists()
+
+
+@pytest.mark.parametrize("mode", ["once", "rotation"])
+def test_planning_for_an_executor_that_is_deleted_is_refused(racers: Any, mode: str) -> None:
+    """Each is done or refused with advice: nobody gets an error of the database."""
+    plan = factories.once_task if mode == "once" else factories.rotation
+    for number in range(5):
+        person = factories.user(f"uid_{number}")
+        calls: list[Callable[[], object]] = [lambda person=person: plan(person)] * 4
+        calls.append(lambda person=person: executors.remove_executor(executor=person, actor="o"))
+        race = racers(calls)
+
+        codes = Counter(getattr(error, "code", repr(error)) for error in race.errors)
+        exists = Executor.objects.filter(pk=person.pk).exists()
+        assert codes == ({"conflict": 1} if exists else {"conflict": 4})
+
+
+def test_planners_at_once_neither_deadlock_over_executor_nor_template(
+    racers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All raise one plan version and are the first to use one template: none has to try again."""
+    alice, template = factories.user(), factories.template("photo", {"type": "object"})
+    with caplog.at_level("INFO", logger="apps.common.db"):
+        race = racers([lambda: factories.once_task(alice, template=template, params={})] * 24)
+    assert len({task.pk for task in race.results}) == 24
+    assert not [line for line in caplog.messages if "lock lost" in line]
 
 
 def _answer_beside_a_hand_out(user: Executor, edit: Callable[[], object]) -> str:

@@ -14,7 +14,6 @@ from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
 from apps.dispatch.services import ending as endings
 from apps.dispatch.services import retention, tasks
-from apps.dispatch.services.state import state_of
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.frozen import FrozenClock
@@ -138,18 +137,6 @@ class TestDispatches:
         frozen_clock.advance(days=1, seconds=1)
         assert purge() == {"dispatches": 1, "stocks": 1}
         assert is_idle(alice)
-
-    def test_window_of_the_executor_stays_the_same(
-        self, alice: Executor, frozen_clock: FrozenClock, settings: Any
-    ) -> None:
-        """S0.15, S0.8: whose last finished task is gone is served as one long idle."""
-        settings.DISPATCH_RETENTION = timedelta(days=8)
-        factories.rotation(alice, rule={"every_days": 300, "at": "09:00"})
-        finish(alice)
-        frozen_clock.advance(days=8, seconds=1)
-        before = state_of(alice.pk).window(clock.now())
-        assert purge()["dispatches"] == 1
-        assert state_of(alice.pk).window(clock.now()) == before
 
     def test_retention_of_0_keeps_all(
         self, alice: Executor, frozen_clock: FrozenClock, settings: Any

@@ -319,7 +319,7 @@ def test_new_job_that_is_announced_is_held_first(
     handle("mail", lambda context: None)
     handle("bill", lambda context: None)
     monkeypatch.setattr(drain_module, "POLL_SECONDS", 3600.0)
-    monkeypatch.setattr(drain_module, "hold", note)
+    monkeypatch.setattr(outbox, "hold", note)
     monkeypatch.setattr(Listener, "wait", wait)
 
     Drain(process, "fast").run()

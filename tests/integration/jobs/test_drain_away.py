@@ -49,15 +49,19 @@ def test_more_results_than_the_database_takes_at_once_are_settled_in_parts(
     """MariaDB closes the connection of a statement that is longer than max_allowed_packet."""
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     monkeypatch.setattr(outbox, "MAX_WAIT_SECONDS", 60.0)
-    settle, parts = outbox.settle, list[int]()
+    parts = list[int]()
 
-    def narrow(*, outcomes: Any) -> Any:
-        parts.append(len(outcomes))
-        if len(outcomes) > 3:
-            raise OperationalError(2006, "Server has gone away")
-        return settle(outcomes=outcomes)
+    def narrow(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*, outcomes: Any, **others: Any) -> Any:
+            parts.append(len(outcomes))
+            if len(outcomes) > 3:
+                raise OperationalError(2006, "Server has gone away")
+            return work(outcomes=outcomes, **others)
 
-    monkeypatch.setattr(outbox, "settle", narrow)
+        return run
+
+    for name in ("settle", "exchange"):
+        monkeypatch.setattr(outbox, name, narrow(getattr(outbox, name)))
     handle("mail", lambda context: None)
     numbers = jobs(7)
 

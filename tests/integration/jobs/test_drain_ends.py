@@ -120,14 +120,17 @@ def test_outcome_that_the_database_does_not_take_fails_its_job_and_not_the_drain
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repeated without end, it would block the lane until the deadline of its job."""
-    settle = outbox.settle
 
-    def choosy(outcomes: Any) -> Any:
-        if any(outcome.result == "odd" for outcome in outcomes):
-            raise DataError(1264, "Out of range value")
-        return settle(outcomes=outcomes)
+    def choosy(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*, outcomes: Any, **others: Any) -> Any:
+            if any(outcome.result == "odd" for outcome in outcomes):
+                raise DataError(1264, "Out of range value")
+            return work(outcomes=outcomes, **others)
 
-    monkeypatch.setattr(outbox, "settle", choosy)
+        return run
+
+    for name in ("settle", "exchange"):
+        monkeypatch.setattr(outbox, name, choosy(getattr(outbox, name)))
     monkeypatch.setattr(drain_module, "_AWAY_SECONDS", 0.0)
     handle("mail", lambda context: "odd" if context["position"] == 1 else "even")
     numbers = jobs(3)

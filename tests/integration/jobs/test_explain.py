@@ -12,8 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import clock
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules.explain import MAX_AHEAD
-from apps.jobs.services import types
+from apps.jobs.services import control, types
+from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.explain import explain
+from apps.jobs.services.submit import Submission, submit_many
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -45,9 +47,38 @@ def test_a_job_in_turn_learns_how_many_come_first() -> None:
     assert counts == [1, 2, 3]
 
 
+def test_jobs_submitted_together_are_before_each_other_by_number() -> None:
+    """They have one order key: the number decides, as it does in the claim."""
+    submitted = submit_many([Submission(type="mail")] * 1_000)
+    numbers = sorted(each.id for each in submitted)
+
+    places = [jobs_before(Job.objects.get(pk=numbers[n])) for n in (0, 1, 500, 999)]
+    [reason] = explain(Job.objects.get(pk=numbers[-1]))
+
+    assert len({job.order_key for job in Job.objects.all()}) == 1
+    assert places == [0, 1, 500, 999]
+    assert reason.detail.params["count"] == 999
+
+
+def test_a_job_for_one_host_is_behind_those_for_any_host() -> None:
+    """A worker there takes both in one order."""
+    factories.worker("host-b:1", types=["mail"])
+    factories.job()
+    elsewhere, bound = factories.job(), factories.job()
+    for job, host in ((elsewhere, "host-b"), (bound, "host-a")):
+        control.edit(
+            job=job, changes={"affinity_host": host}, actor="ann", reason="data", version=1
+        )
+    last = factories.job()
+
+    found = [jobs_before(Job.objects.get(pk=job.pk)) for job in (elsewhere, bound, last)]
+
+    # Nothing keeps a worker on another host from taking the last one before those two.
+    assert found == [1, 1, 1]
+
+
 def test_no_more_are_counted_than_anybody_reads() -> None:
-    for _ in range(MAX_AHEAD + 20):
-        factories.job()
+    submit_many([Submission(type="mail")] * (MAX_AHEAD + 20))
     last = factories.job()
 
     with CaptureQueriesContext(connection) as queries:

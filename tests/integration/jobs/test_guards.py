@@ -110,7 +110,7 @@ def test_rescued_attempt_is_nobodys_before_it_is_held_again(frozen_clock: Frozen
     assert end(held) == "lease_lost"
     assert end(replace(held, token="")) == "lease_lost"
     assert row(number).status == "ready"
-    assert events_of(number) == ["lost", "stale", "stale"]
+    assert events_of(number) == ["lost", "stale"]
 
 
 def test_running_or_ended_job_is_not_discarded() -> None:

@@ -62,6 +62,9 @@ def test_form_of_a_handler_is_seen_by_its_arguments(
         (one, "two words", {}, "a name has 1 to 64 letters"),
         (one, "", {}, "a name has 1 to 64 letters"),
         (one, "x" * 65, {}, "a name has 1 to 64 letters"),
+        (one, "shop/mail", {}, "without slashes"),
+        (one, "../mail", {}, "without slashes"),
+        (one, "..", {}, "not only dots"),
         (one, "mail", {"lanes": "slow"}, "settings that a job type does not have: lanes"),
         (one, "mail", {"version": 2}, "settings that a job type does not have: version"),
         (one, "mail", {"lane": "quick"}, "can have. lane: 'quick' is no lane; choose one of fast"),
@@ -106,6 +109,18 @@ def test_type_of_a_handler_that_nobody_wrote_is_an_error_and_stops_workers(
     assert "The job type mail names the handler 'mial'" in capfd.readouterr().err
     with pytest.raises(CannotStart, match="The job type mail names the handler 'mial'"):
         startup.ensure_handlers()
+
+
+def test_type_whose_name_fits_no_address_is_warned_of() -> None:
+    """Workers run its jobs all the same."""
+    job_type("mail")
+    JobType.objects.filter(name="mail").update(name="../mail")
+
+    [warning] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.W001"]
+
+    assert warning.msg.startswith("The job type ../mail cannot be addressed")
+    assert "Make a type of another name" in str(warning.hint)
+    worker.verify()
 
 
 def test_start_of_a_worker_makes_the_types_of_its_handlers() -> None:

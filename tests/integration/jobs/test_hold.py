@@ -247,14 +247,12 @@ def test_suspect_is_held_alone_and_the_others_without_it() -> None:
     assert not any(held.alone for held in first + third)
 
 
-def test_type_with_one_attempt_is_held_one_at_a_time() -> None:
+def test_jobs_with_one_attempt_are_held_together() -> None:
+    """S1.10: the record of starts says which of them a crash has cost."""
     job_type(max_attempts=1)
     jobs(3)
 
-    held = take()
-
-    assert len(held) == 1
-    assert held[0].alone
+    assert [held.alone for held in take()] == [False] * 3
 
 
 def test_type_of_suspects_does_not_hold_up_another_type() -> None:

@@ -60,15 +60,6 @@ def test_job_that_has_been_held_before_is_held_by_the_full_rules() -> None:
     assert (held.id, held.alone) == (number, True)
 
 
-def test_job_with_a_single_attempt_runs_alone() -> None:
-    job_type(max_attempts=1)
-    number, *_ = jobs(4)
-
-    [held] = take_new(number)
-
-    assert (held.id, held.alone) == (number, True)
-
-
 @pytest.mark.parametrize(
     "settings",
     [{"paused": True}, {"max_running": 1}, {"allowed_hosts": ["host-b"]}],

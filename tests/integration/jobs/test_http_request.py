@@ -150,6 +150,16 @@ def test_other_answers_fail_and_redirects_are_not_followed(site: Any, status: in
     assert len(site.seen) == 1
 
 
+@pytest.mark.parametrize("status", [404, 500])
+def test_body_of_an_answer_is_no_part_of_the_error(site: Any, status: int) -> None:
+    """Whoever sees the job reads the error; what a foreign server says is for fewer."""
+    with pytest.raises((Fail, Retry)) as caught:
+        call(f"{site.url}/{status}")
+    said = caught.value.detail["body"]
+    assert said
+    assert said not in str(caught.value)
+
+
 def test_server_that_drips_is_cut_off_in_time(site: Any) -> None:
     with pytest.raises(Retry, match=r"did not answer within 0\.4 s"):
         call(f"{site.url}/drip", timeout=0.4)

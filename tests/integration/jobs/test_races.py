@@ -97,6 +97,22 @@ def test_same_report_from_many_connections_is_one_end(racers: Racers) -> None:
     assert row(number).version == 3
 
 
+def test_stale_report_from_many_connections_is_kept_once(racers: Racers) -> None:
+    """I30."""
+    job_type(max_attempts=9)
+    [number] = jobs(1)
+    [held] = take()
+    Job.objects.filter(pk=number).update(lease_until=clock.now() - timedelta(seconds=1))
+    rescue_due(until=clock.now() + timedelta(minutes=5))
+    take()
+    Job.objects.filter(pk=number).update(holds=9)
+
+    answers = racers([lambda: end(held)] * 6).results
+
+    assert set(answers) == {"lease_lost"}
+    assert events_of(number) == ["lost", "stale"]
+
+
 def test_settling_and_holding_a_type_with_a_breaker_never_deadlocks(racers: Racers) -> None:
     job_type(breaker_enabled=True, breaker_min_calls=10_000)
     jobs(400)

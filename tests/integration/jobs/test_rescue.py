@@ -39,7 +39,7 @@ def test_attempt_past_its_deadline_is_a_timeout(frozen_clock: FrozenClock) -> No
     [number] = jobs(1)
     [held] = take()
     frozen_clock.advance(seconds=20)
-    assert renew(leases=[(held.id, held.token)]) == {held.id: False}
+    assert renew(leases=[(held.id, held.token)]) == {held.id: (held.hard_end_at, False)}
     assert row(held.id).lease_until == held.hard_end_at
     frozen_clock.advance(seconds=20)
 

@@ -243,13 +243,14 @@ def test_suspect_that_cannot_be_alone_is_given_back(
 
     monkeypatch.setattr(drain_module, "_LOCK_SECONDS", 0.0)
     runs: list[int] = []
-    handle("mail", lambda context: runs.append(1), max_attempts=1)
-    [number] = jobs(1)
+    handle("mail", lambda context: runs.append(1))
+    [number] = jobs(1, last_end="lost")
     drain = Drain(process, "fast")
     process.join(drain)
 
     with process.lock.shared(0):
         assert drain._round() == 1
+    drain._outbox.flush()
 
     assert not runs
     assert (row(number).status, row(number).attempts) == ("ready", 0)
@@ -257,6 +258,7 @@ def test_suspect_that_cannot_be_alone_is_given_back(
     assert drain._round() == 0
     process.barred.clear()
     assert drain._round() == 1
+    drain._outbox.flush()
     assert row(number).status == "succeeded"
 
 
@@ -268,8 +270,8 @@ def test_suspect_runs_as_soon_as_it_is_alone(
     from apps.jobs.runner import drain as drain_module
 
     monkeypatch.setattr(drain_module, "OVERDUE_SECONDS", 0.0)
-    handle("mail", lambda context: None, max_attempts=1)
-    [number] = jobs(1)
+    handle("mail", lambda context: None)
+    [number] = jobs(1, last_end="lost")
     drain = Drain(process, "fast")
     process.join(drain)
     alone = process.lock.alone
@@ -283,6 +285,7 @@ def test_suspect_runs_as_soon_as_it_is_alone(
 
     monkeypatch.setattr(process.lock, "alone", after_a_while)
     assert drain._round() == 1
+    drain._outbox.flush()
 
     assert events_of(number) == ["succeeded"]
 
@@ -290,8 +293,8 @@ def test_suspect_runs_as_soon_as_it_is_alone(
 def test_suspect_keeps_most_of_its_time_for_its_handler(
     handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle("mail", lambda context: None, max_attempts=1, max_processing_seconds=2)
-    jobs(1)
+    handle("mail", lambda context: None, max_processing_seconds=2)
+    jobs(1, last_end="lost")
     drain = Drain(process, "fast")
     process.join(drain)
     waits: list[float] = []

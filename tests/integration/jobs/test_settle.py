@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from apps.common.errors import PlatformError
 from apps.jobs.errors import LeaseLost
-from apps.jobs.models import Job
+from apps.jobs.models import Job, TypeState
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import type_snapshots
 from apps.jobs.services.leases import checkpoint, progress, renew
 from apps.jobs.services.settle import settle
+from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.jobs import answer_of, end, events_of, job_type, jobs, last_entry, rescue, row, take
+from tests.statements import is_read, sent_by
 
 pytestmark = pytest.mark.django_db
 
@@ -92,6 +95,80 @@ def test_another_report_with_the_same_token_is_a_conflict() -> None:
 
     assert answer == "conflict"
     assert row(number).status == "succeeded"
+
+
+def test_repeat_gets_its_first_answer_when_the_job_has_moved_on() -> None:
+    """S1.9, I13's like for jobs: the answer was lost, and others have held the job since."""
+    job_type(retry_delay_seconds=0)
+    [number] = jobs(1)
+    [first] = take()
+    assert end(first, "failed", error="no address") == "ready"
+    [second] = take()
+    later = [end(first, "failed", error="no address")]
+    assert end(second, result={"sent": 1}) == "succeeded"
+    later += [end(first, "failed", error="no address"), end(second, result={"sent": 1})]
+
+    assert later == ["ready", "ready", "succeeded"]
+    assert end(first) == "conflict"
+    assert end(first, "failed", error="another") == "conflict"
+    assert events_of(number) == ["failed", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"result": True}, {"result": 1}),
+        ({"result": 1}, {"result": 1.0}),
+        ({"memo": "a"}, {}),
+        ({"result": {"a": 1, "b": 2}}, {"result": {"b": 2, "a": 1}}),
+    ],
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_reports_are_compared_by_what_they_say(
+    first: dict[str, Any], second: dict[str, Any], together: bool
+) -> None:
+    job_type()
+    jobs(1)
+    [held] = take()
+    reports = [held.ended("succeeded", **report) for report in (first, second)]
+
+    if together:
+        answers = settle(outcomes=reports)
+    else:
+        answers = [answer for each in reports for answer in settle(outcomes=[each])]
+
+    equal = first == second and "result" in first and isinstance(first["result"], dict)
+    expected = ["succeeded", "succeeded" if equal else "conflict"]
+    assert [answer_of(answer) for answer in answers] == expected
+
+
+def test_repeat_is_answered_by_the_row_when_its_entry_has_been_purged() -> None:
+    job_type()
+    jobs(1)
+    [held] = take()
+    end(held)
+    JournalEntry.objects.all().delete()
+
+    assert [end(held), end(held, "failed")] == ["succeeded", "conflict"]
+
+
+def test_stale_report_is_kept_once_for_each_lease(frozen_clock: FrozenClock) -> None:
+    """I30: repeating it, or making up tokens, does not fill the timeline."""
+    job_type(max_attempts=9)
+    [number] = jobs(1)
+    lost = []
+    for _ in range(2):
+        lost += take()
+        frozen_clock.advance(seconds=31)
+        rescue(frozen_clock)
+
+    for _ in range(50):
+        assert [end(held) for held in lost] == ["lease_lost"] * 2
+    made_up = [Outcome(id=number, token=f"made-up-{n}", end="succeeded") for n in range(9)]
+    for each in made_up:
+        settle(outcomes=[each])
+
+    assert events_of(number) == ["lost", "lost", "stale", "stale"]
 
 
 def test_report_after_rescue_is_refused_and_kept_as_stale(frozen_clock: FrozenClock) -> None:
@@ -214,6 +291,19 @@ def test_job_of_a_type_made_a_moment_ago_is_settled(monkeypatch: pytest.MonkeyPa
     assert end(held) == "succeeded"
 
 
+def test_report_of_a_holder_costs_no_question_for_its_type() -> None:
+    """S4.8: although another type has a breaker, whose state would be locked first."""
+    job_type("film", breaker_enabled=True)
+    job_type()
+    jobs(1)
+    [held] = take()
+
+    sent = sent_by(lambda: end(held))
+
+    assert len([sql for sql in sent if is_read(Job, sql)]) == 1
+    assert not [sql for sql in sent if is_read(TypeState, sql)]
+
+
 def test_released_job_has_its_attempt_back() -> None:
     """I28: holds - releases = attempts."""
     job_type()
@@ -264,10 +354,11 @@ def test_renewing_reports_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
     frozen_clock.advance(seconds=10)
     Job.objects.filter(pk=number).update(cancel_requested=True)
 
-    assert renew(leases=[(number, held.token)]) == {number: True}
+    until = frozen_clock.instant + timedelta(seconds=30)
+    assert renew(leases=[(number, held.token)]) == {number: (until, True)}
 
     job = row(number)
-    assert job.lease_until == frozen_clock.instant + timedelta(seconds=30)
+    assert job.lease_until == until
     assert job.version == 2
 
 

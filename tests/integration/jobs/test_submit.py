@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import clock
 from apps.common.errors import Invalid, LimitReached, PlatformError, TooDeep, TooLarge
 from apps.jobs import wakeup
-from apps.jobs.models import Job
+from apps.jobs.models import Bounds, Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.submission import shard_of
 from apps.jobs.services import control
@@ -185,8 +185,8 @@ def test_unknown_type_names_the_known_ones(mail: Any) -> None:
 
 def test_types_outside_the_binding_are_unknown(mail: Any) -> None:
     factories.job_type("sms")
-    submit_many([Submission(type="mail")], bound={"mail"})
-    refusal = _refusal(Submission(type="sms"), bound={"mail"})
+    submit_many([Submission(type="mail")], bounds=Bounds(types={"mail"}))
+    refusal = _refusal(Submission(type="sms"), bounds=Bounds(types={"mail"}))
     assert "known are: mail." in str(refusal)
 
 

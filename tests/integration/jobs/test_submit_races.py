@@ -6,19 +6,24 @@ import threading
 import time
 from collections import Counter
 from typing import Any
+from zlib import crc32
 
 import pytest
-from django.db import connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 
 from apps.common.errors import Conflict
 from apps.jobs.models import Job, UniqueLock
 from apps.jobs.models.unique_lock import UNIQUE_LOCKS
+from apps.jobs.rules.submission import unique_key
 from apps.jobs.services import control
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.journal.models import JournalEntry
 from tests import factories
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+
+
+LOCK_WAIT_TIMEOUT = 1205
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +80,56 @@ def test_batches_of_the_same_twins_in_any_order(racers: Any) -> None:
     rows = dict(Job.objects.values_list("key", "pk"))
     assert len(rows) == Job.objects.count() == 50
     assert all(result == rows for result in race.results)
+
+
+def _shard(key: str) -> int:
+    return crc32(unique_key("mail", key).encode()) % UNIQUE_LOCKS
+
+
+def _waits(submission: Submission) -> bool:
+    """Whether another connection would have to wait to submit this now."""
+    waited: list[bool] = []
+
+    def other() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET innodb_lock_wait_timeout = 1")
+            with transaction.atomic():
+                submit_many([submission])
+            waited.append(False)
+        except OperationalError as error:
+            assert error.args[0] == LOCK_WAIT_TIMEOUT
+            waited.append(True)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join(30)
+    return waited[0]
+
+
+def test_unique_key_is_locked_until_its_transaction_ends_with_few_others() -> None:
+    """I35: what the README says of who waits for an open transaction, and who does not."""
+    keys = [f"order-{n}" for n in range(20_000)]
+    own = keys[0]
+    neighbour = next(key for key in keys[1:] if _shard(key) == _shard(own))
+    others = [key for key in keys[1:200] if _shard(key) != _shard(own)][:3]
+    with transaction.atomic():
+        submit("mail", key=own, unique=True)
+
+        assert _waits(Submission(type="mail", key=own, unique=True))
+        assert _waits(Submission(type="mail", key=neighbour, unique=True))
+        for key in others:
+            assert not _waits(Submission(type="mail", key=key, unique=True))
+        assert not _waits(Submission(type="mail", key=own))
+        assert not _waits(Submission(type="mail"))
+
+    assert not _waits(Submission(type="mail", key=own, unique=True))
+    assert not _waits(Submission(type="mail", key=neighbour, unique=True))
+    assert Job.objects.filter(key=own, unique_key__isnull=False).count() == 1
+    # A thousand keys take more than half of the locks.
+    assert len({_shard(key) for key in keys[:1000]}) > UNIQUE_LOCKS / 2
 
 
 def test_key_of_one_who_rolls_back_goes_to_one_who_waits() -> None:

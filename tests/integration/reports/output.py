@@ -49,7 +49,9 @@ def of_csv(text: str) -> dict[str, Row]:
         found[name] = Row(
             counts={each: int(given[each]) for each in ("total", *COUNTS) if each in given},
             rate=float(given["success_rate"]) if given["success_rate"] else None,
-            times={each: int(given[each]) if given[each] else None for each in _TIMES},
+            times={
+                each: int(given[f"{each}_ms"]) if given[f"{each}_ms"] else None for each in _TIMES
+            },
         )
     return found
 
@@ -69,7 +71,8 @@ def of_api(answer: Mapping[str, Any]) -> dict[str, Row]:
 
 def of_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[str, Row]:
     """By the words of the first cell; the headings are those of English pages."""
-    names = [text.strip().lower().replace(" ", "_").replace("ended", "total") for text in head[1:]]
+    names = [text.strip().lower().replace(" ", "_") for text in head[1:]]
+    names = ["total" if name in ("ended", "attempts_ended") else name for name in names]
     found = {}
     for name, *values in rows:
         given = dict(zip(names, values, strict=True))

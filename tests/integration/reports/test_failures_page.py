@@ -14,7 +14,7 @@ from apps.common import clock
 from apps.dispatch.models import OperatorScope
 from apps.jobs.rules import transitions as t
 from apps.reports.admin import failures
-from tests.factories import user
+from tests.factories import once_task, user
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import shown, statuses
 from tests.integration.reports.test_failures import NOW, REFUSED, failure, roll_up, write
@@ -130,6 +130,27 @@ def test_dispatches_are_shown_without_actions_and_to_nobody_with_limits(
     limited = role_user("viewer")
     OperatorScope.objects.create(operator=limited, executor=user("uid_ann"))
     assert rows(role_client("viewer").get(PAGE)) == []
+
+
+def test_tasks_go_by_their_titles(admin_client: Client) -> None:
+    task = once_task(user("uid_ann"), title="Count shelf 7")
+    label = f"once:{task.pk}"
+    write(
+        failure(
+            NOW - timedelta(minutes=3),
+            "no card",
+            label,
+            source="dispatch",
+            kind=("failed", "open", "failed"),
+        ),
+    )
+    roll_up()
+
+    page = admin_client.get(PAGE)
+
+    assert rows(page) == [("Count shelf 7", 1)]
+    [group] = groups(page)
+    assert f"type=once%3A{task.pk}" in group
 
 
 def test_type_period_and_order_narrow_and_sort(

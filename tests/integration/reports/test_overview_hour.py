@@ -15,6 +15,7 @@ from apps.dispatch.models import Dispatch, Membership
 from apps.jobs.models import Job
 from apps.journal.models import JournalEntry
 from apps.reports.admin.overview import lately as lately_admin
+from apps.reports.admin.overview.page import known_of
 from apps.reports.admin.report import duration, percent
 from apps.reports.services import lately
 from apps.reports.services.coverage import Stored
@@ -22,6 +23,7 @@ from apps.reports.services.lately import Minutes
 from taskplatform.demo.terminal import percentile
 from tests.frozen import FrozenClock
 from tests.home_scenes import MEMBERS
+from tests.integration.reports.history import entry, write
 from tests.integration.reports.home import ended, home, links, tiles
 from tests.jobs import job_type
 
@@ -80,7 +82,12 @@ def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
     assert f"source={source}&by={by}&" in url
     page = admin_client.get(url)
     texts = {str(tile.title): (tile.text, tile.before) for tile in page.context["tiles"]}
-    for key, title in (("success", "success rate"), ("wait", "wait p95"), ("run", "run p95")):
+    same = {"success": "success rate", "wait": "wait p95", "run": "run p95"}
+    if source == "job":
+        # Jobs and the attempts at them are two numbers, here and there.
+        same |= {"ended": "jobs ended", "attempts": "attempts ended"}
+        assert shown["job-ended"] != shown["job-attempts"]
+    for key, title in same.items():
         text, before = texts[title]
         assert shown[f"{source}-{key}"] == text
         assert f"hour before: {before}" in html
@@ -88,6 +95,29 @@ def test_figures_of_the_last_hour_are_those_of_the_report_that_they_lead_to(
     final = (total.succeeded, total.failed, total.timed_out, total.expired, total.cancelled)
     released = total.released if source == "dispatch" else 0
     assert shown[f"{source}-ended"] == f"{sum(final) + released:,}"
+
+
+@pytest.mark.parametrize("source", ["job", "dispatch"])
+def test_what_just_ended_is_shown_before_it_is_added_up(
+    admin_client: Client, scene: FrozenClock, source: str
+) -> None:
+    until = Stored.read().closed_until
+    assert until is not None
+    before = len(ended(source, until, clock.now() + timedelta(seconds=1)))
+    kinds = {"job": ("failed", "running", "failed"), "dispatch": ("released", "open", "released")}
+    again = entry(clock.now(), kind=("failed", "running", "scheduled"))
+    write(entry(clock.now(), source, kind=kinds[source]), again)
+    html = client_part(admin_client)
+    assert tiles(html)[f"{source}-just"] == f"{before + 1:,}"
+    (url,) = links(html, f"{source}-just")
+    assert len(admin_client.get(url).context["cl"].result_list) == before + 1
+
+
+def client_part(client: Client) -> str:
+    """What an open page fetches every five seconds."""
+    until = Stored.read().closed_until
+    assert until is not None
+    return client.get(reverse("overview"), {"known": known_of(until)}).content.decode()
 
 
 def test_what_came_in_leads_to_its_list(admin_client: Client, scene: FrozenClock) -> None:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apps.common import clock
-from apps.dispatch.services import ending
+from apps.dispatch.services import ending, expiry
 from apps.jobs.models import Job
 from apps.jobs.services import control
 from apps.jobs.services.discard import discard_exhausted
@@ -162,7 +162,7 @@ def test_dispatches(frozen_clock: FrozenClock) -> None:
     factories.once_task(people["late"], lease_seconds=60, on_expiry="give_back")
     take("late")
     frozen_clock.advance(seconds=61)
-    assert ending.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
+    assert expiry.expire_due(until=clock.now() + timedelta(seconds=1)) == 1
     frozen_clock.advance(seconds=61)
     report("late", "succeeded")
 

@@ -10,13 +10,13 @@ from django import forms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.common.admin.display import MASK
 from apps.common.admin.json_text import JsonTextField, read_json
 from apps.common.admin.schema_fields import SchemaField, fields_for
 from apps.common.admin.schema_form import SchemaForm, covered
 from apps.common.errors import FieldError, Invalid
 from apps.common.json_rules import canonical
 from apps.common.json_schema import check_params
+from apps.common.masking import MASK
 
 EVERYTHING: dict[str, Any] = {
     "type": "object",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from jsonschema import FormatChecker
 
 from apps.common.errors import Invalid
 from apps.common.json_schema import MAX_SHOWN, check_params, check_schema
@@ -100,3 +103,112 @@ def test_every_misfit_is_named_with_its_path() -> None:
         check_params(SCHEMA, {"shelves": [1, "x"], "day": "2.3.", "more": 1})
     fields = {error.field for error in caught.value.errors}
     assert fields == {"params", "params.shop", "params.shelves[1]", "params.day"}
+
+
+# --- Patterns -------------------------------------------------------------------------------------
+
+
+def with_pattern(pattern: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("schema", "params"),
+    [
+        (with_pattern("^(a+)+$"), {"a": "a" * 40 + "!"}),
+        (with_pattern("(x+x+)+y"), {"a": "x" * 200_000}),
+        (with_pattern("^([a-z]*)*[0-9]$"), {"a": "a" * 40}),
+        (
+            {
+                "type": "object",
+                "patternProperties": {"^(a+)+$": True},
+                "additionalProperties": False,
+            },
+            {"a" * 40 + "!": 1},
+        ),
+        (
+            {"type": "object", "propertyNames": {"pattern": "^(a|a)*$"}},
+            {"a" * 40 + "!": 1},
+        ),
+    ],
+)
+def test_no_pattern_takes_long(schema: dict[str, Any], params: dict[str, Any]) -> None:
+    """S0.2: forty letters kept `re` busy for hours."""
+    check_schema(schema)
+    began = time.monotonic()
+
+    with pytest.raises(Invalid):
+        check_params(schema, params)
+
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize("pattern", [r"^(a)\1$", "^(?=a)b", "a{1,1001}", "(" * 5000, "(a", "a**"])
+def test_pattern_without_bounds_is_refused_with_its_schema(pattern: str) -> None:
+    for schema in (
+        with_pattern(pattern),
+        {"type": "object", "patternProperties": {pattern: True}},
+        {"type": "object", "$defs": {"b": {"pattern": pattern}}},
+    ):
+        with pytest.raises(Invalid, match="cannot be matched in bounded time") as caught:
+            check_schema(schema)
+        assert caught.value.errors[0].field == "schema"
+
+
+def test_patterns_that_another_keyword_would_match_are_refused() -> None:
+    schema = {
+        "type": "object",
+        "allOf": [{"patternProperties": {"^a": True}}],
+        "unevaluatedProperties": False,
+    }
+
+    with pytest.raises(Invalid, match="cannot be used together"):
+        check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        (r"^\d{4}-\d\d$", "2026-11", "2026-1"),
+        (r"^[\u4e00-\u9fff]+$", "任务", "task"),
+        (r"^C:\\users$", r"C:\users", "C:"),
+        (r"b", "abc", "acd"),
+        (r"^(?<year>\d+)/(?i:x)$", "7/X", "x/7"),
+        (r"^\p{Lu}", "Ä", "ä"),
+        (r"^a$", "a", "a\n"),
+    ],
+)
+def test_pattern_means_what_json_schema_says(pattern: str, fitting: str, other: str) -> None:
+    schema = with_pattern(pattern)
+    check_schema(schema)
+
+    check_params(schema, {"a": fitting})
+    with pytest.raises(Invalid, match="does not match"):
+        check_params(schema, {"a": other})
+
+
+def test_unknown_properties_may_have_a_schema() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": True},
+        "patternProperties": {"^x": {"type": "string"}},
+        "additionalProperties": {"type": "integer"},
+    }
+
+    check_params(schema, {"a": None, "x1": "text", "b": 1})
+    with pytest.raises(Invalid) as caught:
+        check_params(schema, {"x1": 1, "b": "text"})
+    assert [each.field for each in caught.value.errors] == ["params.b", "params.x1"]
+
+
+@pytest.mark.parametrize("name", sorted(FormatChecker.checkers))
+def test_no_format_takes_long(name: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "format": name}}}
+    began = time.monotonic()
+
+    for piece in ("a", "0", ".", ":", "%", "(", "{", "/~0", "a.", "1:", "P1Y", "-", "é", "[", "@"):
+        params = {"a": piece * (40_000 // len(piece)) + "!"}
+        with suppress(Invalid):
+            check_params(schema, params)
+
+    assert time.monotonic() - began < 3

@@ -266,22 +266,6 @@ def test_length_that_is_no_number_is_refused(length: str) -> None:
     assert caught.value.code == "malformed"
 
 
-def test_chunked_body_is_read_where_the_server_ends_the_stream() -> None:
-    request = request_with(Stream(b'{"a"', b":1}"), **{"wsgi.input_terminated": True})
-
-    assert read_body(request, 100) == b'{"a":1}'
-
-
-def test_chunked_body_over_the_limit_is_not_read_on() -> None:
-    stream = Stream(*[b"x" * 60] * 1000)
-    request = request_with(stream, **{"wsgi.input_terminated": True})
-
-    with pytest.raises(PlatformError) as caught:
-        read_body(request, 100)
-    assert caught.value.status == 413
-    assert stream.taken == 120
-
-
 @pytest.mark.parametrize(
     ("stream", "length", "detail"),
     [

@@ -20,8 +20,8 @@ NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 LOOKBACK = timedelta(days=7)
 
 
-def windows(now: datetime, latest_done: datetime | None) -> Window:
-    return window(now=now, latest_done=latest_done, hours=6, lookback=LOOKBACK)
+def windows(now: datetime) -> Window:
+    return window(now=now, hours=6, lookback=LOOKBACK)
 
 
 def after(minutes: float) -> datetime:
@@ -131,9 +131,11 @@ def test_blocking_task_comes_as_often_as_there_is_stock() -> None:
     assert [(step.task, step.left) for step in steps] == [(1, 3), (1, 2), (1, 1), (2, 1)]
 
 
-def test_unlimited_stock_is_none_and_each_member_has_it_once() -> None:
-    steps = list(played(once(1, mode="multi", dispatch_times=None)))
-    assert [step.left for step in steps] == [None]
+def test_each_member_has_it_once() -> None:
+    """S0.12: what is left are the members who have not had it."""
+    past = Past(handed={("once", 1, 0): 3}, latest={}, people={1: 8})
+    steps = list(played(once(1, mode="multi", dispatch_times=None), past=past))
+    assert [step.left for step in steps] == [5]
 
 
 def test_stock_that_others_used_up_is_left_out() -> None:
@@ -186,26 +188,23 @@ def test_open_dispatch_past_its_deadline_is_ended_by_its_policy(
     assert given(played(once(1, on_expiry=on_expiry), once(2), held=taken, past=past)) == expected
 
 
-def test_window_moves_up_with_what_is_done() -> None:
-    """S0.23: who has done something of today is not served from the days before any more."""
+def test_older_work_comes_after_what_is_more_urgent() -> None:
+    """S0.15: what is finished first does not move the window."""
     plan = [once(1, -3000), once(2, -5, priority=9), once(3, -2900)]
-    assert given(played(*plan)) == [(2, 0)]
-    assert given(played(*plan[::2])) == [(1, 0), (3, 0)]
+    assert given(played(*plan)) == [(2, 0), (1, 0), (3, 0)]
 
 
-def test_window_slides_for_the_long_idle() -> None:
-    """S0.23: a week back and no more, also later on."""
-    plan = [once(1, -7 * 1440 - 1), once(2, -7 * 1440)]
-    assert given(played(*plan)) == [(2, 0)]
-
-
-def test_open_work_may_extend_the_window_downwards() -> None:
-    """S0.23: the latest work that is done decides, and the open one is the latest."""
-    past = Past(handed={}, latest={}, latest_done=after(-10))
-    taken = held(1, deadline=5, minutes=-600)
-    assert given(played(once(2, -500), past=past)) == []
-    past = Past(handed={}, latest={}, latest_done=after(-10))
-    assert given(played(once(2, -500), held=taken, past=past)) == [(1, 0), (2, 0)]
+def test_a_week_back_and_no_more() -> None:
+    """S0.15: also later on."""
+    plan = [
+        once(1, -7 * 1440),
+        once(2, -7 * 1440 + 1),
+        once(3, -7 * 1440 + 9, lease_seconds=600),
+        once(4, -7 * 1440 + 11, lease_seconds=600),
+    ]
+    past = past_of(3, "released", holds=False, ago=0)
+    past.latest[("once", 4, 0)] = past.latest[("once", 3, 0)]
+    assert given(played(*plan, past=past)) == [(2, 0), (4, 10)]
 
 
 def test_group_is_shown_each_occurrence_once_with_its_stock() -> None:
@@ -214,15 +213,17 @@ def test_group_is_shown_each_occurrence_once_with_its_stock() -> None:
         once(2, 10, mode="multi", dispatch_times=None),
         once(3),
         rotation(4, -10, every=30),
+        once(5, -5, mode="multi", dispatch_times=None),
     ]
     frame = Window(NOW - LOOKBACK, after(30))
-    past = Past(handed={("once", 1, 0): 1, ("once", 3, 0): 1}, latest={})
+    handed = {("once", 1, 0): 1, ("once", 3, 0): 1, ("once", 5, 0): 6}
+    past = Past(handed=handed, latest={}, people={1: 6})
     steps = steps_of_group(
         Queue(plan, frame=frame, now=NOW), past, now=NOW, until=frame.upper, windows=windows
     )
     assert [(s.task, s.left, s.at) for s in steps] == [
         (4, 1, NOW),
         (1, 2, NOW),
-        (2, None, after(10)),
+        (2, 6, after(10)),
         (4, 1, after(20)),
     ]

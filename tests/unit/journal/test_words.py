@@ -19,7 +19,7 @@ from apps.journal.admin import words
         ("enabled", False, "否"),
         ("end_at", None, "–"),
         ("priority", -5, "-5"),
-        ("start_at", "2026-03-02T09:00:00+00:00", "2026-03-02 17:00:00"),
+        ("start_at", "2026-03-02T09:00:00+00:00", "2026-03-02 17:00:00 UTC+8"),
         ("start_at", "2026-03-02", "2026-03-02"),
         ("start_at", "soon", "soon"),
     ],
@@ -35,9 +35,9 @@ def test_reason_with_an_instant_is_shown_in_the_zone_of_the_page() -> None:
     reason = "over since 2026-03-03 09:00:00+00:00"
     with timezone.override("Asia/Shanghai"):
         with translation.override("en"):
-            assert words.reason_of(reason) == "over since 2026-03-03 17:00:00"
+            assert words.reason_of(reason) == "over since 2026-03-03 17:00:00 UTC+8"
         with translation.override("zh-hans"):
-            assert words.reason_of(reason) == "自 2026-03-03 17:00:00 起已结束"
+            assert words.reason_of(reason) == "自 2026-03-03 17:00:00 UTC+8 起已结束"
 
 
 def test_what_stands_in_no_table_is_said_as_it_is_written() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.access import services
+from apps.access import existing, services
 from apps.access.models import ApiClient
 from apps.access.rules.clients import Scope
 from apps.common import clock
@@ -85,7 +85,7 @@ class Command(BaseCommand):
             raise CommandError(error.detail) from error
 
     def _create(self, options: dict[str, Any]) -> None:
-        _, key = services.create_client(
+        client, key = services.create_client(
             name=options["name"],
             scopes=options["scopes"],
             executors=options["executors"],
@@ -95,12 +95,18 @@ class Command(BaseCommand):
             actor=ACTOR,
         )
         self.stdout.write(key)
+        for warning in existing.warnings_of(client):
+            self.stderr.write(warning)
 
     def _list(self, options: dict[str, Any]) -> None:
         now = clock.now()
-        rows = [_shown(client, now) for client in ApiClient.objects.order_by("client_id")]
-        for line in _table([_HEADINGS, *rows]):
+        clients = list(ApiClient.objects.order_by("client_id"))
+        for line in _table([_HEADINGS, *(_shown(client, now) for client in clients)]):
             self.stdout.write(line)
+        for field, names in existing.unknown_names(clients).items():
+            if names:
+                what = field.replace("_", " ")
+                self.stderr.write(f"These {what} do not exist: {', '.join(sorted(names))}.")
 
     def _rotate(self, options: dict[str, Any]) -> None:
         self.stdout.write(services.rotate(services.find(options["client_id"]), actor=ACTOR))

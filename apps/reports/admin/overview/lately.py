@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import shown_text
@@ -27,7 +27,7 @@ from apps.reports.admin.overview.tiles import (
     listed,
     rate,
 )
-from apps.reports.admin.report import duration, percent
+from apps.reports.admin.report import ATTEMPTS, JOBS, duration, percent
 from apps.reports.admin.sparkline import sparkline
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately
@@ -38,8 +38,8 @@ MAX_COUNTED = 5_000
 _TITLES = {JOB: _("Jobs, last hour"), DISPATCH: _("Dispatches, last hour")}
 _MODELS = {JOB: Job, DISPATCH: Dispatch}
 _BY = {JOB: "type", DISPATCH: "task"}
-# Reports count each attempt at a job as an end.
-_ENDED = {JOB: pgettext_lazy("of jobs", "finished"), DISPATCH: _("ended")}
+# Reports count each attempt at a job as an end, too.
+_ENDED = {JOB: JOBS.title, DISPATCH: _("ended")}
 _FLOW_MINUTES = lately.FLOW // timedelta(minutes=1)
 # A success rate that fell by this much since the hour before is marked.
 _NOTABLE = 0.05
@@ -110,6 +110,14 @@ def _ends(sight: Sight, source: str, last: Ended, before: Ended, until: datetime
         url=report,
         note=_before(f"{before.ended:,}"),
     )
+    if source == JOB:
+        yield Tile(
+            key=f"{source}-attempts",
+            title=ATTEMPTS.title,
+            value=f"{last.attempts:,}",
+            url=report,
+            note=_before(f"{before.attempts:,}"),
+        )
     yield Tile(
         key=f"{source}-success",
         title=_("succeeded"),

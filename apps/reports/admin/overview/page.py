@@ -6,7 +6,7 @@ are capped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,13 +18,16 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from apps.access.models import ApiClient
+from apps.common.admin.display import shown_time
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
 from apps.jobs.services.register import unserved
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
+from apps.reports.admin.overview.tiles import Panel
 from apps.reports.rules.outcomes import DISPATCH, JOB
+from apps.reports.services import lately as lately_counts
 from apps.reports.services.coverage import Stored, second_of
 from apps.reports.services.status import Status
 
@@ -124,10 +127,13 @@ def _present(seen: _Seen) -> dict[str, Any]:
         panels.append(present.jobs(status))
     if DISPATCH in seen.used:
         panels.append(present.dispatches(sight, status))
+    if seen.until is not None:
+        _add_just_ended(seen, panels, seen.until)
     if processes["panel"]:
         panels.append(processes["panel"])
     drawn: dict[str, Any] = {
         "now": status.now,
+        "shown_now": shown_time(status.now),
         "panels": panels,
         "notices": processes["notices"],
         "sweeps": processes["sweeps"],
@@ -144,6 +150,16 @@ def _present(seen: _Seen) -> dict[str, Any]:
     return drawn
 
 
+def _add_just_ended(seen: _Seen, panels: Sequence[Panel], since: datetime) -> None:
+    """To the panel of each source with figures."""
+    counts = lately_counts.just_ended(
+        since, seen.summed, present.MAX_COUNTED, executors=seen.sight.executors
+    )
+    for source, panel in zip(seen.used, panels, strict=False):
+        if source in counts:
+            panel.tiles.append(present.just_ended(source, counts[source], since))
+
+
 def _lately(seen: _Seen, part: str, until: datetime) -> dict[str, Any]:
     """A part of the last hour, which ended at `until`."""
     found: list[Any]
@@ -152,7 +168,8 @@ def _lately(seen: _Seen, part: str, until: datetime) -> dict[str, Any]:
     else:
         names = seen.status.type_names if JOB in seen.summed else []
         found = lately.tables(seen.sight, seen.summed, until, names)
-    return {part: {"known": _mark(part, until), "found": found, "until": until}}
+    drawn = {"known": _mark(part, until), "found": found, "until": until}
+    return {part: {**drawn, "shown_until": shown_time(until)}}
 
 
 def _mark(part: str, until: datetime) -> str:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Min
-from django.utils.formats import localize
 from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import SafeString
@@ -16,8 +15,9 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin.display import shown_text
+from apps.common.admin.display import plain_time, shown_text
 from apps.common.leases import SweepRun
+from apps.common.zones import offset_name
 from apps.dispatch.models import Dispatch
 from apps.jobs.admin.labels import age, capped, relative
 from apps.jobs.conf import conf
@@ -25,6 +25,9 @@ from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services import counts, register
+from apps.journal.models import JournalEntry
+from apps.reports.admin.choice import stamp
+from apps.reports.admin.counted import FINALLY
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import (
     DANGER,
@@ -36,7 +39,7 @@ from apps.reports.admin.overview.tiles import (
     listed,
     row_of,
 )
-from apps.reports.rules.outcomes import DISPATCH
+from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.services.status import Status
 
 MAX_COUNTED = 5_000
@@ -51,6 +54,26 @@ _SWEEPS = "#overview-each-sweep"
 
 
 # --- jobs and dispatches --------------------------------------------------------------------------
+def just_ended(source: str, count: int, since: datetime) -> Tile:
+    """What has ended since the last hour that is added up, of which it is no part yet."""
+    return Tile(
+        key=f"{source}-just",
+        title=_("just ended"),
+        value=capped(count, MAX_COUNTED),
+        url=listed(
+            JournalEntry,
+            source=source,
+            counted=FINALLY if source == JOB else TOTAL,
+            since=stamp(since),
+        ),
+        note=gettext("since %s") % _clock_time(localtime(since)),
+    )
+
+
+def _clock_time(local: datetime) -> str:
+    return f"{local:%H:%M} {offset_name(local)}"
+
+
 def jobs(status: Status) -> Panel:
     found = status.jobs(MAX_COUNTED)
     states = Job.Status
@@ -242,5 +265,5 @@ def _pause(known: TypeSnapshot) -> str:
     reason = shown_text(known.pause_reason, limit=200)
     if known.paused_until is None:
         return reason
-    until = gettext("until %s") % localize(localtime(known.paused_until))
+    until = gettext("until %s") % plain_time(known.paused_until)
     return f"{until}: {reason}" if reason else until

@@ -8,9 +8,11 @@ from typing import Any
 from apps.dispatch.models import Dispatch, Executor, OperatorScope
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.models.executor import ExecutorQuerySet
+from apps.jobs.models import bounds_of
 from apps.reports.rules.outcomes import DISPATCH, JOB
 
 _PERMISSIONS = {JOB: "jobs.view_job", DISPATCH: "dispatch.view_dispatch"}
+_OF_JOBS = {"jobs.view_job", "jobs.view_jobtype"}
 TOTALS = "reports.view_rollup"
 MAX_EXECUTORS = 500
 
@@ -22,7 +24,8 @@ class Sight:
         self._user = user
 
     def may(self, permission: str) -> bool:
-        return bool(self._user.has_perm(permission))
+        is_of_jobs = permission in _OF_JOBS
+        return bool(self._user.has_perm(permission)) and not (is_of_jobs and self._has_job_limits)
 
     @cached_property
     def shown(self) -> tuple[str, ...]:
@@ -39,11 +42,16 @@ class Sight:
         return tuple(source for source in self.shown if not (many and self.is_limited(source)))
 
     @cached_property
+    def _has_job_limits(self) -> bool:
+        """The figures of jobs count those of every type and user, so they are not for everybody."""
+        return not bounds_of(self._user).are_open
+
+    @cached_property
     def _has_scopes(self) -> bool:
         return OperatorScope.names_of(self._user) is not None
 
     def is_limited(self, source: str) -> bool:
-        """Whether this person sees only some executors; jobs have none."""
+        """Whether this person sees only some executors."""
         return source == DISPATCH and self._has_scopes
 
     @cached_property

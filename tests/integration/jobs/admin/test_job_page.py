@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,12 +15,13 @@ from apps.common import clock
 from apps.jobs.admin.job_panels import REASON_WORDS
 from apps.jobs.models import Job
 from apps.jobs.rules.explain import CODES
+from apps.journal.models import JournalEntry
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import LIST, page_of
 from tests.job_scenes import TRACEBACK, fill_yard
 from tests.jobs import end, job_type, jobs, row, take
-from tests.pages import inline_code_of, text_of
+from tests.pages import inline_code_of, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -40,9 +42,50 @@ def test_page_shows_every_attempt_with_host_wait_run_time_and_error(
     assert "sent after all" in text
     assert "attempt 4 of 4 was the last" in text
     assert "4 of 4; held 4 times in total" in text
-    # The traceback is there, folded up.
-    assert page.content.decode().count("<details") == 3
+    # The traceback is there, folded up: at the top, and at each of the failures.
+    assert page.content.decode().count('<details class="moment-details">') == 1 + 3
     assert 'File "/srv/shop/handlers.py", line 41, in send' in text
+
+
+def test_page_begins_with_how_it_stands_the_error_and_the_attempts(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    yard = fill_yard(frozen_clock, many=2)
+    frozen_clock.advance(minutes=3)
+    page = page_of(admin_client, yard.failed.pk)
+    text = text_of(page)
+    line = "Failed mail · order-17 · attempt 4 of 4 · ended 4 min 51 s ago · on host-a · took 3.0 s"
+    parts = [line, "mailbox busy", "Attempts", "Number", "Submitted"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    [attempts, *_] = tables_of(page)
+    assert [[cell.text for cell in row][::5] for row in attempts[1:]] == [
+        ["4", "Failed"],
+        ["3", "Failed"],
+        ["2", "Worker lost"],
+        ["1", "Failed"],
+    ]
+    assert "mailbox busy" in attempts[1][-1].text
+    way = "Ready → Running → Ready → Running → Scheduled → Ready → Running → Failed"
+    assert way in text
+
+
+def test_running_attempt_is_the_first_of_the_attempts(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    yard = fill_yard(frozen_clock, many=2)
+    page = page_of(admin_client, yard.running.pk)
+    [attempts, *_] = tables_of(page)
+    assert "Running" in attempts[1][5].text
+    assert re.search(r"attempt \d+ of \d+ · running for \d+", text_of(page))
+
+
+def test_job_without_attempts_has_no_table_of_them(admin_client: Client) -> None:
+    job_type()
+    [number] = jobs()
+    text = text_of(page_of(admin_client, number))
+    assert "Attempts" not in text.partition("Number")[0]
+    assert "due since" in text
 
 
 def test_picture_marks_the_state_and_the_arrows_taken(
@@ -75,6 +118,18 @@ def test_order_is_shown_as_a_formula_with_its_numbers(
     assert "+ demotion after 2 attempts + 30000" in text
     assert f"order {job.order_key}" in text
     assert "3 ready jobs of mail are before it" in text
+
+
+def test_a_page_says_the_same_number_of_jobs_before_it_everywhere(admin_client: Client) -> None:
+    job_type()
+    factories.worker("host-a:1", types=["mail"])
+    numbers = jobs(300)
+
+    text = text_of(page_of(admin_client, numbers[-1]))
+
+    assert "299 jobs of its type are before it." in text
+    assert "299 ready jobs of mail are before it." in text
+    assert "No ready job of its type is before it." not in text
 
 
 def test_strict_priority_says_that_age_does_not_count(admin_client: Client, settings: Any) -> None:
@@ -125,6 +180,41 @@ def test_contexts_checkpoints_and_results_are_for_those_who_may_see_them(
     text = text_of(page_of(role_client(role), held.id))
     for payload in ("Main Street 5", "line 88", "to Ann"):
         assert (payload in text) is (role == "configurer"), payload
+
+
+@pytest.mark.parametrize("role", ["viewer", "configurer"])
+def test_detail_of_a_failure_is_a_payload(role_client: Callable[[str], Client], role: str) -> None:
+    """The body that a foreign server answers may hold anything."""
+    job_type()
+    jobs()
+    held = take(1)[0]
+    end(held, "failed", error="shop answered 404", detail={"body": "card 4711"})
+    text = text_of(page_of(role_client(role), held.id))
+    assert "shop answered 404" in text
+    assert ("card 4711" in text) is (role == "configurer")
+
+
+def test_secrets_in_an_error_are_masked(
+    role_client: Callable[[str], Client], frozen_clock: object
+) -> None:
+    """On its page, in the list, in the journal and in the search."""
+    job_type()
+    jobs()
+    held = take(1)[0]
+    end(held, "failed", error="https://ann:hunter2@shop/?token=hunter3 broke off", retry="never")
+    viewer = role_client("viewer")
+    [entry] = JournalEntry.objects.filter(event="failed")
+    pages = [
+        f"{LIST}{held.id}/change/",
+        f"{LIST}?status=failed",
+        f"/admin/journal/journalentry/{entry.pk}/change/",
+        "/admin/search/?term=broke",
+    ]
+    for url in pages:
+        answer = viewer.get(url, follow=True)
+        assert answer.status_code == 200
+        assert "broke off" in answer.content.decode(), url
+        assert b"hunter" not in answer.content, url
 
 
 def test_secrets_are_redacted(admin_client: Client) -> None:
@@ -213,7 +303,7 @@ def test_waiting_job_shows_all_that_stands_in_its_way(
 
 def test_job_that_is_next_says_so_and_a_running_one_asks_nothing(admin_client: Client) -> None:
     job_type()
-    factories.worker(types=["mail"])
+    factories.worker("host-a:1", types=["mail"])
     (number,) = jobs()
     assert "The next free worker runs it." in text_of(page_of(admin_client, number))
     take(1)

@@ -140,7 +140,7 @@ def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> 
     made = job_type()
     assert "Resume" not in buttons(client.get(page_url(made)))
     past = act(client, "pause", made, until="2026-03-02T08:00")
-    expected = "2026-03-02 08:00:00 is past; choose a later time."
+    expected = "2026-03-02 08:00:00 UTC is past; choose a later time."
     assert past.context["form"].errors == {"until": [expected]}
     assert "CRM is down" in past.content.decode()
     act(client, "pause", made, until="2026-03-02T12:00")
@@ -148,7 +148,7 @@ def test_pause_until_and_resume(role_client: Any, frozen_clock: FrozenClock) -> 
     assert made.paused
     assert made.paused_until.isoformat() == "2026-03-02T12:00:00+00:00"
     page = client.get(page_url(made))
-    assert "Paused until 2026-03-02 12:00:00 in 3 h 0 min : CRM is down" in text_of(page)
+    assert "Paused until 2026-03-02 12:00:00 UTC in 3 h 0 min : CRM is down" in text_of(page)
     assert buttons(page) == {"Resume"}
     assert "Paused" in text_of(client.get(TYPES))
     jobs()
@@ -166,7 +166,7 @@ def test_breaker_is_shown_and_closed_by_hand(role_client: Any, frozen_clock: Fro
         type="mail", breaker=breaker.OPEN, breaker_since=clock.now() - timedelta(seconds=10)
     )
     page = client.get(page_url(made))
-    assert "Breaker Open first probe 2026-03-02 09:00:20 in 20 s" in text_of(page)
+    assert "Breaker Open first probe 2026-03-02 09:00:20 UTC in 20 s" in text_of(page)
     assert "Breaker open" in text_of(client.get(TYPES))
     act(client, "reset_breaker", made)
     assert TypeState.objects.get().breaker == breaker.CLOSED

@@ -107,6 +107,8 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     jobs(run_at=clock.now(), attempts=9)
     discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
     jobs(run_at=clock.now())
+    [held] = take()
+    rescue(frozen_clock, lost=[HERE.name], records=lambda: {held.token: {}})
     JobType.objects.all().delete()
     discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
     register.register(name="a", host="host-a")

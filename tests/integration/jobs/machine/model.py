@@ -31,6 +31,8 @@ class Job:
     checkpoint: int | None = None
     sequence: int = 0
     ends: list[str] = field(default_factory=list)
+    reports: dict[str, tuple[tuple[str, str], str]] = field(default_factory=dict)
+    stale: set[str] = field(default_factory=set)
     expected_at: datetime | None = None
     order_since: datetime | None = None
     demotion: int = 0
@@ -41,7 +43,7 @@ class Job:
 
     @property
     def is_suspect(self) -> bool:
-        return self.last_end == "lost" or self.max_attempts == 1
+        return self.last_end == "lost"
 
     @property
     def place(self) -> tuple[float, int]:
@@ -117,16 +119,18 @@ class Model:
     def settled(self, number: int, token: str, how: str, stage: str = "") -> str:
         """The status of the job after it, or the code of the refusal."""
         job = self.jobs[number]
-        if not token or job.token != token:
-            job.ends.append("stale")
+        if token in job.reports:
+            reported, answer = job.reports[token]
+            return answer if reported == (how, stage) else "conflict"
+        if job.token != token or job.status != "running":
+            if token not in job.stale and len(job.stale) < job.holds:
+                job.stale.add(token)
+                job.ends.append("stale")
             return "lease_lost"
-        if job.status != "running":
-            # A suspect that was given back has kept its loss.
-            reported = "released" if job.last_end == "lost" else job.last_end
-            return job.status if reported == how else "conflict"
         if how == "stage_done" and STAGES.index(stage) <= STAGES.index(job.stage):
             return "invalid"
         self.ended(job, how, stage)
+        job.reports[token] = ((how, stage), job.status)
         return job.status
 
     def ended(self, job: Job, how: str, stage: str = "") -> None:

@@ -1,0 +1,47 @@
+"""The page on which people choose what holds for all pages they open."""
+
+from __future__ import annotations
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.display import shown_time, translate
+from apps.common.errors import Invalid
+from apps.common.preferences import FIELD, choose_zone, chosen_zone
+from apps.common.zones import zone_names
+
+PREFERENCES_URL = "preferences"
+# More than the name of any zone has.
+MAX_ZONE = 64
+
+
+def preferences(request: HttpRequest) -> HttpResponse:
+    """The settings of who is signed in."""
+    typed, problem = request.POST.get(FIELD, "").strip()[:MAX_ZONE], ""
+    if request.method == "POST":
+        try:
+            choose_zone(request, request.user, typed)
+        except Invalid as error:
+            problem = translate(error.detail)
+        else:
+            messages.success(request, gettext("Your settings were saved."))
+            return HttpResponseRedirect(reverse(PREFERENCES_URL))
+    chosen = chosen_zone(request)
+    context = {
+        **admin.site.each_context(request),
+        "title": _("My settings"),
+        "subtitle": None,
+        "zone": typed if problem else (chosen.key if chosen else ""),
+        "problem": problem,
+        "zones": sorted(zone_names()),
+        "server_zone": timezone.get_default_timezone_name(),
+        "now": shown_time(clock.now()),
+    }
+    status = 400 if problem else 200
+    return TemplateResponse(request, "admin/preferences.html", context, status=status)

@@ -1,0 +1,39 @@
+"""What stands at the top of the page of a task: how its dispatches went."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext
+
+from apps.dispatch.models import Dispatch, Task
+
+# Older dispatches are not counted, so that the page of a rotation of years opens at once.
+MAX_COUNTED = 1_000
+
+
+def ends_of(task: Task) -> SafeString:
+    """`In hand 1 · Succeeded 3 · Failed 1`, each with a link to those dispatches."""
+    of_task = Dispatch.objects.filter(source=task.source, task=task.pk).order_by("-pk")
+    states = list(of_task.values_list("state", flat=True)[: MAX_COUNTED + 1])
+    counts = Counter(states[:MAX_COUNTED])
+    if not counts:
+        return SafeString()
+    url = f"{reverse('admin:dispatch_dispatch_changelist')}?source={task.source}&task={task.pk}"
+    shown = format_html_join(
+        " · ",
+        '<a class="text-link" href="{}&amp;state={}">{} {}</a>',
+        (
+            (url, state, capfirst(str(state.label)), f"{counts[state]:,}")
+            for state in Dispatch.State
+            if counts[state]
+        ),
+    )
+    if len(states) <= MAX_COUNTED:
+        return format_html("<p>{}</p>", shown)
+    among = gettext("among the newest %s dispatches") % f"{MAX_COUNTED:,}"
+    return format_html('<p>{} <span class="faint">{}</span></p>', shown, among)

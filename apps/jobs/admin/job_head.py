@@ -1,0 +1,156 @@
+"""The head of the page of a job: how it stands, what went wrong, the way it took, its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin.base import Panel
+from apps.common.admin.display import duration_of, label, shown_text, shown_time
+from apps.common.masking import redacted
+from apps.jobs.admin import job_fields, labels
+from apps.jobs.admin.state_picture import Pair, state_picture
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.journal.admin.words import event_of, reason_of
+from apps.journal.models import JournalEntry, Source
+
+MAX_ENTRIES = 200
+# More attempts are in the history, and more states of the way behind three dots.
+MAX_ATTEMPTS = 20
+MAX_STATES = 9
+MAX_ERROR = 300
+
+
+class Head(NamedTuple):
+    """The panels of the head: why it waits comes between them."""
+
+    summary: Panel
+    attempts: Panel | None
+
+
+def head(job: Job) -> Head:
+    """Made from the latest entries of the journal about the job, and its row."""
+    rows = JournalEntry.objects.timeline(Source.JOB, job.pk).order_by("-id").defer("data")
+    latest = list(rows[:MAX_ENTRIES])
+    ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]
+    now = clock.now()
+    lines = [*_running(job, now), *(_ended(each) for each in ends[:MAX_ATTEMPTS])]
+    attempts = None
+    if lines:
+        html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
+        attempts = Panel(_("Attempts"), SafeString(html))
+    return Head(Panel("", _summary(job, latest, ends, now)), attempts)
+
+
+def _summary(
+    job: Job, latest: Sequence[JournalEntry], ends: Sequence[JournalEntry], now: datetime
+) -> SafeString:
+    error = next((each.error.strip() for each in ends if each.error.strip()), "") or job.memo
+    is_wrong = bool(job.memo) and job.status != t.SUCCEEDED
+    states = _way(job, latest)
+    context = {
+        "status": job_fields.shown_status(job),
+        "type": job_fields.type_page(job),
+        "key": shown_text(job.key),
+        "facts": [*_facts(job, ends, now)],
+        "progress": job_fields.shown_progress(job),
+        "error": shown_text(reason_of(job.memo), limit=MAX_ERROR) if is_wrong else "",
+        "whole_error": shown_text(redacted(error))
+        if is_wrong and error.strip() != job.memo.strip()
+        else "",
+        "alike": labels.jobs_url(type=job.type, error_key=job.error_key) if job.error_key else "",
+        "states": states[-MAX_STATES:],
+        "is_cut": len(states) > MAX_STATES,
+        "picture": state_picture(job.status, _arrows_taken(job, latest)),
+    }
+    return SafeString(render_to_string("admin/includes/job_head.html", context))
+
+
+def _facts(job: Job, ends: Sequence[JournalEntry], now: datetime) -> Iterable[str]:
+    """`attempt 3 of 3`, `failed 3 min ago`, `on host-a`, `took 49 ms`."""
+    if job.attempts:
+        numbers = {"number": job.attempts, "max": job.max_attempts}
+        yield gettext("attempt %(number)d of %(max)d") % numbers
+    if job.status == t.RUNNING and job.held_at:
+        yield gettext("running for %s") % labels.age(job.held_at, now)
+    elif job.status in t.WAITING:
+        if job.run_at > now:
+            yield gettext("due %s") % labels.relative(job.run_at, now)
+        else:
+            yield gettext("due since %s") % labels.age(job.run_at, now)
+    elif job.finished_at:
+        yield gettext("ended %s") % labels.relative(job.finished_at, now)
+    if job.host and job.status not in t.WAITING:
+        yield gettext("on %s") % job.host
+    if ends and job.status not in t.OPEN:
+        yield gettext("took %s") % duration_of(ends[0].run_ms or 0)
+
+
+def _way(job: Job, latest: Sequence[JournalEntry]) -> list[str]:
+    """The states that the job has been in, in their order, the present one last."""
+    words = dict(Job.Status.choices)
+    told = [state for each in reversed(latest) for state in (each.from_state, each.to_state)]
+    states: list[str] = []
+    for state in (*told, job.status):
+        # Holds have no entry of their own, and only ready jobs are held.
+        if state == t.RUNNING and states[-1:] not in ([t.READY], [t.RUNNING]):
+            states.append(t.READY)
+        if state in words and states[-1:] != [state]:
+            states.append(state)
+    return [capfirst(str(words[Job.Status(state)])) for state in states]
+
+
+def _arrows_taken(job: Job, latest: Sequence[JournalEntry]) -> set[Pair]:
+    """The changes of state in the journal, and the hold, which has no entry of its own."""
+    taken = {(each.from_state, each.to_state) for each in latest}
+    taken = {pair for pair in taken if all(pair)}
+    if job.holds:
+        taken.add((t.READY, t.RUNNING))
+    return taken
+
+
+class _Attempt(NamedTuple):
+    number: int
+    began: SafeString
+    waited: str
+    took: str
+    where: str
+    end: SafeString
+    error: str
+
+
+def _running(job: Job, now: datetime) -> Iterable[_Attempt]:
+    if job.status != t.RUNNING or job.held_at is None:
+        return
+    yield _Attempt(
+        number=job.attempts,
+        began=shown_time(job.held_at),
+        waited="",
+        took=labels.age(job.held_at, now),
+        where=job.worker or job.host,
+        end=job_fields.shown_status(job),
+        error="",
+    )
+
+
+def _ended(entry: JournalEntry) -> _Attempt:
+    error = redacted(entry.error.strip()).splitlines()[-1:] or [reason_of(entry.reason)]
+    event = event_of(entry.event)
+    return _Attempt(
+        number=entry.attempt or 0,
+        began=shown_time(entry.at - timedelta(milliseconds=entry.run_ms or 0)),
+        waited="" if entry.wait_ms is None else duration_of(entry.wait_ms),
+        took=duration_of(entry.run_ms or 0),
+        where=entry.worker or entry.host,
+        end=label(str(event.words), event.colour),
+        error=shown_text(error[0], limit=MAX_ERROR),
+    )

@@ -1,0 +1,37 @@
+"""Which jobs a caller or a person may reach."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from apps.access.members import Users
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Jobs of these types and for these users; None stands for all.
+
+    With `takes_nobodys` jobs without a user are within the bounds of `users`, too.
+    """
+
+    types: Collection[str] | None = None
+    users: Users | None = None
+    takes_nobodys: bool = False
+
+    @property
+    def are_open(self) -> bool:
+        """Whether every job is within them."""
+        return self.types is None and self.users is None
+
+    def condition(self) -> Q:
+        """That a job is within them."""
+        condition = Q()
+        if self.types is not None:
+            condition &= Q(type__in=self.types)
+        if self.users is not None:
+            of_users = self.users.condition("user_id")
+            condition &= (of_users | Q(user_id="")) if self.takes_nobodys else of_users
+        return condition

@@ -1,0 +1,210 @@
+"""The record of starts: which held jobs have started, in a file that outlives its process.
+
+When a process is killed, the rescue on its machine reads what it was doing. Only what ran is
+counted as lost; a crash does not use up the attempts of the jobs that waited behind it.
+
+A file belongs to one drain: VAR_DIR/running/<process id>-<random>. It is mapped into memory, so a
+line costs less than a microsecond and stays when the process is killed, but not when the machine
+is. It has two banks of lines, so that a batch can begin before the last one is settled:
+
+    <token of the hold>
+    S <job>             before its handler is called
+    E <job> <outcome>   after that; without the outcome if that is too large
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import mmap
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.conf import settings
+
+from apps.jobs.rules.outcome import Outcome, Records, Seen
+
+logger = logging.getLogger(__name__)
+
+_BANK = 512 * 1024
+# Kept free for lines without outcomes: more than the jobs of one hold need.
+_RESERVED = 64 * 1024
+MAX_OUTCOME = 4096
+_BLANK = Outcome(id=0, token="", end="")
+# The fields of an outcome that are kept as they are; the job's row knows the others.
+_OTHERS = {"id", "token", "type", "retry_after", "run_at"}
+_PLAIN = tuple(field.name for field in fields(Outcome) if field.name not in _OTHERS)
+
+
+def folder() -> Path:
+    """Where the records of all processes with this VAR_DIR are."""
+    return Path(settings.VAR_DIR) / "running"
+
+
+class Record:
+    """The record of one drain, which alone writes to it. OSError when it cannot be made.
+
+    Its file is locked as long as the process lives.
+    """
+
+    def __init__(self) -> None:
+        folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = folder() / f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._file: BinaryIO = open(
+            os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b"
+        )
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Written, not only reserved: a full disk shows here and not in the middle of a batch.
+            self._file.write(bytes(2 * _BANK))
+            self._file.flush()
+            self._memory = mmap.mmap(self._file.fileno(), 2 * _BANK)
+        except OSError:
+            self.path.unlink()
+            self._file.close()
+            raise
+        self._start = self._end = 0
+
+    def begin(self, token: str) -> None:
+        """Begin the lines of a hold, before it is made. What was held before the last one must be
+        settled."""
+        self._start = _BANK - self._start
+        used = self._memory.find(b"\0", self._start, self._start + _BANK)
+        self._memory[self._start : used] = bytes(used - self._start)
+        self._end = self._start
+        self._append(token.encode())
+
+    def started(self, job: int) -> None:
+        self._append(b"S %d" % job)
+
+    def ended(self, outcome: Outcome) -> bool:
+        """Keep the outcome; False when it is too large, and should be settled at once."""
+        text = _written(outcome)
+        left = self._start + _BANK - _RESERVED - self._end
+        fits = len(text) <= min(MAX_OUTCOME, left)
+        self._append(b"E %d %s" % (outcome.id, text if fits else b""))
+        return fits
+
+    def _append(self, line: bytes) -> None:
+        end = self._end + len(line)
+        self._memory[self._end : end] = line
+        # A line counts from here on, even if the process is killed in between.
+        self._memory[end] = 10
+        self._end = end + 1
+
+    def close(self, *, keep: bool = False) -> None:
+        """Remove the file; `keep` leaves it to the rescue."""
+        if not keep:
+            self.path.unlink(missing_ok=True)
+        self._memory.close()
+        self._file.close()
+
+
+def read_all() -> Records:
+    """What all records of this machine say, of processes alive and dead."""
+    found: Records = {}
+    for file in _files():
+        with _opened(file) as opened:
+            if opened:
+                found |= _parsed(opened.read(), file)
+    return found
+
+
+def remove_left(is_running: Callable[[Collection[str]], object]) -> None:
+    """Remove the records of dead processes that no running job needs: none with their tokens."""
+    for file in _files():
+        with _opened(file) as opened:
+            if opened and _owner_is_dead(opened) and not is_running(_parsed(opened.read(), file)):
+                file.unlink(missing_ok=True)
+
+
+def _files() -> list[Path]:
+    try:
+        return sorted(folder().iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        logger.warning("the records of starts cannot be read: %s", error)
+        return []
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO | None]:
+    """The file, None when it has gone or cannot be read: then all that was held counts."""
+    try:
+        opened = file.open("rb")
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            logger.warning("record %s cannot be read: %s", file, error)
+        yield None
+        return
+    with opened:
+        yield opened
+
+
+def _owner_is_dead(opened: BinaryIO) -> bool:
+    """The kernel unlocks the file when its process ends, in whatever way."""
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _parsed(content: bytes, file: Path) -> Records:
+    found: Records = {}
+    try:
+        for bank in (content[:_BANK], content[_BANK:]):
+            # What follows the last end of a line was being written.
+            token, *lines = bank.partition(b"\0")[0].split(b"\n")[:-1] or [b""]
+            if token:
+                found[token.decode()] = _seen(token.decode(), lines)
+    except (TypeError, ValueError) as error:
+        # As another version of this program would have written it.
+        logger.warning("record %s is not understood: %s", file, error)
+        return {}
+    return found
+
+
+def _seen(token: str, lines: Collection[bytes]) -> dict[int, Seen]:
+    seen: dict[int, Seen] = {}
+    for line in lines:
+        kind, number, outcome = [*line.split(b" ", 2), b""][:3]
+        job = int(number)
+        ended = _read(job, token, outcome) if outcome else None
+        seen[job] = Seen(has_ended=kind == b"E", outcome=ended)
+    return seen
+
+
+# --- an outcome as text --------------------------------------------------------------------------
+def _written(outcome: Outcome) -> bytes:
+    """The outcome as JSON; empty when a part of it is none."""
+    kept: dict[str, Any] = {
+        name: value
+        for name in _PLAIN
+        if (value := getattr(outcome, name)) is not getattr(_BLANK, name)
+    }
+    if outcome.retry_after is not None:
+        kept["retry_after"] = outcome.retry_after.total_seconds()
+    if outcome.run_at is not None:
+        kept["run_at"] = outcome.run_at.isoformat()
+    try:
+        return json.dumps(kept).encode()
+    except (TypeError, ValueError, RecursionError):
+        return b""
+
+
+def _read(job: int, token: str, text: bytes) -> Outcome:
+    kept = json.loads(text)
+    if "retry_after" in kept:
+        kept["retry_after"] = timedelta(seconds=kept["retry_after"])
+    if "run_at" in kept:
+        kept["run_at"] = datetime.fromisoformat(kept["run_at"])
+    return Outcome(id=job, token=token, **kept)

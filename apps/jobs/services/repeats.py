@@ -1,0 +1,97 @@
+"""Repeated reports: the first answer again, however long ago, from the journal.
+
+The entry of each end keeps a key of its report: half of it is that of the token, half of what was
+reported. Nothing is read until a report comes that its job no longer waits for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import fields
+from functools import lru_cache
+from typing import NamedTuple
+
+from apps.common.db import fetch, placeholders, table
+from apps.common.errors import Conflict, PlatformError
+from apps.jobs.errors import LeaseLost
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.outcome import OUTCOMES, Outcome, is_same_report
+from apps.jobs.rules.transitions import LockedJob
+from apps.journal.models import JournalEntry, Source
+
+STALE = "stale"
+_HALF = 16
+# What names the report, or is no part of it.
+_ASIDE = {"id", "token", "type", "reason"}
+_REPORTED = tuple(field.name for field in fields(Outcome) if field.name not in _ASIDE)
+_BLANK = Outcome(id=0, token="", end="")
+
+
+def report_key(report: Outcome) -> str:
+    """32 hex digits: equal for equal reports under one token."""
+    said = {
+        name: value
+        for name in _REPORTED
+        if (value := getattr(report, name)) is not (usual := getattr(_BLANK, name))
+        and not (isinstance(value, str) and value == usual)
+    }
+    try:
+        text = json.dumps(said, sort_keys=True, default=repr)
+    except (TypeError, ValueError, RecursionError) as error:
+        # Such a report is refused, and so is any other for the same reason.
+        text = repr(error)
+    return _hash(report.token) + _hash(text)
+
+
+@lru_cache(maxsize=256)
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_HALF // 2).hexdigest()
+
+
+class Earlier(NamedTuple):
+    """An entry of the journal that tells of a report."""
+
+    event: str
+    status: str
+    key: str
+
+    def has_token_of(self, key: str) -> bool:
+        return self.key[:_HALF] == key[:_HALF]
+
+
+def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
+    """What was reported of each job."""
+    found: dict[int, list[Earlier]] = {number: [] for number in ids}
+    if not found:
+        return found
+    events = [*OUTCOMES, STALE]
+    rows = fetch(
+        f"SELECT subject_id, event, to_state, data FROM {table(JournalEntry)} "
+        f"WHERE source = %s AND subject_id IN ({placeholders(len(found))}) "
+        f"AND event IN ({placeholders(len(events))})",
+        [Source.JOB, *found, *events],
+    )
+    for number, event, status, data in rows:
+        found[number].append(Earlier(event, status, json.loads(data or "{}").get("report", "")))
+    return found
+
+
+def late_answer(
+    report: Outcome, job: LockedJob, earlier: Collection[Earlier]
+) -> tuple[str | PlatformError, bool]:
+    """The answer to a report of an attempt that is over, and whether the journal keeps it."""
+    key = report_key(report)
+    same = [each for each in earlier if each.has_token_of(key)]
+    for each in same:
+        if each.event != STALE:
+            is_repeat = each.key == key
+            return each.status if is_repeat else Conflict(f"it ended as {each.event}"), False
+    if report.token and job.lease_token == report.token and job.status != t.RUNNING:
+        # The entry of its end is no longer kept.
+        is_repeat = is_same_report(job.last_end, report.end)
+        return job.status if is_repeat else Conflict(f"it ended as {job.last_end}"), False
+    stale = [each for each in earlier if each.event == STALE]
+    # A job has as many tokens as holds; what claims another says nothing of it.
+    return LeaseLost(), not same and len(stale) < job.holds

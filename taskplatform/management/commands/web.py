@@ -1,0 +1,41 @@
+"""The web server of a machine on which another program keeps the parts running."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from taskplatform import web
+
+
+class Command(BaseCommand):
+    """Becomes the server, so that signals reach it directly."""
+
+    help = "Serve pages and API. `make run` does so by itself."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default=settings.HOST, help="the address (HOST)")
+        parser.add_argument("--port", type=int, default=settings.PORT, help="the port (PORT)")
+        parser.add_argument("--workers", type=int, default=1, help="number of processes (1)")
+        parser.add_argument("--access-log", action="store_true", help="log each request")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        connections = web.raise_file_limit()
+        if connections < web.MOST_CONNECTIONS // 5:
+            self.stderr.write(
+                f"Only {connections} connections at a time: the system allows this process few "
+                "open files. Raise the limit (ulimit -Hn, LimitNOFILE=)."
+            )
+        command = web.command(
+            *("--workers", str(options["workers"]), "--respawn-failed-workers"),
+            *("--workers-kill-timeout", str(web.STOP_SECONDS)),
+            *(["--access-log"] if options["access_log"] else []),
+            host=options["host"],
+            port=options["port"],
+            connections=connections,
+        )
+        os.execv(command[0], command)  # noqa: S606

@@ -1,0 +1,45 @@
+"""How the web server is started: `manage.py web` and `make run` do it in the same way."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+from django.conf import settings
+
+APPLICATION = "taskplatform.rsgi:application"
+# Seconds in which the headers of a request must arrive, and the next request of a connection.
+HEADER_SECONDS = 10
+# How long a process may go on with its requests after it was asked to stop.
+STOP_SECONDS = 30
+# Connections of one process: far more than requests at a time, so that silent ones keep nobody out.
+MOST_CONNECTIONS = 10_000
+# Files that a process opens for other things than connections.
+_OTHER_FILES = 256
+_FEWEST_CONNECTIONS = 128
+
+
+def raise_file_limit() -> int:
+    """Let this process and those that it starts open as many files as the system allows; how many
+    connections that is enough for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + _OTHER_FILES
+    limit = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return max(limit - _OTHER_FILES, _FEWEST_CONNECTIONS)
+
+
+def command(
+    *options: str, host: str, port: int, connections: int, application: str = APPLICATION
+) -> list[str]:
+    """The command line of the server; `options` are more of granian's."""
+    return [
+        *(sys.executable, "-m", "granian", "--interface", "rsgi", "--http", "1", "--no-ws"),
+        *("--host", host, "--port", str(port), "--backpressure", str(connections)),
+        *("--http1-header-read-timeout", str(HEADER_SECONDS * 1000)),
+        # What the headers of a request and a part of its body may take in memory.
+        *("--http1-buffer-size", "65536"),
+        *("--log-level", "error", "--working-dir", str(settings.BASE_DIR)),
+        *(*options, application),
+    ]

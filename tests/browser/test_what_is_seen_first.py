@@ -1,0 +1,57 @@
+"""What people look for on a page is to be seen before they scroll."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Page, ViewportSize, expect
+
+from apps.reports.rules.outcomes import JOB_ENDS
+from apps.reports.services import rollup
+from tests.browser.layout import await_drawn
+from tests.frozen import FrozenClock
+from tests.integration.reports.history import entry, write
+from tests.job_scenes import fill_yard
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WIDE = ViewportSize(width=1280, height=900)
+
+
+def test_error_and_attempts_of_a_failed_job_come_before_all_else(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    yard = fill_yard(frozen_clock, many=2)
+    page = page_as("operator")
+    page.set_viewport_size(WIDE)
+    page.goto(reverse("admin:jobs_job_change", args=[yard.failed.pk]))
+    await_drawn(page)
+    place = page.locator("#last-error").bounding_box()
+    assert place is not None and place["y"] < 400
+    place = page.locator("table.attempts tbody tr").first.bounding_box()
+    assert place is not None and place["y"] + place["height"] < WIDE["height"]
+    picture = page.locator(".state-picture")
+    expect(picture).to_be_hidden()
+    page.locator(".way summary").click()
+    expect(picture).to_be_visible()
+
+
+def test_report_with_figures_in_every_column_fits_without_moving_it_sideways(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    kinds = [kind for kind, outcome in JOB_ENDS.items() if outcome != "succeeded"]
+    now = frozen_clock()
+    name = "report.monthly.of-each-country"
+    for kind in kinds:
+        write(*(entry(now - timedelta(minutes=9), kind=kind, type_or_task=name) for _ in range(99)))
+    rollup.roll_up(until=now + timedelta(minutes=1))
+    page = page_as("viewer")
+    page.set_viewport_size(WIDE)
+    page.goto(reverse("report") + "?period=1h")
+    await_drawn(page)
+    for table in page.locator(".report-scroll:visible").all():
+        needed, has = table.evaluate("box => [box.scrollWidth, box.clientWidth]")
+        assert needed <= has

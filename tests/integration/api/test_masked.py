@@ -1,0 +1,136 @@
+"""Secrets in answers: a key without the scope `payload` reads masks, as people do in admin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.common.masking import MASK
+from apps.jobs.models import Job
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.integration.api.contract import ContractClient
+from tests.jobs import end, take
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "s3cr3t"
+SECRETS = {
+    "x-api-key": SECRET,
+    "shop": {"client_secret": SECRET, "name": "North"},
+    "url": f"https://ann:{SECRET}@shop.example/a?access_token={SECRET}&n=1",
+}
+MASKED = {
+    "x-api-key": MASK,
+    "shop": {"client_secret": MASK, "name": "North"},
+    "url": f"https://{MASK}@shop.example/a?access_token={MASK}&n=1",
+}
+
+
+@pytest.fixture
+def clients(make_key: Callable[..., str], frozen_clock: Any) -> Callable[..., ContractClient]:
+    return lambda *scopes: ContractClient(make_key(scopes=scopes))
+
+
+@pytest.fixture
+def job(frozen_clock: Any) -> Job:
+    """Failed with a password in its error, after it had saved a checkpoint."""
+    made = factories.job(context=SECRETS)
+    [held] = take()
+    end(held, "failed", error=f"login failed: pwd={SECRET}", retry="never")
+    Job.objects.filter(pk=made.pk).update(result=SECRETS, checkpoint=SECRETS)
+    JournalEntry.objects.filter(subject_id=made.pk).update(data={"before": SECRETS})
+    return made
+
+
+def test_jobs_are_masked(job: Job, clients: Callable[..., ContractClient]) -> None:
+    reader, trusted = clients("read"), clients("read", "payload")
+    path = f"/api/v1/jobs/{job.pk}/"
+
+    shown, known = reader.get(path).json(), trusted.get(path).json()
+
+    assert (shown["context"], shown["result"], shown["checkpoint"]) == (MASKED, MASKED, MASKED)
+    assert shown["memo"] == f"login failed: pwd={MASK}"
+    assert (known["context"], known["result"], known["checkpoint"]) == (SECRETS, SECRETS, SECRETS)
+    assert SECRET in known["memo"]
+    for address in (path, "/api/v1/jobs/", f"{path}journal/"):
+        assert SECRET not in reader.get(address).content.decode(), address
+        assert SECRET in trusted.get(address).content.decode(), address
+
+
+def test_job_that_is_operated_is_masked(job: Job, clients: Callable[..., ContractClient]) -> None:
+    answer = clients("operate").post(f"/api/v1/jobs/{job.pk}/retry/", {"reason": "Again"})
+
+    assert answer.json()["context"] == MASKED
+
+
+def test_masks_of_a_context_that_come_back_leave_its_secrets(
+    frozen_clock: Any, clients: Callable[..., ContractClient]
+) -> None:
+    job = factories.job(context=SECRETS)
+    edited = {**MASKED, "shop": {"client_secret": MASK, "name": "South"}}
+    change = {"version": 1, "reason": "Moved", "context": edited}
+
+    answer = clients("operate").patch(f"/api/v1/jobs/{job.pk}/", change)
+
+    assert answer.json()["context"] == edited
+    job.refresh_from_db()
+    assert job.context == {**SECRETS, "shop": {"client_secret": SECRET, "name": "South"}}
+
+
+@pytest.mark.parametrize("kind", ["once-tasks", "rotate-tasks"])
+def test_tasks_are_masked(kind: str, clients: Callable[..., ContractClient]) -> None:
+    make = factories.once_task if kind == "once-tasks" else factories.rotation
+    task = make(factories.user("uid_alice"), params=SECRETS)
+    reader, trusted = clients("read"), clients("read", "payload")
+
+    for address in (f"/api/v1/{kind}/", f"/api/v1/{kind}/{task.pk}/"):
+        assert SECRET not in reader.get(address).content.decode()
+        assert SECRET in trusted.get(address).content.decode()
+
+
+@pytest.mark.parametrize("method", ["put", "patch"])
+def test_masks_of_a_task_that_come_back_leave_its_secrets(
+    method: str, clients: Callable[..., ContractClient]
+) -> None:
+    task = factories.once_task(factories.user("uid_alice"), params=SECRETS)
+    body = {"title": "New title", "executor": "uid_alice", "params": MASKED}
+
+    answer = getattr(clients("operate"), method)(f"/api/v1/once-tasks/{task.pk}/", body)
+
+    assert (answer.json()["title"], answer.json()["params"]) == ("New title", MASKED)
+    task.refresh_from_db()
+    assert task.params == SECRETS
+
+
+def test_masks_that_a_key_with_payload_sends_are_meant(
+    clients: Callable[..., ContractClient],
+) -> None:
+    task = factories.once_task(factories.user("uid_alice"), params=SECRETS)
+
+    clients("operate", "payload").patch(f"/api/v1/once-tasks/{task.pk}/", {"params": MASKED})
+
+    task.refresh_from_db()
+    assert task.params == MASKED
+
+
+def test_executor_gets_its_params_in_full_and_others_read_masks(
+    frozen_clock: Any, clients: Callable[..., ContractClient]
+) -> None:
+    """I18: what is worked with is never masked."""
+    factories.once_task(factories.user("uid_alice"), params=SECRETS)
+    phone, reader, trusted = clients("pull"), clients("read"), clients("read", "payload")
+
+    pulled = phone.post("/api/v1/dispatch/", {"uid": "uid_alice"}).json()
+    done = {"uid": "uid_alice", "number": pulled["number"], "outcome": "succeeded"}
+    phone.post("/api/v1/callback/", {**done, "result": SECRETS, "message": f"token={SECRET}"})
+
+    assert pulled["params"] == SECRETS
+    path = f"/api/v1/dispatches/{pulled['number']}/"
+    shown, known = reader.get(path).json(), trusted.get(path).json()
+    assert (shown["params"], shown["result"]) == (MASKED, MASKED)
+    assert shown["message"] == f"token={MASK}"
+    assert (known["params"], known["result"]) == (SECRETS, SECRETS)
+    assert SECRET not in reader.get("/api/v1/dispatches/").content.decode()

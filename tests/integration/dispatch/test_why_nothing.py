@@ -1,0 +1,144 @@
+"""Why nothing: every task that could be meant, by what stands against it first. S0.31, U4."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.dispatch.models import TASK_MODELS, Executor, OperatorScope
+from apps.dispatch.services import explain, why_nothing
+from apps.dispatch.services.why_nothing import WhyNothing
+from tests import factories
+from tests.callback import take_next
+from tests.frozen import FrozenClock
+from tests.integration.dispatch import plans
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def alice(frozen_clock: FrozenClock) -> Executor:
+    factories.group("gid_a", ["uid_alice", "uid_bob"])
+    return factories.member("uid_alice")
+
+
+def grouped(found: WhyNothing) -> dict[str, tuple[int, Any]]:
+    return {group.code: (group.count, group.until) for group in found.groups}
+
+
+def test_tasks_are_grouped_by_their_first_reason(
+    alice: Executor, frozen_clock: FrozenClock
+) -> None:
+    now, group = frozen_clock.instant, factories.member("gid_a")
+    asleep = factories.group("gid_b", ["uid_alice"], enabled=False)
+    factories.once_task(group, "taken", lease_seconds=600)
+    take_next(factories.member("uid_bob"))
+    for hours in (2, 1):
+        factories.once_task(alice, f"in {hours} h", start_at=now + hours * HOUR)
+    factories.rotation(alice, start_at=now + 3 * HOUR, rule={"every_minutes": 30})
+    factories.once_task(alice, "paused", status="paused")
+    factories.once_task(asleep, "of the disabled group")
+    factories.once_task(alice, "over", start_at=now - timedelta(days=7))
+    factories.once_task(alice, "ended", start_at=now - 2 * HOUR, end_at=now)
+    factories.once_task(factories.user("uid_eve"), "of somebody else")
+
+    found = why_nothing.why_nothing(alice)
+
+    assert grouped(found) == {
+        "not_due": (3, now + HOUR),
+        "quota_used": (1, now + timedelta(minutes=10)),
+        "paused": (1, None),
+        "executor_disabled": (1, None),
+    }
+    assert (found.until, found.more) == (now + timedelta(minutes=10), False)
+
+
+def test_waiting_helps_once_the_last_reason_is_over(
+    alice: Executor, frozen_clock: FrozenClock
+) -> None:
+    factories.once_task(alice, lease_seconds=600)
+    take_next(alice)
+    factories.once_task(alice, start_at=frozen_clock.instant + HOUR)
+    assert grouped(why_nothing.why_nothing(alice))["not_due"] == (1, frozen_clock.instant + HOUR)
+
+
+def test_more_tasks_than_are_looked_at_are_said(alice: Executor, monkeypatch: Any) -> None:
+    monkeypatch.setattr(why_nothing, "MAX_TASKS", 7)
+    for _ in range(8):
+        factories.once_task(alice, status="paused")
+    found = why_nothing.why_nothing(alice)
+    assert grouped(found) == {"paused": (7, None)}
+    assert len(found.groups[0].examples) == why_nothing.MAX_EXAMPLES
+    assert found.more
+
+
+def test_queries_do_not_grow_with_the_tasks(
+    alice: Executor, django_assert_max_num_queries: Any
+) -> None:
+    factories.once_task(alice)
+    with django_assert_max_num_queries(20) as few:
+        why_nothing.why_nothing(alice)
+    for _ in range(40):
+        factories.once_task(factories.member("gid_a"))
+    with django_assert_max_num_queries(len(few)):
+        why_nothing.why_nothing(alice)
+
+
+@plans.in_worlds(20)
+def test_each_reason_is_the_one_that_explain_gives(
+    world: dict[str, Any], frozen_clock: FrozenClock
+) -> None:
+    with plans.built(world, frozen_clock) as alice:
+        for group in why_nothing.why_nothing(alice).groups:
+            for each in group.examples:
+                task = TASK_MODELS[each.task.source].objects.get(pk=each.task.pk)
+                alone = explain.explain(executor=alice, task=task)
+                assert each.explanation == alone
+                assert alone.reasons[0].code == group.code
+
+
+# --- the page -------------------------------------------------------------------------------------
+def why(client: Client, executor: Executor) -> str:
+    return text_of(client.get(f"/admin/dispatch/executor/{executor.pk}/why/"))
+
+
+def test_page_names_the_open_dispatch_first(alice: Executor, admin_client: Client) -> None:
+    assert "No task reaches it." in why(admin_client, alice)
+    factories.once_task(alice, "Count")
+    factories.once_task(alice, "Later")
+    taken: Any = take_next(alice)
+    text = why(admin_client, alice)
+    assert f"has an open dispatch, which a pull returns until it ends: {taken.pk}" in text
+    assert "open dispatch 2 tasks" in text
+    page = admin_client.get(f"/admin/dispatch/executor/{alice.pk}/change/")
+    assert f"/admin/dispatch/executor/{alice.pk}/why/" in page.content.decode()
+
+
+def test_page_says_when_there_is_something(alice: Executor, admin_client: Client) -> None:
+    for _ in range(2):
+        factories.once_task(alice, status="paused")
+    assert "Waiting alone changes nothing." in why(admin_client, alice)
+    factories.once_task(alice)
+    text = why(admin_client, alice)
+    assert "A pull hands a task out now. can have it 1 task" in text
+
+
+def test_group_has_no_such_page(alice: Executor, admin_client: Client) -> None:
+    group = factories.member("gid_a")
+    assert admin_client.get(f"/admin/dispatch/executor/{group.pk}/why/").status_code == 403
+
+
+def test_titles_that_an_operator_may_not_see_stay_hidden(
+    alice: Executor, role_client: Any, role_user: Any
+) -> None:
+    factories.once_task(factories.member("gid_a"), "Secret", status="paused")
+    OperatorScope.objects.create(operator=role_user("operator"), executor=alice)
+    text = why(role_client("operator"), alice)
+    assert "Secret" not in text
+    assert "not yours to see" in text

@@ -1,0 +1,211 @@
+"""S1.9, S4.8, I31, I40, I49: settling what has ended and holding what is next, in one step."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from apps.jobs.models import Job
+from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.services import claim as claim_module
+from apps.jobs.services import exchange as exchange_module
+from apps.jobs.services.claim import Claim, Look
+from apps.jobs.services.exchange import exchange
+from apps.jobs.services.hold import hold
+from apps.jobs.services.protection import lock_states
+from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
+from tests.kills import killed_at
+from tests.races import race
+
+pytestmark = pytest.mark.django_db
+
+DEADLOCK = OperationalError(1213, "Deadlock found")
+LOCKED = OperationalError("database is locked")
+
+
+def exchanged(
+    held: list[HeldJob],
+    how: str = "succeeded",
+    *,
+    by: Any = HERE,
+    limit: int = 100,
+    look: Look | None = None,
+    **report: Any,
+) -> tuple[Any, list[HeldJob]]:
+    """Report all of these alike, and hold the next jobs of mail and film."""
+    types = ["mail", "film"]
+    outcomes = [job.ended(how, **report) for job in held]
+    return exchange(outcomes=outcomes, holder=by, types=types, limit=limit, look=look)
+
+
+def test_what_has_ended_makes_room_for_what_is_next() -> None:
+    """I49."""
+    job_type(max_running=2)
+    numbers = jobs(5)
+    held = take()
+
+    answers, following = exchanged(held)
+
+    assert answers == ["succeeded"] * 2
+    assert [job.id for job in held + following] == numbers[:4]
+    assert Job.objects.filter(status="running").count() == 2
+
+
+def test_outcomes_are_settled_when_nothing_is_due() -> None:
+    job_type()
+    [number] = jobs(1)
+
+    assert exchanged(take()) == (["succeeded"], [])
+    assert row(number).status == "succeeded"
+
+
+def test_job_that_is_ready_again_is_held_again() -> None:
+    job_type(stages=["shoot", "cut"])
+    [number] = jobs(1, stage="shoot")
+
+    answers, following = exchanged(take(), "stage_done", stage="cut")
+
+    assert answers == ["ready"]
+    assert [(job.id, job.stage) for job in following] == [(number, "cut")]
+
+
+def test_outcomes_are_settled_by_themselves_when_the_hold_loses_a_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One job that somebody has locked keeps back no results."""
+    job_type()
+    numbers = jobs(3)
+    held = take(1)
+    locked = iter([DEADLOCK if connection.vendor == "mysql" else LOCKED])
+    update = Claim._update
+
+    def losing(self: Claim, *arguments: Any) -> list[HeldJob]:
+        for error in locked:
+            raise error
+        return update(self, *arguments)
+
+    monkeypatch.setattr(Claim, "_update", losing)
+
+    answers, following = exchanged(held)
+
+    assert answers == ["succeeded"]
+    assert [job.id for job in following] == numbers[1:]
+    assert events_of(numbers[0]) == ["succeeded"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_exchange_killed_at_any_statement_settles_and_holds_or_does_neither() -> None:
+    job_type(max_running=1)
+    numbers = jobs(2)
+    held = take()
+    statement = 1
+    while killed_at(statement, lambda: exchanged(held)):
+        assert [row(number).status for number in numbers] == ["running", "ready"]
+        assert events_of(numbers[0]) == []
+        statement += 1
+
+    assert [row(number).status for number in numbers] == ["succeeded", "running"]
+    assert events_of(numbers[0]) == ["succeeded"]
+    assert statement > 5
+
+
+@pytest.mark.mariadb
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("settings", [{"max_running": 2}, {"breaker_enabled": True}, {}], ids=str)
+def test_exchanges_of_two_workers_keep_the_limit_and_share_nothing(
+    settings: dict[str, Any],
+) -> None:
+    """I40, I49: whatever they lock, in whatever order."""
+    job_type("mail", **settings)
+    job_type("film", **settings)
+    numbers = jobs(60) + jobs(60, "film")
+    held = [take(2, types=("mail", "film"), by=by) for by in (HERE, THERE)]
+    looks = [Look(), Look()]
+    seen = [job.id for some in held for job in some]
+    while any(held):
+        done = race(
+            [
+                partial(exchanged, some, by=by, limit=2, look=look)
+                for some, by, look in zip(held, (HERE, THERE), looks, strict=True)
+            ]
+        ).results
+        held = [following for _, following in done]
+        seen += [job.id for some in held for job in some]
+        for name in ("mail", "film"):
+            running = Job.objects.filter(status="running", type=name).count()
+            assert running <= settings.get("max_running", 4)
+    while some := take(types=("mail", "film")):
+        seen += [job.id for job in some]
+        exchanged(some, limit=1)
+
+    assert len(seen) == len(set(seen))
+    assert {row(number).status for number in numbers} <= {"succeeded", "running"}
+
+
+def test_place_that_is_made_free_is_filled_without_a_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I49: no other hold can take it, so nothing need be counted but at intervals."""
+    job_type(max_running=2)
+    jobs(9)
+    look, locks = Look(), list[list[str]]()
+
+    def noted(names: Any) -> Any:
+        locks.append(sorted(names))
+        return lock_states(locks[-1])
+
+    monkeypatch.setattr(exchange_module, "lock_states", noted)
+    held = take()
+    for _ in range(2):
+        _, held = exchanged(held, look=look)
+    assert (len(held), locks) == (2, [["mail"]])
+
+    job_type(max_running=1)
+    _, held = exchanged(held, look=look)
+    assert (len(held), locks) == (1, [["mail"]] * 2)
+
+    monkeypatch.setattr(look, "has_counted", lambda type_: False)
+    _, held = exchanged(held, look=look)
+    assert (len(held), locks) == (1, [["mail"]] * 3)
+
+
+def test_report_that_ends_nothing_makes_no_place_free() -> None:
+    """I49: it was settled before, but the answer was lost."""
+    job_type(max_running=2)
+    jobs(9)
+    look = Look()
+    _, held = exchanged(take(), look=look)
+    _, following = exchanged(held, look=look)
+
+    answers, more = exchanged(held, look=look)
+
+    assert (answers, more) == (["succeeded"] * 2, [])
+    assert Job.objects.filter(status="running").count() == len(following) == 2
+
+
+def test_busy_worker_asks_at_intervals_for_the_types_that_had_no_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S4.14: and at once when the others have none."""
+    for name in ("mail", "film"):
+        job_type(name)
+    monkeypatch.setattr(claim_module, "LOOK_SECONDS", (3600.0, 3600.0))
+    look = Look()
+
+    def held() -> list[str]:
+        found = hold(holder=HERE, types=["mail", "film"], limit=1, look=look)
+        return [job.type for job in found]
+
+    jobs(2, "mail")
+    assert held() == ["mail"]
+    jobs(1, "film", priority=100)
+    assert held() == ["mail"]
+    assert held() == ["film"]
+    monkeypatch.setattr(claim_module, "LOOK_SECONDS", (0.0, 0.0))
+    jobs(2, "mail")
+    assert held() == ["mail"]
+    jobs(1, "film")
+    assert sorted(held() + held()) == ["film", "mail"]

@@ -1,0 +1,81 @@
+"""What every page of the admin has: a title, the menu whatever is wrong, one message for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests import factories
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("address", ["/admin/nowhere/", "/admin/dispatch/nowhere/"])
+def test_unknown_address_has_the_menu_for_who_is_signed_in(role_client: Any, address: str) -> None:
+    page = role_client("viewer").get(address)
+    text = text_of(page)
+    assert page.status_code == 404
+    assert "There is nothing at this address." in text
+    assert f'href="{reverse("admin:jobs_job_changelist")}"' in page.content.decode()
+    assert f'href="{reverse("admin:auth_user_changelist")}"' not in page.content.decode()
+
+
+def test_what_an_account_may_not_do_has_the_menu_too(role_client: Any) -> None:
+    page = role_client("viewer").get(reverse("admin:dispatch_oncetask_add"))
+    assert page.status_code == 403
+    assert "Your account may not do this." in text_of(page)
+    assert f'href="{reverse("admin:dispatch_oncetask_changelist")}"' in page.content.decode()
+
+
+def test_stranger_sees_no_menu(client: Client) -> None:
+    for address in ("/admin/nowhere/", "/nowhere/"):
+        page = client.get(address, follow=True)
+        assert "nav-sidebar" not in page.content.decode()
+
+
+def test_programs_get_a_problem(admin_client: Client) -> None:
+    answer = admin_client.get("/admin/nowhere/", headers={"Accept": "application/json"})
+    assert answer.status_code == 404
+    assert answer["Content-Type"] == "application/problem+json"
+
+
+def test_wrong_password_is_said_once(client: Client) -> None:
+    given = {"username": "olga", "password": "wrong"}
+    text = text_of(client.post(reverse("admin:login"), given))
+    assert text.count("Please enter the correct username and password") == 1
+    assert "Please correct the error" not in text
+
+
+def test_empty_sign_in_names_its_fields(client: Client) -> None:
+    text = text_of(client.post(reverse("admin:login"), {"username": "", "password": ""}))
+    assert text.count("This field is required.") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("dispatch_oncetask_add", "Add once task"),
+        ("jobs_jobtype_add", "Add job type"),
+        ("dispatch_oncetask_import", "Import"),
+    ],
+)
+def test_forms_say_what_they_are_for(admin_client: Client, name: str, title: str) -> None:
+    address = reverse(f"admin:{name}")
+    html = admin_client.get(address).content.decode()
+    heading = html[html.index("<h1") : html.index("</h1>")]
+    assert title in heading
+    assert title in html[html.index("<title>") : html.index("</title>")]
+    if name.endswith("_add"):
+        assert f'href="{address}" class="addlink' not in html
+
+
+def test_list_and_row_keep_their_titles(admin_client: Client) -> None:
+    task = factories.once_task(factories.user("uid_ann"), "Count the shelf")
+    html = admin_client.get(reverse("admin:dispatch_oncetask_change", args=[task.pk])).content
+    heading = html.decode()[html.decode().index("<h1") : html.decode().index("</h1>")]
+    assert "Count the shelf" in heading
+    assert "Change" not in heading

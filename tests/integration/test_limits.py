@@ -1,0 +1,229 @@
+"""People with limits: what lies outside, they neither see nor change. I60."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.access.models import Limited
+from apps.dispatch.models import Dispatch, Executor, OnceTask, OperatorScope
+from apps.jobs.models import Job, JobScope, JobType, bounds_of
+from tests import factories
+from tests.pages import form_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def olga(role_user: Callable[[str], User]) -> User:
+    return role_user("configurer")
+
+
+@pytest.fixture
+def page(role_client: Callable[[str], Client], olga: User) -> Client:
+    return role_client("configurer")
+
+
+def limit(person: User, *executors: Executor, types: tuple[str, ...] = ()) -> None:
+    for executor in executors:
+        OperatorScope.objects.create(operator=person, executor=executor)
+    for name in types:
+        JobScope.objects.create(operator=person, type=name)
+
+
+# --- a limit stays --------------------------------------------------------------------------------
+def test_whose_last_executor_is_deleted_sees_nothing(olga: User) -> None:
+    north = factories.group("gid_north", ["uid_ann"])
+    factories.once_task(factories.user("uid_bob"))
+    limit(olga, north)
+
+    Executor.objects.filter(pk=north.pk).delete()
+
+    assert not OperatorScope.objects.exists()
+    assert OperatorScope.names_of(olga) == []
+    for rows in (Executor.objects, OnceTask.objects, Dispatch.objects):
+        assert not rows.visible_to(olga).exists()
+
+
+def test_whose_last_scope_is_removed_sees_nothing_until_the_limit_is_lifted(olga: User) -> None:
+    factories.user("uid_bob")
+    factories.job("mail")
+    limit(olga, factories.user("uid_ann"), types=("sms",))
+
+    OperatorScope.objects.all().delete()
+    JobScope.objects.all().delete()
+
+    assert not Executor.objects.visible_to(olga).exists()
+    assert not Job.objects.visible_to(olga).exists()
+    Limited.objects.all().delete()
+    assert Executor.objects.visible_to(olga).exists()
+    assert Job.objects.visible_to(olga).exists()
+
+
+def test_whose_type_is_deleted_sees_no_other(olga: User) -> None:
+    limit(olga, types=("sms",))
+    factories.job("mail")
+    JobType.objects.filter(name="sms").delete()
+
+    assert not Job.objects.visible_to(olga).exists()
+    assert not JobType.objects.visible_to(olga).exists()
+
+
+def test_superuser_is_never_limited(admin_user: User) -> None:
+    limit(admin_user, factories.user("uid_ann"), types=("sms",))
+
+    assert OperatorScope.names_of(admin_user) is None
+    assert bounds_of(admin_user).are_open
+
+
+def test_limits_are_given_and_lifted_on_the_page_of_the_account(
+    admin_client: Client, olga: User
+) -> None:
+    group = factories.group("gid_north")
+    url = reverse("admin:auth_user_change", args=[olga.pk])
+    rows = {
+        "executor_scopes-TOTAL_FORMS": "1",
+        "executor_scopes-0-executor": str(group.pk),
+        "executor_scopes-0-operator": str(olga.pk),
+        "job_scopes-TOTAL_FORMS": "1",
+        "job_scopes-0-type": "mail",
+        "job_scopes-0-operator": str(olga.pk),
+    }
+    form = form_of(admin_client.get(url), "username")
+    assert admin_client.post(url, {**form, **rows, "_save": "Save"}).status_code == 302
+    assert OperatorScope.names_of(olga) == ["gid_north"]
+    assert JobScope.names_of(olga) == ["mail"]
+
+    form = form_of(admin_client.get(url), "username")
+    removed = {f"{each}-0-DELETE": "on" for each in ("executor_scopes", "job_scopes")}
+    assert admin_client.post(url, {**form, **removed, "_save": "Save"}).status_code == 302
+    assert (OperatorScope.names_of(olga), JobScope.names_of(olga)) == ([], [])
+
+    form = form_of(admin_client.get(url), "username")
+    lifted = {"limits-0-DELETE": "on", "limits-1-DELETE": "on"}
+    assert admin_client.post(url, {**form, **lifted, "_save": "Save"}).status_code == 302
+    assert (OperatorScope.names_of(olga), JobScope.names_of(olga)) == (None, None)
+
+
+# --- jobs ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("types", "with_group", "seen"),
+    [
+        ((), False, {"anns", "bobs", "nobodys", "sms"}),
+        (("mail",), False, {"anns", "bobs", "nobodys"}),
+        ((), True, {"anns", "nobodys", "sms"}),
+        (("mail",), True, {"anns", "nobodys"}),
+        (("fax",), True, set()),
+    ],
+)
+def test_jobs_are_limited_by_type_and_by_user(
+    olga: User, types: tuple[str, ...], with_group: bool, seen: set[str]
+) -> None:
+    north = factories.group("gid_north", ["uid_ann"])
+    factories.job(key="anns", user_id="uid_ann")
+    factories.job(key="bobs", user_id="uid_bob")
+    factories.job(key="nobodys")
+    factories.job("sms", key="sms")
+    limit(olga, *([north] if with_group else []), types=types)
+
+    assert set(Job.objects.visible_to(olga).values_list("key", flat=True)) == seen
+
+
+@pytest.fixture
+def foreign(olga: User) -> Job:
+    """A failed job of another type and user, while olga is limited to mail and gid_north."""
+    limit(olga, factories.group("gid_north", ["uid_ann"]), types=("mail",))
+    factories.job(key="own-1", user_id="uid_ann")
+    made = factories.job("sms", key="foreign-1", user_id="uid_bob")
+    Job.objects.filter(pk=made.pk).update(status="failed", memo="foreign broke", error_key="e" * 32)
+    return made
+
+
+def test_foreign_job_is_in_no_list_and_no_search(page: Client, foreign: Job) -> None:
+    urls = [
+        "/admin/jobs/job/",
+        "/admin/jobs/job/?status=failed",
+        f"/admin/jobs/job/?q={foreign.pk}",
+        "/admin/search/?term=foreign-1",
+        f"/admin/search/?term={foreign.pk}",
+        "/admin/",
+    ]
+    for url in urls:
+        answer = page.get(url, follow=True)
+        assert answer.status_code == 200
+        assert f"/job/{foreign.pk}/" not in answer.content.decode(), url
+    assert "own-1" in text_of(page.get("/admin/jobs/job/"))
+
+
+@pytest.mark.parametrize("path", ["change/", "edit/", "retry/", "cancel/", "live/"])
+def test_foreign_job_has_no_page(page: Client, foreign: Job, path: str) -> None:
+    for send in (page.get, page.post):
+        answer = send(f"/admin/jobs/job/{foreign.pk}/{path}")
+        assert answer.status_code in (302, 403, 404), answer.status_code
+    foreign.refresh_from_db()
+    assert foreign.status == "failed"
+
+
+def test_foreign_job_is_changed_by_no_action(page: Client, foreign: Job) -> None:
+    chosen = {"action": "retry", "_selected_action": [str(foreign.pk)], "reason": "Mine"}
+    page.post("/admin/jobs/job/", {**chosen, "confirmed": "yes"})
+    group = f"type=sms&error_key={'e' * 32}"
+    page.post(f"/admin/jobs/job/group/retry/?{group}", {"reason": "Mine", "confirmed": "yes"})
+
+    foreign.refresh_from_db()
+    assert foreign.status == "failed"
+
+
+def test_job_for_others_is_not_submitted(page: Client, foreign: Job) -> None:
+    url = reverse("admin:jobs_job_add")
+    form = form_of(page.get(url), "type")
+    before = Job.objects.count()
+
+    for given in ({"type": "sms"}, {"type": "mail", "user_id": "uid_bob"}):
+        answer = page.post(url, {**form, **given, "_save": "Save"})
+        assert answer.status_code == 200
+    assert Job.objects.count() == before
+
+    assert page.post(url, {**form, "user_id": "uid_ann", "_save": "Save"}).status_code == 302
+    assert Job.objects.count() == before + 1
+
+
+def test_figures_of_all_jobs_are_not_for_those_with_limits(page: Client, foreign: Job) -> None:
+    assert page.get("/admin/failures/").status_code == 403
+    assert page.get("/admin/audit/").status_code == 403
+    for url in ("/admin/reports/?source=job&by=type", "/admin/reports/csv/?source=job&by=type"):
+        answer = page.get(url, follow=True)
+        assert answer.status_code == 200
+        assert b"sms" not in answer.content
+
+
+def test_journal_of_foreign_jobs_is_hidden(page: Client, foreign: Job) -> None:
+    from apps.jobs.services import control
+
+    own = Job.objects.get(key="own-1")
+    control.cancel(job=own, actor="admin:root", reason="own reason")
+    control.retry(job=foreign, actor="admin:root", reason="foreign reason")
+
+    text = text_of(page.get("/admin/journal/journalentry/"))
+
+    assert "own reason" in text
+    assert "foreign reason" not in text
+
+
+def test_types_are_seen_and_not_changed(page: Client, foreign: Job) -> None:
+    mail, sms = (JobType.objects.get(name=name) for name in ("mail", "sms"))
+
+    shown = text_of(page.get("/admin/jobs/jobtype/"))
+    assert "mail" in shown
+    assert "sms" not in shown
+    assert page.get(reverse("admin:jobs_jobtype_add")).status_code == 403
+    assert page.get(reverse("admin:jobs_jobtype_change", args=[sms.pk])).status_code == 302
+    url = reverse("admin:jobs_jobtype_change", args=[mail.pk])
+    assert page.get(url).status_code == 200
+    answer: Any = page.post(url, {"handler": "sleep", "_save": "Save"})
+    assert answer.status_code == 403

@@ -1,0 +1,183 @@
+"""Every time on a page shows its zone; each person reads in a zone of their own."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.common.models import Preference
+from apps.dispatch.models import RotateTask
+from apps.reports.services import rollup
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.pages import form_of, tables_of, text_of
+
+PASSWORD = "correct horse battery"
+START = datetime(2026, 3, 2, 18, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def olga(db: None) -> User:
+    return User.objects.create_superuser("olga", password=PASSWORD)
+
+
+def sign_in(name: str, **more: str) -> Client:
+    client = Client()
+    answer = client.post(
+        reverse("admin:login"), {"username": name, "password": PASSWORD, "next": "/admin/", **more}
+    )
+    assert answer.status_code == 302
+    return client
+
+
+def page_of_task(client: Client) -> str:
+    return text_of(client.get(reverse("admin:dispatch_oncetask_changelist")))
+
+
+def test_first_sign_in_takes_the_zone_of_the_browser_and_later_ones_leave_it(olga: User) -> None:
+    sign_in("olga", time_zone="Asia/Shanghai")
+    client = sign_in("olga", time_zone="Europe/Berlin")
+    assert Preference.objects.get(user=olga).time_zone == "Asia/Shanghai"
+    form = form_of(client.get(reverse("preferences")), "time_zone")
+    assert form["time_zone"] == "Asia/Shanghai"
+
+
+@pytest.mark.parametrize("name", ["", "Mars/Olympus", "x" * 10_000, "../etc/passwd"])
+def test_zone_that_is_none_leaves_that_of_the_server(olga: User, name: str) -> None:
+    client = sign_in("olga", time_zone=name)
+    assert not Preference.objects.exists()
+    with override_settings(TIME_ZONE="UTC"):
+        assert client.get(reverse("preferences")).status_code == 200
+
+
+def test_two_people_read_one_instant_in_their_zones(olga: User, frozen_clock: FrozenClock) -> None:
+    User.objects.create_superuser("otto", password=PASSWORD)
+    factories.once_task(factories.user("uid_ann"), start_at=START)
+    shanghai = page_of_task(sign_in("olga", time_zone="Asia/Shanghai"))
+    adelaide = page_of_task(sign_in("otto", time_zone="Australia/Adelaide"))
+    assert "2026-03-03 02:30:00 UTC+8" in shanghai
+    assert "2026-03-03 05:00:00 UTC+10:30" in adelaide
+    # The zone of one request is not that of the next.
+    assert timezone.get_current_timezone_name() == "UTC"
+
+
+def test_zone_is_chosen_on_a_page_and_holds_at_once(olga: User, frozen_clock: FrozenClock) -> None:
+    factories.once_task(factories.user("uid_ann"), start_at=START)
+    client = sign_in("olga")
+    assert "2026-03-02 18:30:00 UTC" in page_of_task(client)
+    address = reverse("preferences")
+    form = form_of(client.get(address), "time_zone")
+    answer = client.post(address, {**form, "time_zone": "Europe/Berlin"}, follow=True)
+    assert form_of(answer, "time_zone")["time_zone"] == "Europe/Berlin"
+    assert "Your settings were saved." in text_of(answer)
+    assert "2026-03-02 19:30:00 UTC+1" in page_of_task(client)
+    assert Preference.objects.get(user=olga).time_zone == "Europe/Berlin"
+    # Also in the next session, whatever its browser says.
+    assert "UTC+1" in page_of_task(sign_in("olga", time_zone="Asia/Tokyo"))
+
+
+def test_zone_that_there_is_not_is_refused_with_the_nearest(olga: User) -> None:
+    client = sign_in("olga", time_zone="Europe/Berlin")
+    answer = client.post(reverse("preferences"), {"time_zone": "Shanghai"})
+    assert answer.status_code == 400
+    assert "did you mean Asia/Shanghai?" in text_of(answer)
+    assert Preference.objects.get().time_zone == "Europe/Berlin"
+
+
+def test_empty_zone_is_that_of_the_server_and_stays_so(olga: User) -> None:
+    client = sign_in("olga", time_zone="Europe/Berlin")
+    client.post(reverse("preferences"), {"time_zone": ""})
+    assert Preference.objects.get().time_zone == ""
+    sign_in("olga", time_zone="Europe/Berlin")
+    assert Preference.objects.get().time_zone == ""
+
+
+def test_settings_are_for_who_is_signed_in(db: None) -> None:
+    answer = Client().get(reverse("preferences"))
+    assert answer.status_code == 302
+    assert reverse("admin:login") in answer["Location"]
+
+
+def test_account_menu_leads_to_the_settings(admin_client: Client) -> None:
+    page = admin_client.get("/admin/").content.decode()
+    assert f'href="{reverse("preferences")}"' in page
+    assert f'href="{reverse("admin:password_change")}"' in page
+
+
+def test_typed_times_are_of_the_zone_that_the_form_names(
+    olga: User, frozen_clock: FrozenClock
+) -> None:
+    task = factories.once_task(factories.user("uid_ann"), start_at=START)
+    client = sign_in("olga", time_zone="Asia/Shanghai")
+    address = reverse("admin:dispatch_oncetask_change", args=[task.pk])
+    page = client.get(address)
+    form = form_of(page, "start_at_0")
+    assert (form["start_at_0"], form["start_at_1"]) == ("2026-03-03", "02:30:00")
+    assert "Time zone: Asia/Shanghai" in text_of(page)
+    client.post(address, {**form, "start_at_1": "09:00:00"})
+    task.refresh_from_db()
+    assert task.start_at == datetime(2026, 3, 3, 1, tzinfo=UTC)
+
+
+def test_rotation_shows_its_instants_in_its_own_zone_too(
+    olga: User, frozen_clock: FrozenClock
+) -> None:
+    task = factories.rotation(
+        factories.user("uid_ann"),
+        rule={"every_days": 1, "at": "02:00"},
+        time_zone="Europe/Berlin",
+        start_at=START,
+    )
+    assert isinstance(task, RotateTask)
+    client = sign_in("olga", time_zone="Asia/Shanghai")
+    for address in (
+        reverse("admin:dispatch_rotatetask_changelist"),
+        reverse("admin:dispatch_rotatetask_change", args=[task.pk]),
+        reverse("admin:dispatch_executor_change", args=[task.executor_id]),
+    ):
+        text = text_of(client.get(address))
+        assert "2026-03-03 09:00:00 UTC+8" in text, address
+        assert "02:00:00 UTC+1 Europe/Berlin" in text, address
+
+
+def test_rotation_in_the_zone_of_its_reader_says_each_instant_once(
+    olga: User, frozen_clock: FrozenClock
+) -> None:
+    factories.rotation(
+        factories.user("uid_ann"),
+        rule={"every_days": 1, "at": "02:00"},
+        time_zone="Europe/Berlin",
+        start_at=START,
+    )
+    client = sign_in("olga", time_zone="Europe/Berlin")
+    page = client.get(reverse("admin:dispatch_rotatetask_changelist"))
+    [[_head, *rows]] = tables_of(page)[-1:]
+    due = [cell.text for cell in rows[0] if "02:00:00" in cell.text]
+    assert due == ["2026-03-03 02:00:00 UTC+1"]
+
+
+def test_times_that_no_column_of_ours_shows_have_their_offset_too(
+    olga: User, frozen_clock: FrozenClock
+) -> None:
+    """Models of installed and further apps, which Django's admin shows."""
+    client = sign_in("olga", time_zone="Asia/Kolkata")
+    page = text_of(client.get(reverse("admin:auth_user_change", args=[olga.pk])))
+    assert "UTC+0530" in page
+
+
+def test_days_of_filters_and_the_overview_name_the_zone_too(
+    olga: User, frozen_clock: FrozenClock
+) -> None:
+    factories.job_type()
+    client = sign_in("olga", time_zone="Asia/Shanghai")
+    assert "Created Asia/Shanghai" in text_of(client.get(reverse("admin:jobs_job_changelist")))
+    rollup.roll_up(until=frozen_clock.advance(minutes=3))
+    text = text_of(client.get("/admin/"))
+    assert re.search(r"As of 2026-03-02 17:03:00 UTC\+8", text)
+    assert re.search(r"since 17:0\d UTC\+8", text)

@@ -1,0 +1,97 @@
+"""What counts as a secret, in JSON and in texts."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import override_settings
+
+from apps.common.masking import MASK, redacted, unredacted
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "password",
+        "Password",
+        "my_password",
+        "db.password",
+        "pwd",
+        "ADMIN_PWD",
+        "API_KEY",
+        "api-key",
+        "apiKey",
+        "APIKey",
+        "x-api-key",
+        "X-Api-Key",
+        "Authorization",
+        "Proxy-Authorization",
+        "token",
+        "access_token",
+        "refreshToken",
+        "X-Auth-Token",
+        "client_secret",
+        "clientSecret",
+        "private_key",
+        "Set-Cookie",
+    ],
+)
+def test_value_under_a_secret_key_is_redacted_however_it_is_spelled(key: str) -> None:
+    assert redacted({"a": [{key: {"deep": "x"}}]}) == {"a": [{key: MASK}]}
+
+
+@pytest.mark.parametrize("key", ["tokens", "pass", "key", "keyboard", "secretary", "author", ""])
+def test_other_keys_are_shown(key: str) -> None:
+    assert redacted({key: "x"}) == {key: "x"}
+
+
+def test_operators_of_the_platform_name_the_secret_keys() -> None:
+    with override_settings(MASKED_KEYS=("iban",)):
+        assert redacted({"IBAN": 1, "password": 2}) == {"IBAN": MASK, "password": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://ann:s3cret@shop.example/a", f"https://{MASK}@shop.example/a"),
+        ("https://s3cret@shop.example/a", f"https://{MASK}@shop.example/a"),
+        ("mysql://u:p%40ss@db/x failed", f"mysql://{MASK}@db/x failed"),
+        ("https://x/send?access_token=abc&n=1", f"https://x/send?access_token={MASK}&n=1"),
+        ("https://x/send?n=1&key=abc#top", f"https://x/send?n=1&key={MASK}#top"),
+        ("/hook?n=1&sig=a%2Fb%3D", f"/hook?n=1&sig={MASK}"),
+        ("https://x/#id_token=abc", f"https://x/#id_token={MASK}"),
+        ("login failed: pwd=abc user=ann", f"login failed: pwd={MASK} user=ann"),
+        ("sent 'Authorization: Bearer abcdefgh.ijk'", f"sent 'Authorization: Bearer {MASK}'"),
+        ("key=order-1 stays", "key=order-1 stays"),
+        ("https://shop.example/a?page=2", "https://shop.example/a?page=2"),
+        ("mail ann@shop.example", "mail ann@shop.example"),
+        ("basic needs", "basic needs"),
+    ],
+)
+def test_secrets_in_texts_are_redacted(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+    assert redacted({"list": [text]}) == {"list": [shown]}
+    assert redacted(shown) == shown
+
+
+def test_mask_that_was_left_standing_gives_the_stored_secret_back() -> None:
+    stored = {"token": "t", "list": [{"token": "u"}], "x": {"token": "v"}}
+    edited = {"token": MASK, "list": [{"token": MASK}, {"token": MASK}], "x": {"token": "new"}}
+    assert unredacted(edited, stored) == {
+        "token": "t",
+        "list": [{"token": "u"}, {"token": MASK}],
+        "x": {"token": "new"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("edited", "saved"),
+    [
+        (f"https://{MASK}@a.example/?token={MASK}", "https://u:p@a.example/?token=t"),
+        (f"https://{MASK}@b.example/?n=1&token={MASK}", "https://u:p@b.example/?n=1&token=t"),
+        # Which of the two is it? It stays as it was written.
+        (f"https://a.example/?token={MASK}", f"https://a.example/?token={MASK}"),
+        ("https://a.example/", "https://a.example/"),
+    ],
+)
+def test_masks_within_a_text_give_its_secrets_back(edited: str, saved: str) -> None:
+    assert unredacted({"url": edited}, {"url": "https://u:p@a.example/?token=t"}) == {"url": saved}

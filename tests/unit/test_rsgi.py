@@ -1,0 +1,224 @@
+"""A request is complete before a thread works on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from granian.rsgi import ProtocolClosed
+
+from apps.common.problems import REFUSED
+
+# Importing it names the settings for this process, which other tests want unnamed.
+with patch.dict(os.environ):
+    from taskplatform import rsgi
+    from taskplatform.rsgi import Application, Body
+
+
+class Headers:
+    """As granian passes them on."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+
+    def items(self) -> list[tuple[str, str]]:
+        return self._pairs
+
+
+class Protocol:
+    """Receives these parts of a body; None is silence that does not end."""
+
+    def __init__(self, *parts: bytes | None, breaks: bool = False) -> None:
+        self._parts = parts
+        self._breaks = breaks
+        self.sent: tuple[Any, ...] = ()
+
+    async def __call__(self) -> bytes:
+        body = b"".join([part async for part in self])
+        if self._breaks:
+            raise ProtocolClosed
+        return body
+
+    async def __aiter__(self) -> Any:
+        for part in self._parts:
+            if part is None:
+                await asyncio.sleep(3600)
+            yield part
+
+    def response_empty(self, *sent: Any) -> None:
+        self.sent = sent
+
+    response_bytes = response_file = response_empty
+
+
+class Caller:
+    """Sends one request and keeps what the application saw."""
+
+    def __init__(self) -> None:
+        self.environ: dict[str, Any] = {}
+        self.body = b""
+        self.headers: list[tuple[str, str]] = []
+        self.answer: Iterable[bytes] = [b"o", b"k"]
+
+    def wsgi(self, environ: dict[str, Any], begin: Callable[..., None]) -> Iterable[bytes]:
+        self.environ = environ
+        self.body = environ["wsgi.input"].read()
+        begin("200 OK", [("Content-Type", "text/plain")])
+        return self.answer
+
+    def send(self, *parts: bytes | None, breaks: bool = False) -> tuple[Any, ...]:
+        """Status, headers and body of the answer."""
+        application = Application(self.wsgi, threads=1, trusted=["10.0.0.4"])
+        scope: Any = SimpleNamespace(
+            method="POST",
+            path="/caf\xe9/",
+            query_string="a=%20&b",
+            http_version="1.1",
+            scheme="http",
+            server="10.0.0.2:8000",
+            client="10.0.0.4:50000",
+            headers=Headers(self.headers),
+        )
+        protocol: Any = Protocol(*parts, breaks=breaks)
+        # A thread of its own: a browser under test leaves its event loop in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, application.__rsgi__(scope, protocol)).result()
+        sent: tuple[Any, ...] = protocol.sent
+        return sent
+
+    def length(self, number: int) -> None:
+        self.headers.append(("content-length", str(number)))
+
+    def chunked(self) -> None:
+        self.headers.append(("transfer-encoding", "chunked"))
+
+
+@pytest.fixture
+def caller() -> Caller:
+    return Caller()
+
+
+def test_body_in_parts_arrives_whole_with_its_length(caller: Caller) -> None:
+    caller.chunked()
+    caller.headers.append(("content-type", "application/json"))
+
+    sent = caller.send(b'{"a"', b": 1}", b"")
+
+    assert caller.body == b'{"a": 1}'
+    assert caller.environ["CONTENT_LENGTH"] == "8"
+    assert caller.environ["CONTENT_TYPE"] == "application/json"
+    assert caller.environ["PATH_INFO"] == "/caf\xc3\xa9/"
+    assert caller.environ["QUERY_STRING"] == "a=%20&b"
+    assert (caller.environ["SERVER_NAME"], caller.environ["SERVER_PORT"]) == ("10.0.0.2", "8000")
+    assert sent == (200, [("content-type", "text/plain")], b"ok")
+
+
+def test_request_without_a_body_is_not_waited_for(caller: Caller) -> None:
+    assert caller.send(None)[0] == 200
+    assert "CONTENT_LENGTH" not in caller.environ
+
+
+def test_repeated_headers_are_joined_and_those_with_underscores_are_not_read(
+    caller: Caller,
+) -> None:
+    caller.headers = [
+        ("cookie", "a=1"),
+        ("cookie", "b=2"),
+        ("accept", "text/html"),
+        ("accept", "*/*"),
+        ("x-forwarded-for", "203.0.113.1"),
+        ("x_forwarded_for", "198.51.100.1"),
+        ("x_forwarded_proto", "https"),
+        ("content_length", "5"),
+    ]
+
+    caller.send(None)
+
+    headers = {name: text for name, text in caller.environ.items() if name.startswith("HTTP_")}
+    assert headers == {
+        "HTTP_COOKIE": "a=1;b=2",
+        "HTTP_ACCEPT": "text/html,*/*",
+        "HTTP_X_FORWARDED_FOR": "203.0.113.1",
+    }
+    assert caller.environ["REMOTE_ADDR"] == "203.0.113.1"
+
+
+@pytest.mark.parametrize("length", [10, rsgi.MEMORY_BYTES + 1])
+def test_request_that_breaks_off_in_the_middle_is_not_carried_out(
+    caller: Caller, length: int
+) -> None:
+    caller.length(length)
+
+    assert caller.send(b"12345", breaks=True) == (400, [("connection", "close")])
+    assert caller.environ == {}
+    assert Body.in_files == 0
+
+
+@pytest.mark.parametrize("length", [10, rsgi.MEMORY_BYTES + 1])
+def test_body_that_takes_too_long_ends_the_connection_and_needs_no_thread(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    monkeypatch.setattr(rsgi, "BODY_SECONDS", 0.01)
+    caller.length(length)
+
+    assert caller.send(b"12345", None) == (408, [("connection", "close")])
+    assert caller.environ == {}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_too_large_body_is_refused_and_not_read_on(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, declared: bool
+) -> None:
+    monkeypatch.setattr(rsgi, "BODY_BYTES", 10)
+    if declared:
+        caller.length(11)
+        _, headers, _ = caller.send(None)
+    else:
+        caller.chunked()
+        _, headers, _ = caller.send(b"123456", b"123456", None)
+
+    assert caller.environ[REFUSED].status == 413
+    assert caller.body == b""
+    assert ("connection", "close") in headers
+
+
+def test_large_bodies_share_a_bounded_space_and_give_it_back(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rsgi, "MEMORY_BYTES", 10)
+    monkeypatch.setattr(rsgi, "FILES_BYTES", 30)
+    caller.length(25)
+    caller.send(b"x" * 25)
+    assert caller.body == b"x" * 25
+
+    of_others = Body()
+    of_others.add(b"y" * 20)
+    caller.send(b"x" * 25)
+
+    assert caller.environ[REFUSED].status == 503
+    of_others.close()
+    assert Body.in_files == 0
+
+
+def test_whole_file_is_left_to_the_server_and_closed(caller: Caller, tmp_path: Path) -> None:
+    path = tmp_path / "picture.svg"
+    path.write_bytes(b"<svg/>")
+    file = path.open("rb")
+    caller.answer = rsgi._File(file)
+
+    assert caller.send()[2] == str(path)
+    assert file.closed
+
+
+def test_part_of_a_file_is_read(caller: Caller) -> None:
+    caller.answer = rsgi._File(BytesIO(b"0123456789"), 4)
+
+    assert caller.send()[2] == b"0123456789"
