@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -227,3 +231,25 @@ def test_types_are_seen_and_not_changed(page: Client, foreign: Job) -> None:
     assert page.get(url).status_code == 200
     answer: Any = page.post(url, {"handler": "sleep", "_save": "Save"})
     assert answer.status_code == 403
+
+
+def test_workers_name_no_foreign_types(page: Client, foreign: Job) -> None:
+    worker = factories.worker(types=["mail", "sms"])
+
+    for url in ("/admin/jobs/worker/", f"/admin/jobs/worker/{worker.pk}/change/"):
+        text = text_of(page.get(url))
+        assert "mail" in text
+        assert "sms" not in text, url
+
+
+def test_who_was_limited_before_there_were_marks_stays_limited(olga: User) -> None:
+    migration = importlib.import_module("apps.dispatch.migrations.0002_limited_operators")
+    limit(olga, factories.user("uid_ann"), factories.user("uid_bob"))
+    Limited.objects.all().delete()
+
+    for _ in range(2):
+        migration.limit_operators(apps, SimpleNamespace(connection=connection))
+    OperatorScope.objects.all().delete()
+
+    assert OperatorScope.names_of(olga) == []
+    assert JobScope.names_of(olga) is None

@@ -1,24 +1,31 @@
-"""Why not: the reasons why a user gets a task or not."""
+"""Why not: the reasons why a user gets a task or not, or gets nothing."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from apps.access.bindings import executors_of
 from apps.access.rules.clients import Binding
+from apps.common.errors import Invalid
 from apps.common.serializers import Answer, Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.models import Source
 from apps.dispatch.rules import names
 from apps.dispatch.rules.explain import CODES
 from apps.dispatch.services import executors, explain
+from apps.dispatch.services.why_nothing import Example, Group, why_nothing
 
 
 class ExplainQuery(StrictSerializer):
+    """`source` and `task` together; without them it is about all tasks of the user."""
+
     executor = Text(max_length=names.MAX_CHARACTERS, help_text="A user.")
-    source = Choice(choices=Source.choices)  # type: ignore[assignment]
-    task = Integer(min_value=1, max_value=2**63 - 1)
+    source = Choice(choices=Source.choices, required=False)  # type: ignore[assignment]
+    task = Integer(min_value=1, max_value=2**63 - 1, required=False)
     occurrence_at = Instant(
         required=False, help_text="Of a rotation; the current one or else the next, when absent."
     )
@@ -38,20 +45,81 @@ class ExplanationOut(Answer):
     reasons = ReasonOut(many=True)
 
 
+class ExampleOut(Answer):
+    source = serializers.ChoiceField(choices=Source.choices)  # type: ignore[assignment]
+    task = serializers.IntegerField()
+    title = serializers.CharField()
+    occurrence_at = Instant(allow_null=True)
+    detail = serializers.CharField(help_text="The first reason.")
+
+
+class GroupOut(Answer):
+    code = serializers.ChoiceField(choices=CODES, help_text="The first reason of these tasks.")
+    count = serializers.IntegerField()
+    until = Instant(
+        allow_null=True, help_text="When a pull could first hand one out; null: not by waiting."
+    )
+    tasks = ExampleOut(many=True, help_text="The first five.")
+
+
+class AllOut(Answer):
+    groups = GroupOut(many=True, help_text="What the user can have first, then the largest.")
+    until = Instant(allow_null=True, help_text="The next instant that could change the answer.")
+    more = serializers.BooleanField(help_text="There are more tasks; these are the first due.")
+
+
+_ONE_OR_ALL = PolymorphicProxySerializer(
+    component_name="ExplainedOneOrAll",
+    serializers=[ExplanationOut, AllOut],
+    resource_type_field_name=None,
+)
+
+
 class ExplainView(ApiView):
-    """All reasons why a user would or would not get a task now, and when they could change."""
+    """Why a user would or would not get a task now: all reasons, and when they could change.
+
+    Without a task: why the user gets nothing, all its tasks by their first reason.
+    """
 
     scopes = {"GET": "read"}
     bindings = frozenset({Binding.EXECUTORS})
     queries = {"get": ExplainQuery}
-    answers = {"get": ExplanationOut}
+    answers = {"get": _ONE_OR_ALL}
     problems = (404,)
 
     def get(self, request: Request) -> JsonAnswer:
         bound, query = executors_of(request), self.query
+        for name, other in (("source", "task"), ("task", "source"), ("task", "occurrence_at")):
+            if name not in query and other in query:
+                raise Invalid.field(name, f"Send it together with {other}.")
+        executor = executors.find(query["executor"], bound=bound)
+        if "task" not in query:
+            found = why_nothing(executor, bound=bound)
+            groups = [_group(each) for each in found.groups]
+            return JsonAnswer(AllOut.of({**found._asdict(), "groups": groups}))
         explanation = explain.explain(
-            executor=executors.find(query["executor"], bound=bound),
+            executor=executor,
             task=explain.find_task(query["source"], query["task"], bound=bound),
             occurrence_at=query.get("occurrence_at"),
         )
         return JsonAnswer(ExplanationOut.of(explanation))
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "code": group.code,
+        "count": group.count,
+        "until": group.until,
+        "tasks": [_example(each) for each in group.examples],
+    }
+
+
+def _example(example: Example) -> dict[str, Any]:
+    task, explanation = example
+    return {
+        "source": task.source,
+        "task": task.pk,
+        "title": task.title,
+        "occurrence_at": explanation.occurrence_at,
+        "detail": explanation.reasons[0].detail,
+    }

@@ -36,6 +36,15 @@ def explain(
     Without `occurrence_at` it is about the current occurrence, else the next one. Invalid for a
     group, and for an instant at which the task has no occurrence.
     """
+    check_is_user(executor)
+    now = clock.now()
+    at = chosen_occurrence(task.planned, occurrence_at, now)
+    [explanation] = explained(executor, [(task, at)], state=state_of(executor.pk), now=now)
+    return explanation
+
+
+def check_is_user(executor: Executor) -> None:
+    """Invalid for a group."""
     if executor.is_group:
         raise Invalid.field(
             "executor",
@@ -44,10 +53,6 @@ def explain(
                 name=executor.name,
             ),
         )
-    now = clock.now()
-    at = chosen_occurrence(task.planned, occurrence_at, now)
-    [explanation] = explained(executor, [(task, at)], state=state_of(executor.pk), now=now)
-    return explanation
 
 
 def explained(

@@ -5,7 +5,7 @@ Each reason is that of `explain`. Writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from apps.dispatch.conf import conf
 from apps.dispatch.models import Executor, Membership, OnceTask, RotateTask, Task
 from apps.dispatch.rules.explain import Explanation, chosen_occurrence
 from apps.dispatch.rules.policy import OK
-from apps.dispatch.services.explain import explained
+from apps.dispatch.services.explain import check_is_user, explained
 from apps.dispatch.services.state import state_of
 
 # Of each kind: of once tasks, those due first.
@@ -55,12 +55,16 @@ class WhyNothing(NamedTuple):
         return bool(self.groups) and self.groups[0].code == OK
 
 
-def why_nothing(executor: Executor) -> WhyNothing:
+def why_nothing(executor: Executor, *, bound: Iterable[str] | None = None) -> WhyNothing:
     """The tasks of a user and of all its groups, the groups that are disabled included, apart from
-    those that are deleted or over."""
+    those that are deleted or over, and those outside the executors in `bound`.
+
+    Invalid for a group.
+    """
+    check_is_user(executor)
     now = clock.now()
     groups = Membership.objects.filter(user=executor).values_list("group", flat=True)
-    tasks, more = _tasks([executor.pk, *groups], now)
+    tasks, more = _tasks([executor.pk, *groups], bound, now)
     chosen = [(task, chosen_occurrence(task.planned, None, now)) for task in tasks]
     answers = explained(executor, chosen, state=state_of(executor.pk), now=now)
     found: dict[str, list[Example]] = {}
@@ -72,8 +76,13 @@ def why_nothing(executor: Executor) -> WhyNothing:
     return WhyNothing(made, until, more)
 
 
-def _tasks(owners: list[int], now: datetime) -> tuple[list[Any], bool]:
+def _tasks(
+    owners: list[int], bound: Iterable[str] | None, now: datetime
+) -> tuple[list[Any], bool]:
     """The tasks, and whether there are more."""
+    if bound is not None:
+        seen = Executor.objects.within(bound).filter(pk__in=owners)
+        owners = list(seen.values_list("pk", flat=True))
     is_on = Q(status__in=[Task.Status.ACTIVE, Task.Status.PAUSED]) & (
         Q(end_at=None) | Q(end_at__gt=now)
     )

@@ -27,7 +27,7 @@ from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter, seen_by
 from apps.jobs.conf import conf
-from apps.jobs.models import JobType, Worker
+from apps.jobs.models import JobScope, JobType, Worker
 from apps.jobs.services.register import active_workers, busy_slots, is_lost, slots, unserved
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
@@ -98,6 +98,13 @@ class WorkerAdmin(MachineRowAdmin):
         now = clock.now()
         for row in rows:
             row.now = now
+        _leave_types(rows, request)
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Worker | None:
+        row: Worker | None = super().get_object(request, *args, **kwargs)
+        if row is not None:
+            _leave_types([row], request)
+        return row
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         workers = active_workers(clock.now())
@@ -164,6 +171,13 @@ class WorkerAdmin(MachineRowAdmin):
         return format_html_join(
             ", ", "{}: {}", ((words.get(lane, lane), n) for lane, n in worker.drains.items())
         )
+
+
+def _leave_types(rows: Sequence[Worker], request: HttpRequest) -> None:
+    """Leave of the types that they serve those that the person sees; the rows are never saved."""
+    names = JobScope.names_of(request.user)
+    for row in rows if names is not None else ():
+        row.types = [name for name in row.types if name in names]
 
 
 admin.site.register(Worker, WorkerAdmin)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -93,3 +95,85 @@ def test_what_there_is_not_is_refused(
 
     assert answer.status_code == status
     assert [error["field"] for error in answer.json()["errors"]] == ([field] if field else [])
+
+
+def test_without_a_task_all_are_grouped_by_their_first_reason(
+    api: ContractClient, frozen_clock: Any
+) -> None:
+    """S0.31: why a user gets nothing."""
+    group = factories.group("gid_shop", ["uid_alice"])
+    paused = factories.once_task(group, "shelf", status="paused")
+    later = factories.rotation(
+        factories.member("uid_alice"),
+        start_at=frozen_clock.instant + timedelta(hours=1),
+        rule={"every_minutes": 30},
+    )
+
+    answer = api.get(EXPLAIN, executor="uid_alice").json()
+
+    assert answer == {
+        "groups": [
+            {
+                "code": "not_due",
+                "count": 1,
+                "until": "2026-03-02T10:00:00Z",
+                "tasks": [
+                    {
+                        "source": "rotate",
+                        "task": later.pk,
+                        "title": later.title,
+                        "occurrence_at": "2026-03-02T10:00:00Z",
+                        "detail": "It is due at 2026-03-02T10:00:00Z.",
+                    }
+                ],
+            },
+            {
+                "code": "paused",
+                "count": 1,
+                "until": None,
+                "tasks": [
+                    {
+                        "source": "once",
+                        "task": paused.pk,
+                        "title": "shelf",
+                        "occurrence_at": "2026-03-02T09:00:00Z",
+                        "detail": "The task is paused; resume it first.",
+                    }
+                ],
+            },
+        ],
+        "until": "2026-03-02T10:00:00Z",
+        "more": False,
+    }
+
+
+def test_all_tasks_are_those_that_the_key_is_bound_to(
+    make_key: Callable[..., str], frozen_clock: Any
+) -> None:
+    for name in ("gid_north", "gid_south"):
+        factories.once_task(factories.group(name, ["uid_alice"]), name, status="paused")
+    bound = ContractClient(make_key(executors=["gid_north"]))
+
+    [found] = bound.get(EXPLAIN, executor="uid_alice").json()["groups"]
+
+    assert [each["title"] for each in found["tasks"]] == ["gid_north"]
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ({"task": 1}, "source"),
+        ({"source": "once"}, "task"),
+        ({"occurrence_at": "2026-03-02T09:00:00Z"}, "task"),
+        ({"executor": "gid_shop"}, "executor"),
+    ],
+)
+def test_half_of_a_task_and_groups_are_refused(
+    api: ContractClient, query: dict[str, Any], wrong: str
+) -> None:
+    factories.group("gid_shop", ["uid_alice"])
+
+    answer = api.get(EXPLAIN, **{"executor": "uid_alice", **query})
+
+    assert answer.status_code == 400
+    assert [each["field"] for each in answer.json()["errors"]] == [wrong]

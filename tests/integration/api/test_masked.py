@@ -60,6 +60,19 @@ def test_jobs_are_masked(job: Job, clients: Callable[..., ContractClient]) -> No
         assert SECRET in trusted.get(address).content.decode(), address
 
 
+def test_search_finds_only_what_the_key_may_read(
+    job: Job, clients: Callable[..., ContractClient]
+) -> None:
+    def found(term: str, *scopes: str) -> list[str]:
+        answer = clients(*scopes).get("/api/v1/jobs/", memo=term)
+        return [row["id"] for row in answer.json()["results"]]
+
+    assert found("LOGIN FAILED", "read") == [str(job.pk)]
+    assert found("failed: pwd=s", "read", "payload") == [str(job.pk)]
+    assert found("failed: pwd=s", "read") == []
+    assert found(f"={MASK}", "read") == [str(job.pk)]
+
+
 def test_job_that_is_operated_is_masked(job: Job, clients: Callable[..., ContractClient]) -> None:
     answer = clients("operate").post(f"/api/v1/jobs/{job.pk}/retry/", {"reason": "Again"})
 
