@@ -76,9 +76,7 @@ def why_nothing(executor: Executor, *, bound: Iterable[str] | None = None) -> Wh
     return WhyNothing(made, until, more)
 
 
-def _tasks(
-    owners: list[int], bound: Iterable[str] | None, now: datetime
-) -> tuple[list[Any], bool]:
+def _tasks(owners: list[int], bound: Iterable[str] | None, now: datetime) -> tuple[list[Any], bool]:
     """The tasks, and whether there are more."""
     if bound is not None:
         seen = Executor.objects.within(bound).filter(pk__in=owners)

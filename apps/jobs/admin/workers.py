@@ -176,7 +176,9 @@ class WorkerAdmin(MachineRowAdmin):
 def _leave_types(rows: Sequence[Worker], request: HttpRequest) -> None:
     """Leave of the types that they serve those that the person sees; the rows are never saved."""
     names = JobScope.names_of(request.user)
-    for row in rows if names is not None else ():
+    if names is None:
+        return
+    for row in rows:
         row.types = [name for name in row.types if name in names]
 
 
