@@ -30,6 +30,16 @@ def raise_file_limit() -> int:
     return max(limit - _OTHER_FILES, _FEWEST_CONNECTIONS)
 
 
+def problem_of(connections: int) -> str:
+    """What to do about so few connections; empty if they are enough."""
+    if connections >= MOST_CONNECTIONS // 5:
+        return ""
+    return (
+        f"Only {connections} connections at a time: the system allows this process few open files. "
+        "Raise the limit (ulimit -Hn, LimitNOFILE=)."
+    )
+
+
 def command(
     *options: str, host: str, port: int, connections: int, application: str = APPLICATION
 ) -> list[str]:

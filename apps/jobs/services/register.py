@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from apps.common import clock
-from apps.common.db import transactional
+from apps.common.db import repeatable, transactional
 from apps.common.rows import ensure_row
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
@@ -64,6 +64,7 @@ def register(
     _write_entries([name], "registered", now)
 
 
+@repeatable
 def beat(
     *,
     name: str,
@@ -118,6 +119,7 @@ def lose_overdue(*, now: datetime) -> int:
     return lose(names=names, reason=NO_HEARTBEAT) if names else 0
 
 
+@repeatable
 def forget_gone(*, now: datetime) -> int:
     """Remove the rows of workers that ended a day ago; returns how many."""
     old = Worker.objects.filter(

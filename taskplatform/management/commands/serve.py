@@ -99,6 +99,8 @@ class Command(BaseCommand):
         startup.collect_static(self.var)
         if problem := startup.redis_problem():
             self.show(f"{problem}. The platform works without it, but slower.")
+        if problem := web.problem_of(web.raise_file_limit()):
+            self.show(problem)
         # The parts have connections of their own.
         connections.close_all()
         return password, key

@@ -25,11 +25,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         connections = web.raise_file_limit()
-        if connections < web.MOST_CONNECTIONS // 5:
-            self.stderr.write(
-                f"Only {connections} connections at a time: the system allows this process few "
-                "open files. Raise the limit (ulimit -Hn, LimitNOFILE=)."
-            )
+        if problem := web.problem_of(connections):
+            self.stderr.write(problem)
         command = web.command(
             *("--workers", str(options["workers"]), "--respawn-failed-workers"),
             *("--workers-kill-timeout", str(web.STOP_SECONDS)),
