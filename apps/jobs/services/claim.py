@@ -4,23 +4,18 @@ what was taken."""
 from __future__ import annotations
 
 import json
-import logging
-import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, connection
-
 from apps.common.db import (
-    exclusive_lock,
     execute,
     execute_and_fetch,
     fetch,
     fetch_each,
-    force_index,
     instant,
     placeholders,
     table,
@@ -29,23 +24,16 @@ from apps.common.db import (
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules.outcome import HeldJob, discard_reason, is_suspect
 from apps.jobs.rules.slots import shares
-from apps.jobs.rules.transitions import READY, WAITING
+from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
+from apps.jobs.services.locked import first_free, locked_jobs
+from apps.jobs.services.look import Look
 from apps.jobs.services.move import arrow_update
 from apps.jobs.services.protection import TypeLimits, lock_states
 
-logger = logging.getLogger(__name__)
-
-# How often jobs that were locked are tried again.
-LOCKED_SECONDS = 5.0
-# How often a busy worker asks which of its types have work: at least and at most. It takes long of
-# many types, or on a busy machine; no more than a tenth of the time goes into it.
-LOOK_SECONDS = (0.05, 1.0)
-_LOOK_PAUSE = 10
-# How often it counts the running jobs of a type, though it only fills the places it made free.
-COUNT_SECONDS = 1.0
-_LOCK_WAIT_TIMEOUT = 1205
+# Of so few jobs, a claim chooses those that no other worker is just taking, among as many more.
+_FEW = 4
 _HELD = (
     "id, type, `key`, user_id, stage, attempts, max_attempts, sequence, progress, trace_id, "
     "context, checkpoint"
@@ -58,44 +46,6 @@ class Holder(NamedTuple):
 
     name: str
     host: str
-
-
-class Look:
-    """Which types of one worker loop had ready jobs a moment ago.
-
-    To ask for each of some hundred types takes longer than to hold and settle a job, so those that
-    had none are asked for at intervals, or when the others have none either. So it is with places
-    of types with a maximum running: a place that the loop itself makes free it may fill uncounted.
-    """
-
-    def __init__(self) -> None:
-        self._found = set[str]()
-        self._until = 0.0
-        self._counted: dict[str, tuple[int, float]] = {}
-
-    def lately(self, names: Collection[str]) -> set[str]:
-        """Those of the types that had a ready job; empty when it is time to look again."""
-        return self._found.intersection(names) if time.monotonic() < self._until else set()
-
-    def types_with_work(self, names: Collection[str], hosts: Sequence[str]) -> set[str]:
-        """Those of the types that have a ready job for these hosts."""
-        began = time.monotonic()
-        self._found = types_with_work(names, hosts)
-        now = time.monotonic()
-        least, most = LOOK_SECONDS
-        self._until = now + min(most, max(least, _LOOK_PAUSE * (now - began)))
-        return self._found
-
-    def note_counted(self, types: Iterable[TypeSnapshot]) -> None:
-        """Note that the running jobs of these types have been counted under the lock."""
-        until = time.monotonic() + COUNT_SECONDS
-        for type_ in types:
-            self._counted[type_.name] = (type_.version, until)
-
-    def has_counted(self, type_: TypeSnapshot) -> bool:
-        """Whether that was a moment ago, with the same limit."""
-        version, until = self._counted.get(type_.name, (0, 0.0))
-        return version == type_.version and time.monotonic() < until
 
 
 class Claim:
@@ -116,6 +66,9 @@ class Claim:
         self.tried: list[int] = []
         # Those that are held alone.
         self._suspects: set[int] = set()
+        # How many jobs of each type are wanted, and of which types others took some lately.
+        self._wanted: dict[str, int] = {}
+        self._contested: set[str] = set()
         self._holder = holder
         self._now = now
         self._token = token
@@ -145,16 +98,24 @@ class Claim:
             wanted[name] = max(
                 1, most if type_.max_running is None else min(most, type_.max_running)
             )
-        return self._chosen(self._first_ready(wanted), rotation)
+        self._wanted = wanted
+        self._contested = {
+            name
+            for name, number in wanted.items()
+            if number <= _FEW and self._look.is_contested(name)
+        }
+        return self._chosen(self._first_ready(), rotation)
 
-    def _first_ready(self, wanted: Mapping[str, int]) -> dict[str, list[int]]:
-        """The first ready jobs of each type, up to the wanted number, none of them locked.
+    def _first_ready(self) -> dict[str, list[int]]:
+        """The first ready jobs of each type, up to the wanted number, none of them locked; of a
+        contested type some more.
 
         One range of the claim index for each type and host, so that nothing is sorted. Jobs that
         must not run any more are discarded.
         """
         locked, over = locked_jobs(), set[int]()
-        found: dict[str, list[tuple[int, int]]] = {name: [] for name in wanted}
+        limits = {n: k + _FEW if n in self._contested else k for n, k in self._wanted.items()}
+        found: dict[str, list[tuple[int, int]]] = {name: [] for name in limits}
         for order_key, number, name, last_end, attempts, max_attempts, expected_at in fetch_each(
             (
                 # Reading a time costs as much as all the other columns.
@@ -163,7 +124,7 @@ class Claim:
                 "ORDER BY order_key, id LIMIT %s",
                 (READY, name, host, limit + len(locked)),
             )
-            for name, limit in wanted.items()
+            for name, limit in limits.items()
             for host in self._hosts
         ):
             if number in locked:
@@ -178,7 +139,7 @@ class Claim:
         if over:
             self.discarded = discard(over, types=self.types, now=self._now)
         return {
-            n: [number for _, number in sorted(found[n])[:limit]] for n, limit in wanted.items()
+            n: [number for _, number in sorted(found[n])[:limit]] for n, limit in limits.items()
         }
 
     def _chosen(self, found: Mapping[str, list[int]], rotation: int) -> dict[str, list[int]]:
@@ -200,7 +161,9 @@ class Claim:
 
     def take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold those of the jobs, given by type, that no other worker has taken meanwhile."""
-        return self._take_limited(jobs) if self.limited(jobs) else self._take(jobs)
+        if self.limited(jobs) or not self._contested.isdisjoint(jobs):
+            return self._take_locking(jobs)
+        return self._take(jobs)
 
     def limited(self, jobs: Iterable[str], ending: Collection[str] = ()) -> list[str]:
         """Those of the types whose states are to be locked before their jobs are taken.
@@ -225,8 +188,9 @@ class Claim:
         return self._update([self._hold(self.types[type_], [number], " AND holds = 0")])
 
     @transactional
-    def _take_limited(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
-        return self.take_locked(jobs, lock_states(self.limited(jobs)))
+    def _take_locking(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
+        limited = self.limited(jobs)
+        return self.take_locked(jobs, lock_states(limited) if limited else {})
 
     def take_locked(
         self,
@@ -238,28 +202,35 @@ class Claim:
 
         Of a limited type whose state is not locked, as many are held as `ended` in it.
         """
-        jobs = {
-            name: numbers[: ended.get(name, 0)]
-            if self.types[name].is_limited and name not in states
-            else numbers
-            for name, numbers in jobs.items()
+        limited = [self.types[n] for n in jobs if n in states and self.types[n].is_limited]
+        limits = TypeLimits.of(limited, states, self._now) if limited else None
+        places = limits.free if limits else {}
+        most = {
+            name: places.get(name, ended.get(name, 0) if self.types[name].is_limited else None)
+            for name in jobs
         }
-        jobs = {name: numbers for name, numbers in jobs.items() if numbers}
-        limited = [self.types[name] for name in jobs if self.types[name].is_limited]
-        limited = [type_ for type_ in limited if type_.name in states]
-        if not limited:
-            return self._take(jobs)
-        limits = TypeLimits.of(limited, states, self._now)
-        self._look.note_counted(limited)
-        self.full = limits.full
-        held = self._take(limits.let_through(jobs))
-        limits.count(job.type for job in held)
+        held = self._take({name: self._free(name, jobs[name], most[name]) for name in jobs})
+        if limits:
+            self._look.note_counted(limited)
+            self.full = limits.full
+            limits.count(job.type for job in held)
         return held
+
+    def _free(self, name: str, jobs: list[int], places: int | None) -> list[int]:
+        """Those of the jobs of the type to hold now, in their order."""
+        most = self._wanted[name] if places is None else min(self._wanted[name], places)
+        return first_free(jobs, most) if name in self._contested else jobs[:most]
 
     def _take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
         self.tried = [number for numbers in jobs.values() for number in numbers]
-        holds = [self._hold(self.types[name], sorted(jobs[name])) for name in sorted(jobs)]
-        return self._update(holds) if holds else []
+        names = sorted(name for name, numbers in jobs.items() if numbers)
+        if not names:
+            return []
+        held = self._update([self._hold(self.types[name], sorted(jobs[name])) for name in names])
+        if len(held) < len(self.tried):
+            counts = Counter(job.type for job in held)
+            self._look.note_lost(name for name in names if counts[name] < len(jobs[name]))
+        return held
 
     def _update(self, holds: Sequence[tuple[str, list[Any]]]) -> list[HeldJob]:
         """Run these UPDATEs; what they have changed is read with the last one."""
@@ -312,55 +283,3 @@ class Claim:
         alone = plain[0] in self._suspects
         values = [*plain, *read, self._token, self._now, *lease, alone]
         return HeldJob(*values)
-
-
-def types_with_work(names: Collection[str], hosts: Sequence[str] | None = None) -> set[str]:
-    """The types with at least one ready job for these hosts, None for any; one read for each."""
-    only = "" if hosts is None else f" AND affinity_host IN ({placeholders(len(hosts))})"
-    # By the statistics of an empty queue, MySQL would read the ready jobs of all types.
-    jobs = f"{table(Job)}{force_index('job_claim')}"
-    one = f"SELECT type FROM {jobs} WHERE status = %s AND type = %s{only} LIMIT 1"
-    return {row[0] for row in fetch_each((one, (READY, name, *(hosts or ()))) for name in names)}
-
-
-# --- jobs that stay locked -----------------------------------------------------------------------
-# A person with an open transaction in a SQL console locks jobs for long. Waiting for one takes the
-# whole lock wait timeout, so they are skipped until they are free. SQLite locks the whole file.
-_locked: frozenset[int] = frozenset()
-_check_locked_at = 0.0
-
-
-def locked_jobs() -> frozenset[int]:
-    """The jobs that were locked for too long, as far as this process knows."""
-    if _locked and time.monotonic() >= _check_locked_at:
-        _remember_locked(_still_locked(_locked))
-    return _locked
-
-
-def note_locked(ids: Collection[int], error: DatabaseError) -> None:
-    """Remember which of the jobs are locked, if the error is a lock wait timeout."""
-    if connection.vendor != "mysql" or error.args[:1] != (_LOCK_WAIT_TIMEOUT,):
-        return
-    found = _still_locked(ids)
-    if found:
-        logger.warning(
-            "%d jobs, such as %d, are locked in an open transaction; others go before them",
-            len(found),
-            min(found),
-        )
-    _remember_locked(_locked | found)
-
-
-def _remember_locked(ids: frozenset[int]) -> None:
-    global _locked, _check_locked_at
-    _locked, _check_locked_at = ids, time.monotonic() + LOCKED_SECONDS
-
-
-def _still_locked(ids: Collection[int]) -> frozenset[int]:
-    if not ids:
-        return frozenset()
-    some = sorted(ids)
-    these = f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(some))})"
-    free = {number for (number,) in fetch(these + exclusive_lock(skip_locked=True), some)}
-    waiting = fetch(f"{these} AND status IN ({placeholders(len(WAITING))})", [*some, *WAITING])
-    return frozenset(number for (number,) in waiting if number not in free)

@@ -14,7 +14,9 @@ from apps.common.db import fetch, is_retryable, placeholders, table
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.transitions import RUNNING
-from apps.jobs.services.claim import Claim, Holder, Look, note_locked, types_with_work
+from apps.jobs.services.claim import Claim, Holder
+from apps.jobs.services.locked import note_locked
+from apps.jobs.services.look import Look, types_with_work
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.type_snapshots import forget_type_snapshots, type_snapshots
 
@@ -55,7 +57,7 @@ def hold(
     reading what else is due: that is fastest. A worker loop keeps its `look`; `take` takes what was
     found.
     """
-    token = token or new_token()
+    token, look = token or new_token(), look or Look()
     if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):
         return held
     promoted = _promote_now_and_then()

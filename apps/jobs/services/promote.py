@@ -11,7 +11,7 @@ from apps.common.db import execute, fetch, is_retryable, table
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.transitions import SCHEDULED
-from apps.jobs.services.claim import locked_jobs, note_locked
+from apps.jobs.services.locked import locked_jobs, note_locked
 from apps.jobs.services.move import arrow_update
 
 

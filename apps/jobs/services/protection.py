@@ -51,8 +51,8 @@ class TypeLimits:
     """
 
     def __init__(self, states: Mapping[str, TypeState], free: Mapping[str, int]) -> None:
+        self.free = free
         self._states = states
-        self._free = dict(free)
 
     @classmethod
     def of(
@@ -75,12 +75,7 @@ class TypeLimits:
     @property
     def full(self) -> list[str]:
         """The types of which none may be held now."""
-        return [name for name, left in self._free.items() if left <= 0]
-
-    def let_through(self, jobs: Mapping[str, list[int]]) -> dict[str, list[int]]:
-        """The jobs of each type that the limits leave."""
-        passed = {name: numbers[: self._free.get(name)] for name, numbers in jobs.items()}
-        return {name: numbers for name, numbers in passed.items() if numbers}
+        return [name for name, left in self.free.items() if left <= 0]
 
     def count(self, held: Iterable[str]) -> None:
         """Take the tokens of what was held, by type, and keep the states of these types.

@@ -10,11 +10,12 @@ from django.db import OperationalError, connection
 
 from apps.jobs.models import Job
 from apps.jobs.rules.outcome import HeldJob
-from apps.jobs.services import claim as claim_module
 from apps.jobs.services import exchange as exchange_module
-from apps.jobs.services.claim import Claim, Look
+from apps.jobs.services import look as look_module
+from apps.jobs.services.claim import Claim
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import hold
+from apps.jobs.services.look import Look
 from apps.jobs.services.protection import lock_states
 from tests.jobs import HERE, THERE, events_of, job_type, jobs, row, take
 from tests.kills import killed_at
@@ -192,7 +193,7 @@ def test_busy_worker_asks_at_intervals_for_the_types_that_had_no_work(
     """S4.14: and at once when the others have none."""
     for name in ("mail", "film"):
         job_type(name)
-    monkeypatch.setattr(claim_module, "LOOK_SECONDS", (3600.0, 3600.0))
+    monkeypatch.setattr(look_module, "LOOK_SECONDS", (3600.0, 3600.0))
     look = Look()
 
     def held() -> list[str]:
@@ -204,7 +205,7 @@ def test_busy_worker_asks_at_intervals_for_the_types_that_had_no_work(
     jobs(1, "film", priority=100)
     assert held() == ["mail"]
     assert held() == ["film"]
-    monkeypatch.setattr(claim_module, "LOOK_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(look_module, "LOOK_SECONDS", (0.0, 0.0))
     jobs(2, "mail")
     assert held() == ["mail"]
     jobs(1, "film")

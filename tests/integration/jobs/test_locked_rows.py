@@ -15,11 +15,15 @@ from django.db import connection, connections, transaction
 
 from apps.common import clock
 from apps.jobs.models import Job
-from apps.jobs.services import claim
+from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.services import locked
+from apps.jobs.services.claim import Claim
+from apps.jobs.services.hold import hold
 from apps.jobs.services.leases import renew
+from apps.jobs.services.look import Look
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
-from tests.jobs import job_type, jobs, row, take
+from tests.jobs import HERE, job_type, jobs, row, take
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
@@ -27,8 +31,8 @@ pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """MariaDB waits 50 seconds by default."""
-    monkeypatch.setattr(claim, "LOCKED_SECONDS", 0.0)
-    monkeypatch.setattr(claim, "_locked", frozenset())
+    monkeypatch.setattr(locked, "LOCKED_SECONDS", 0.0)
+    monkeypatch.setattr(locked, "_locked", frozenset())
     _wait_for(2)
     yield
     _wait_for(50)
@@ -59,6 +63,36 @@ def changing(number: int) -> Iterator[None]:
     finally:
         over.set()
         person.join()
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_running": 2}])
+def test_worker_that_was_too_slow_takes_what_nobody_else_is_taking(
+    limits: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else those who want one job each would wait for each other all the time."""
+    job_type(**limits)
+    first, second, third = jobs(3)
+    caplog.set_level(logging.INFO, "apps.jobs.services.hold")
+    look = Look()
+
+    def take_after_others(claim: Claim, found: dict[str, list[int]]) -> list[HeldJob]:
+        if not look.is_contested("mail"):
+            Job.objects.filter(pk=first).update(run_at=clock.now(), status="succeeded")
+        return claim.take(found)
+
+    def take_one() -> list[int]:
+        held = hold(holder=HERE, types=["mail"], limit=1, look=look, take=take_after_others)
+        return [job.id for job in held]
+
+    assert take_one() == [second]
+    assert look.is_contested("mail")
+    fourth, fifth = jobs(2)
+    Job.objects.filter(pk=second).update(status="succeeded")
+    with changing(third):
+        assert take_one() == [fourth]
+    assert take_one() == [third]
+    assert take_one() == ([] if limits else [fifth])
+    assert "a lock was lost" not in caplog.text
 
 
 @pytest.mark.parametrize("limits", [{}, {"batch_limit": 1}, {"max_running": 9}])
