@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from apps.dispatch.models import Dispatch, Executor
 from apps.dispatch.services import retention
+from tests import factories
 from tests.caches import TwoProcesses
+from tests.callback import take_next
 
 
 @pytest.fixture
@@ -22,3 +26,17 @@ def processes() -> Iterator[TwoProcesses]:
     both = TwoProcesses()
     yield both
     both.end()
+
+
+@pytest.fixture
+def alice(frozen_clock: Any) -> Executor:
+    return factories.user()
+
+
+@pytest.fixture
+def number(alice: Executor) -> int:
+    """An open dispatch of alice, lease 60 s, expiry gives back."""
+    factories.once_task(alice, lease_seconds=60)
+    taken = take_next(alice)
+    assert isinstance(taken, Dispatch)
+    return taken.pk

@@ -25,20 +25,6 @@ from tests.callback import take_next
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(frozen_clock: Any) -> Executor:
-    return factories.user()
-
-
-@pytest.fixture
-def number(alice: Executor) -> int:
-    """An open dispatch of alice, lease 60 s, expiry gives back."""
-    factories.once_task(alice, lease_seconds=60)
-    taken = take_next(alice)
-    assert isinstance(taken, Dispatch)
-    return taken.pk
-
-
 def rows() -> tuple[list[Any], list[Any], int]:
     """Everything that a refused request must leave as it was."""
     return (

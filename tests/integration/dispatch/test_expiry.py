@@ -21,18 +21,6 @@ from tests.statements import sent_by
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice(frozen_clock: Any) -> Executor:
-    return factories.user()
-
-
-@pytest.fixture
-def number(alice: Executor) -> int:
-    """An open dispatch of alice, lease 60 s, expiry gives back."""
-    factories.once_task(alice, lease_seconds=60)
-    return taken(alice).pk
-
-
 def taken(executor: Executor) -> Dispatch:
     dispatch = take_next(executor)
     assert isinstance(dispatch, Dispatch)
