@@ -109,6 +109,11 @@ class Outcome:
         return self.end in FAILURES
 
     @property
+    def has_json(self) -> bool:
+        """Whether JSON of the reporter is in it; all other fields are hashable."""
+        return not (self.result is None and self.detail is None and self.context is None)
+
+    @property
     def error_text(self) -> str:
         """What went wrong, "" when nothing did."""
         if self.end in LOSSES:

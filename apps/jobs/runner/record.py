@@ -24,6 +24,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,10 +39,10 @@ _BANK = 512 * 1024
 # Kept free for lines without outcomes: more than the jobs of one hold need.
 _RESERVED = 64 * 1024
 MAX_OUTCOME = 4096
-_BLANK = Outcome(id=0, token="", end="")
-# The fields of an outcome that are kept as they are; the job's row knows the others.
-_OTHERS = {"id", "token", "type", "retry_after", "run_at"}
-_PLAIN = tuple(field.name for field in fields(Outcome) if field.name not in _OTHERS)
+# The fields of an outcome that are kept; the job's row knows the others.
+_KEPT = tuple(field.name for field in fields(Outcome) if field.name not in ("id", "token", "type"))
+_kept = attrgetter(*_KEPT)
+_BLANK: tuple[Any, ...] = _kept(Outcome(id=0, token="", end=""))
 
 
 def folder() -> Path:
@@ -186,19 +188,28 @@ def _seen(token: str, lines: Collection[bytes]) -> dict[int, Seen]:
 # --- an outcome as text --------------------------------------------------------------------------
 def _written(outcome: Outcome) -> bytes:
     """The outcome as JSON; empty when a part of it is none."""
+    values = _kept(outcome)
+    return _text_of(values) if outcome.has_json else _known_text_of(values)
+
+
+def _text_of(values: tuple[Any, ...]) -> bytes:
     kept: dict[str, Any] = {
         name: value
-        for name in _PLAIN
-        if (value := getattr(outcome, name)) is not getattr(_BLANK, name)
+        for name, value, usual in zip(_KEPT, values, _BLANK, strict=True)
+        if value is not usual
     }
-    if outcome.retry_after is not None:
-        kept["retry_after"] = outcome.retry_after.total_seconds()
-    if outcome.run_at is not None:
-        kept["run_at"] = outcome.run_at.isoformat()
+    if "retry_after" in kept:
+        kept["retry_after"] = kept["retry_after"].total_seconds()
+    if "run_at" in kept:
+        kept["run_at"] = kept["run_at"].isoformat()
     try:
         return json.dumps(kept).encode()
     except (TypeError, ValueError, RecursionError):
         return b""
+
+
+# Most jobs of a batch end alike.
+_known_text_of = lru_cache(maxsize=256)(_text_of)
 
 
 def _read(job: int, token: str, text: bytes) -> Outcome:

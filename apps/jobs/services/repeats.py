@@ -11,7 +11,8 @@ import json
 from collections.abc import Collection
 from dataclasses import fields
 from functools import lru_cache
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from apps.common.db import fetch, placeholders, table
 from apps.common.errors import Conflict, PlatformError
@@ -26,23 +27,32 @@ _HALF = 16
 # What names the report, or is no part of it.
 _ASIDE = {"id", "token", "type", "reason"}
 _REPORTED = tuple(field.name for field in fields(Outcome) if field.name not in _ASIDE)
-_BLANK = Outcome(id=0, token="", end="")
+_reported = attrgetter(*_REPORTED)
+_BLANK: tuple[Any, ...] = _reported(Outcome(id=0, token="", end=""))
 
 
 def report_key(report: Outcome) -> str:
     """32 hex digits: equal for equal reports under one token."""
+    values = _reported(report)
+    return _hash(report.token) + (_key_of(values) if report.has_json else _known_key_of(values))
+
+
+def _key_of(values: tuple[Any, ...]) -> str:
     said = {
         name: value
-        for name in _REPORTED
-        if (value := getattr(report, name)) is not (usual := getattr(_BLANK, name))
-        and not (isinstance(value, str) and value == usual)
+        for name, value, usual in zip(_REPORTED, values, _BLANK, strict=True)
+        if value is not usual and not (isinstance(value, str) and value == usual)
     }
     try:
         text = json.dumps(said, sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError) as error:
         # Such a report is refused, and so is any other for the same reason.
         text = repr(error)
-    return _hash(report.token) + _hash(text)
+    return _hash(text)
+
+
+# Most jobs of a batch end alike.
+_known_key_of = lru_cache(maxsize=256)(_key_of)
 
 
 @lru_cache(maxsize=256)
