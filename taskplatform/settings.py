@@ -181,6 +181,14 @@ else:
         }
     }
 
+# Django's Tasks API, of the package django-tasks: what it enqueues are jobs.
+TASKS = {
+    "default": {
+        "BACKEND": "apps.jobs.tasks_backend.JobsBackend",
+        "QUEUES": environment.names("TASK_QUEUES") or ["default"],
+    }
+}
+
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 _QUEUE_DIR = VAR_DIR / "queue"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 _ICON = re.compile(r"<span[^>]*material-symbols-outlined[^>]*>[^<]*</span>")
 # Three words in a row, as names and JSON have them nowhere.
+# http_request, task.default: nobody translates them.
+_NAME = re.compile(r"\b[a-z]+(?:[._][a-z]+)+\b")
 _ENGLISH = re.compile(r"[A-Za-z][a-z']+,?(?: [a-z']+[,;.]?){2,}")
 _SILENT = {"submit", "button", "reset", "image", "file"}
 
@@ -161,7 +163,7 @@ def english_in(page: Any) -> list[str]:
     """What stands in English on a page that should be in Chinese: words in a row, no names."""
     reader = _Reader()
     reader.feed(_ICON.sub("", page.content.decode()))
-    return _ENGLISH.findall(" ".join(reader.text))
+    return _ENGLISH.findall(_NAME.sub("", " ".join(reader.text)))
 
 
 def inline_code_of(page: Any) -> list[str]:

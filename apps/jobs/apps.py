@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 from django.utils.translation import gettext_lazy as _
@@ -14,6 +16,10 @@ class JobsConfig(AppConfig):
         from apps.jobs.services import types
 
         discovery.discover()
+        if find_spec("django_tasks"):
+            from apps.jobs import tasks_backend
+
+            tasks_backend.register_queues()
         existing.register("job_types", types.names_among)
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)

@@ -79,6 +79,7 @@ register(
         "hold": _("hold"),
         "detail": _("details"),
         "report": _("hash of the report"),
+        "exception": _("exception"),
     },
     choices={"end": _STATES},
     reasons=REASONS,

@@ -83,9 +83,10 @@ class Outcome:
     """The end of one attempt. `end` is one of OUTCOMES or LOSSES.
 
     `retry`, `retry_after` and `detail` belong to a failure, those from `stage` to `run_at` to the
-    end of a stage. `result` is any JSON, None for none; `detail` is what only those are shown of a
-    failure who may see results. `reason` is what the platform itself says about it, `type` that of
-    the job, "" where the reporter does not know it.
+    end of a stage. `exception` is the dotted path of what the handler raised. `result` is any JSON,
+    None for none; `detail` is what only those are shown of a failure who may see results. `reason`
+    is what the platform itself says about it, `type` that of the job, "" where the reporter does
+    not know it.
     """
 
     id: int
@@ -94,6 +95,7 @@ class Outcome:
     result: Any = None
     memo: str = ""
     error: str = ""
+    exception: str = ""
     retry: str = RETRY_BY_POLICY
     retry_after: timedelta | None = None
     detail: dict[str, Any] | None = None

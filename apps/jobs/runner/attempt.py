@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 MAX_ERROR = 15_000
 _MAX_LAST = 3_000
+MAX_PATH = 200
 
 
 def run(handler: Handler | None, job: HeldJob, is_stopping: Callable[[], bool]) -> Outcome:
@@ -80,13 +81,16 @@ def interrupted(job: HeldJob, why: str) -> Outcome:
 
 
 def _after(error: BaseException, job: HeldJob) -> Outcome:
-    if isinstance(error, Retry):
-        return _failed(job, str(error), after=error.after, detail=error.detail)
-    if isinstance(error, Fail):
-        return _failed(job, str(error), retry=RETRY_NEVER, detail=error.detail)
     if isinstance(error, Cancelled):
         return job.ended(END_CANCELLED, memo=storable(str(error)))
-    return _failed(job, format_error(error))
+    path = f"{type(error).__module__}.{type(error).__qualname__}"[:MAX_PATH]
+    if isinstance(error, Retry):
+        wanted: dict[str, Any] = {"after": error.after, "detail": error.detail}
+        return _failed(job, str(error), exception=path, **wanted)
+    if isinstance(error, Fail):
+        wanted = {"retry": RETRY_NEVER, "detail": error.detail}
+        return _failed(job, str(error), exception=path, **wanted)
+    return _failed(job, format_error(error), exception=path)
 
 
 def _failed(
@@ -95,10 +99,10 @@ def _failed(
     *,
     retry: str = "policy",
     after: timedelta | None = None,
-    detail: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Outcome:
     error = _cut(storable(error))
-    return job.ended(END_FAILED, error=error, retry=retry, retry_after=after, detail=detail)
+    return job.ended(END_FAILED, error=error, retry=retry, retry_after=after, **more)
 
 
 def format_error(error: BaseException) -> str:

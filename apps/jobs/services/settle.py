@@ -200,6 +200,8 @@ def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     is_loss = outcome.end in rules.LOSSES
     key = "" if is_loss else report_key(outcome)
     data = _data(job.held_at, job.holds, job.stage, None if after.is_final else after.run_at, key)
+    if outcome.exception:
+        data = {**data, "exception": outcome.exception}
     if outcome.detail is not None:
         data = {**data, "detail": outcome.detail}
     return {

@@ -1,0 +1,208 @@
+"""Django's Tasks API on jobs: what code enqueues with `@task` becomes a job.
+
+    TASKS = {"default": {"BACKEND": "apps.jobs.tasks_backend.JobsBackend", "QUEUES": ["default"]}}
+
+The queue `mails` is the job type `task.mails`; of a backend with another alias than `default` it is
+`task.<alias>.mails`. The number of the job is the id of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.utils.module_loading import import_string
+from django_tasks import TaskContext, TaskResult, TaskResultStatus, task_backends
+from django_tasks.backends.base import BaseTaskBackend
+from django_tasks.base import Task, TaskError
+from django_tasks.exceptions import InvalidTaskError, TaskResultDoesNotExist
+from django_tasks.signals import task_enqueued, task_finished, task_started
+from django_tasks.utils import get_exception_traceback, get_module_path, normalize_json
+
+from apps.common import clock
+from apps.jobs.handlers import Context, Fail, handler
+from apps.jobs.models import Job
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.outcome import FAILURES
+from apps.jobs.services.submit import submit
+from apps.jobs.services.type_snapshots import type_snapshots
+from apps.jobs.services.types import ensure_types
+from apps.journal.models import JournalEntry, Source
+
+PATH = "apps.jobs.tasks_backend.JobsBackend"
+_ACTOR = "tasks"
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "string"},
+        "backend": {"type": "string"},
+        "args": {"type": "array"},
+        "kwargs": {"type": "object"},
+    },
+    "required": ["task", "backend", "args", "kwargs"],
+    "additionalProperties": False,
+}
+_STATUSES = {
+    t.SCHEDULED: TaskResultStatus.READY,
+    t.READY: TaskResultStatus.READY,
+    t.RUNNING: TaskResultStatus.RUNNING,
+    t.SUCCEEDED: TaskResultStatus.SUCCESSFUL,
+    t.FAILED: TaskResultStatus.FAILED,
+    t.CANCELLED: TaskResultStatus.FAILED,
+}
+_COUNTED = {t.END_SUCCEEDED, *FAILURES}
+
+
+def type_of(alias: str, queue: str) -> str:
+    """The job type of a queue."""
+    return f"task.{queue}" if alias == "default" else f"task.{alias}.{queue}"
+
+
+def _settings_of(queue: str) -> dict[str, Any]:
+    """What the job type of a queue begins with. Django's tasks are tried once."""
+    return {"title": f"Tasks: {queue}"[:100], "max_attempts": 1, "params_schema": _SCHEMA}
+
+
+def register_queues() -> None:
+    """Make the handler of each queue that TASKS gives to this backend."""
+    for alias, params in getattr(settings, "TASKS", {}).items():
+        if params["BACKEND"] == PATH:
+            for queue in params.get("QUEUES") or ["default"]:
+                handler(type_of(alias, queue), **_settings_of(queue))(run)
+
+
+class JobsBackend(BaseTaskBackend):
+    """Tasks are jobs, submitted in the caller's transaction; a rollback takes them back."""
+
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        super().__init__(alias, params)
+        self.queues = self.queues or {"default"}
+
+    def enqueue(
+        self, task: Task[Any, Any], args: Iterable[Any], kwargs: dict[str, Any]
+    ) -> TaskResult[Any]:
+        """InvalidTaskError also for a task that workers would not import."""
+        self.validate_task(task)
+        if apps.get_containing_app_config(task.module_path) is None:
+            raise InvalidTaskError(
+                f"{task.module_path} is in no installed app, so no worker would run it; move it to "
+                "one, or name its app in EXTRA_APPS."
+            )
+        context = {
+            "task": task.module_path,
+            "backend": self.alias,
+            "args": normalize_json(list(args)),
+            "kwargs": normalize_json(kwargs),
+        }
+        name = type_of(self.alias, task.queue_name)
+        if name not in type_snapshots([name]):
+            ensure_types([name], {name: _settings_of(task.queue_name)}, actor=_ACTOR)
+        made = submit(name, context, priority=task.priority, run_at=task.run_after)
+        result = self.get_result(str(made.id))
+        task_enqueued.send(type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> TaskResult[Any]:
+        """TaskResultDoesNotExist also when its function is gone."""
+        is_number = result_id.isascii() and result_id.isdecimal() and len(result_id) < 19
+        job = Job.objects.filter(pk=int(result_id)).first() if is_number else None
+        names = {type_of(self.alias, queue): queue for queue in self.queues}
+        if job is None or job.type not in names or job.context.get("backend") != self.alias:
+            raise TaskResultDoesNotExist(result_id)
+        try:
+            task = find_task(job)
+        except LookupError as error:
+            raise TaskResultDoesNotExist(str(error)) from error
+        return _result(job, task.using(queue_name=names[job.type]))
+
+
+def find_task(job: Job) -> Task[Any, Any]:
+    """The task that the job calls, as it was enqueued; LookupError when there is none.
+
+    Only what is in an installed app is imported: whoever may submit jobs chooses the name.
+    """
+    path = str(job.context.get("task", ""))
+    if apps.get_containing_app_config(path) is None:
+        raise LookupError(f"{path!r} is in no installed app.")
+    try:
+        task = import_string(path)
+    except ImportError as error:
+        raise LookupError(f"There is no task {path!r}: {error}") from error
+    if not isinstance(task, Task):
+        raise LookupError(f"{path!r} is no task; decorate it with @task.")
+    return task.using(
+        priority=job.priority,
+        backend=str(job.context.get("backend", "")),
+        run_after=job.expected_at if job.expected_at > job.created_at else None,
+    )
+
+
+def run(context: dict[str, Any], ctx: Context) -> Any:
+    """Call the task of the job; what it returns must be JSON."""
+    job = Job.objects.get(pk=ctx.job_id)
+    try:
+        task = find_task(job)
+        backend = type(task_backends[task.backend])
+    except LookupError as error:
+        raise Fail(str(error)) from error
+    result = _result(job, task)
+    task_started.send(backend, task_result=result)
+    before = [TaskContext(task_result=result)] if task.takes_context else []
+    try:
+        value = normalize_json(task.call(*before, *context["args"], **context["kwargs"]))
+    except BaseException as error:
+        is_last = ctx.attempt >= ctx.max_attempts or isinstance(error, Fail)
+        if is_last:
+            failure = TaskError(
+                exception_class_path=get_module_path(type(error)),
+                traceback=get_exception_traceback(error),
+            )
+            result.errors.append(failure)
+            _finish(backend, result, TaskResultStatus.FAILED)
+        raise
+    object.__setattr__(result, "_return_value", value)
+    _finish(backend, result, TaskResultStatus.SUCCESSFUL)
+    return value
+
+
+def _finish(backend: Any, result: TaskResult[Any], status: TaskResultStatus) -> None:
+    object.__setattr__(result, "status", status)
+    object.__setattr__(result, "finished_at", clock.now())
+    task_finished.send(backend, task_result=result)
+
+
+def _result(job: Job, task: Task[Any, Any]) -> TaskResult[Any]:
+    entries = JournalEntry.objects.timeline(Source.JOB, job.pk)
+    ends = [entry for entry in entries if entry.event in _COUNTED] if job.holds else []
+    running = [job.worker] if job.status == t.RUNNING else []
+    result: TaskResult[Any] = TaskResult(
+        task=task,
+        id=str(job.pk),
+        status=_STATUSES[job.status],
+        enqueued_at=job.created_at,
+        started_at=job.started_at,
+        last_attempted_at=job.held_at,
+        finished_at=job.finished_at,
+        args=job.context["args"],
+        kwargs=job.context["kwargs"],
+        backend=task.backend,
+        errors=[_error(entry) for entry in ends if entry.event in FAILURES],
+        worker_ids=[entry.worker for entry in ends] + running,
+    )
+    if job.status == t.SUCCEEDED:
+        object.__setattr__(result, "_return_value", job.result)
+    return result
+
+
+def _error(entry: JournalEntry) -> TaskError:
+    raised = (entry.data or {}).get("exception", "")
+    # A worker that was lost, and time that was up, have raised nothing.
+    path = raised or get_module_path(TimeoutError)
+    return TaskError(exception_class_path=path, traceback=entry.error or entry.reason)

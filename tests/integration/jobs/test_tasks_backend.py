@@ -1,0 +1,304 @@
+"""Django's Tasks API: what is enqueued is a job, and its result is what became of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.apps import AppConfig, apps
+from django.db import transaction
+from django_tasks import TaskResultStatus, task, task_backends
+from django_tasks.exceptions import (
+    InvalidTaskError,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+)
+from django_tasks.signals import task_enqueued, task_finished, task_started
+
+from apps.common import clock
+from apps.jobs.handlers import registry
+from apps.jobs.models import Job, JobType
+from apps.jobs.runner.process import Process
+from apps.jobs.services import control
+from apps.jobs.services.submit import submit
+from apps.jobs.tasks_backend import JobsBackend, register_queues, type_of
+from tests.jobs import drained, end, take
+from tests.shop import tasks as shop
+
+pytestmark = pytest.mark.django_db
+
+READY, RUNNING = TaskResultStatus.READY, TaskResultStatus.RUNNING
+SUCCESSFUL, FAILED = TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED
+TYPE = "task.default"
+
+
+@pytest.fixture(autouse=True)
+def installed_shop() -> Iterator[None]:
+    """As EXTRA_APPS=tests.shop would do."""
+    shop_app: Any = AppConfig.create("tests.shop")
+    shop_app.apps = apps
+    shop_app.import_models()
+    with patch.dict(apps.app_configs, shop=shop_app):
+        yield
+
+
+@pytest.fixture
+def signals() -> Iterator[list[tuple[str, str]]]:
+    """The signals that were sent, each with the status of its result."""
+    sent: list[tuple[str, str]] = []
+    named = {"enqueued": task_enqueued, "started": task_started, "finished": task_finished}
+    receivers = []
+    for name, signal in named.items():
+
+        def receive(task_result: Any, name: str = name, **_: Any) -> None:
+            sent.append((name, str(task_result.status)))
+
+        signal.connect(receive)
+        receivers.append((signal, receive))
+    yield sent
+    for signal, receive in receivers:
+        signal.disconnect(receive)
+
+
+@pytest.fixture
+def process(process: Process) -> Process:
+    register_queues()
+    return process
+
+
+def run_all(process: Process) -> int:
+    return drained(process)
+
+
+# --- enqueueing -----------------------------------------------------------------------------------
+def test_task_becomes_a_job() -> None:
+    later = clock.now() + timedelta(hours=1)
+
+    result = shop.add.using(priority=-3, run_after=later).enqueue(2, second=5)
+
+    [job] = Job.objects.all()
+    assert (result.id, job.type, job.status) == (str(job.pk), TYPE, "scheduled")
+    assert (job.priority, job.run_at, job.max_attempts) == (-3, later, 1)
+    assert job.context == {
+        "task": "tests.shop.tasks.add",
+        "backend": "default",
+        "args": [2],
+        "kwargs": {"second": 5},
+    }
+    assert (result.status, result.args, result.kwargs) == (READY, [2], {"second": 5})
+    assert (result.task.priority, result.task.run_after) == (-3, later)
+    assert (result.enqueued_at, result.started_at, result.attempts) == (job.created_at, None, 0)
+    assert JobType.objects.get(name=TYPE).handler == TYPE
+
+
+def test_rollback_takes_it_back() -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        shop.add.enqueue(1)
+        raise ZeroDivisionError
+
+    assert not Job.objects.exists()
+
+
+def test_operators_settings_of_a_queue_stay() -> None:
+    shop.add.enqueue(1)
+    JobType.objects.filter(name=TYPE).update(max_attempts=4, version=2)
+
+    shop.add.enqueue(1)
+
+    assert JobType.objects.get(name=TYPE).max_attempts == 4
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"\xff", datetime(2026, 1, 1)])
+def test_arguments_that_are_no_json_are_refused(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        shop.add.enqueue(value)
+
+    assert not Job.objects.exists()
+
+
+def test_tasks_that_no_worker_would_run_are_refused() -> None:
+    def inner() -> None: ...
+
+    with pytest.raises(InvalidTaskError, match="module level"):
+        task(inner)
+    with pytest.raises(InvalidTaskError, match="is not valid for backend"):
+        shop.add.using(queue_name="elsewhere")
+    with pytest.raises(InvalidTaskError, match="aware"):
+        shop.add.using(run_after=datetime(2026, 1, 1))
+    with pytest.raises(InvalidTaskError, match="whole number"):
+        shop.add.using(priority=101)
+    del apps.app_configs["shop"]
+    with pytest.raises(InvalidTaskError, match="is in no installed app"):
+        shop.add.enqueue(1)
+
+
+# --- running --------------------------------------------------------------------------------------
+def test_task_runs_and_its_result_tells_what_became_of_it(
+    process: Process, signals: list[tuple[str, str]]
+) -> None:
+    result = shop.add.enqueue(2)
+    assert signals == [("enqueued", READY)]
+
+    assert run_all(process) == 1
+    assert result.status == READY
+    result.refresh()
+
+    assert (result.status, result.return_value, result.is_finished) == (SUCCESSFUL, 3, True)
+    assert (result.worker_ids, result.attempts, result.errors) == ([process.name], 1, [])
+    assert result.enqueued_at <= result.started_at <= result.finished_at
+    assert result.last_attempted_at == result.started_at
+    assert signals[1:] == [("started", RUNNING), ("finished", SUCCESSFUL)]
+
+
+def test_coroutines_and_tasks_with_a_context_run(process: Process) -> None:
+    greeting, told = shop.greet.enqueue("Ann"), shop.tell.enqueue()
+
+    run_all(process)
+
+    assert shop.greet.get_result(greeting.id).return_value == "Hello Ann"
+    assert shop.tell.get_result(told.id).return_value == [1, told.id, "RUNNING"]
+
+
+def test_failed_task_fails_once_and_keeps_its_error(
+    process: Process, signals: list[tuple[str, str]]
+) -> None:
+    result = shop.divide.enqueue(0)
+
+    run_all(process)
+    result.refresh()
+
+    assert result.status == FAILED
+    [error] = result.errors
+    assert error.exception_class is ZeroDivisionError
+    assert error.traceback.startswith("Traceback")
+    assert "return 1 / by" in error.traceback
+    assert signals[1:] == [("started", RUNNING), ("finished", FAILED)]
+    with pytest.raises(ValueError, match="Task failed"):
+        _ = result.return_value
+
+
+def test_operator_may_have_it_tried_again(process: Process) -> None:
+    result = shop.divide.enqueue(0)
+    run_all(process)
+    job = Job.objects.get(pk=result.id)
+    control.retry(job=job, actor="admin:root", reason="mended")
+    Job.objects.filter(pk=job.pk).update(context={**job.context, "args": [4]})
+
+    run_all(process)
+    result.refresh()
+
+    assert (result.status, result.return_value) == (SUCCESSFUL, 0.25)
+    assert (result.attempts, len(result.errors)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("called", "path"),
+    [(shop.refuse, "apps.jobs.handlers.contract.Fail"), (shop.thing, "builtins.TypeError")],
+    ids=["refuse", "thing"],
+)
+def test_refusals_and_results_that_are_no_json_fail(
+    process: Process, called: Any, path: str, signals: list[tuple[str, str]]
+) -> None:
+    result = called.enqueue()
+
+    run_all(process)
+    result.refresh()
+
+    assert result.status == FAILED
+    assert [error.exception_class_path for error in result.errors] == [path]
+    assert signals[-1] == ("finished", FAILED)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("tests.shop.tasks.gone", "There is no task"),
+        ("tests.shop.tasks.plain", "is no task"),
+        ("antigravity.anything", "is in no installed app"),
+        ("", "is in no installed app"),
+    ],
+)
+def test_job_that_names_no_task_fails_and_imports_nothing_foreign(
+    process: Process, path: str, reason: str
+) -> None:
+    shop.add.enqueue(1)
+    made = submit(TYPE, {"task": path, "backend": "default", "args": [], "kwargs": {}})
+
+    run_all(process)
+
+    job = Job.objects.get(pk=made.id)
+    assert job.status == "failed"
+    assert reason in job.memo
+    assert "antigravity" not in sys.modules
+    with pytest.raises(TaskResultDoesNotExist, match=reason):
+        task_backends["default"].get_result(str(made.id))
+
+
+def test_lost_worker_is_an_error_of_the_result(process: Process) -> None:
+    result = shop.add.enqueue(1)
+    [held] = take(types=(TYPE,))
+    result.refresh()
+    assert (result.status, result.worker_ids) == (RUNNING, [Job.objects.get().worker])
+
+    end(held, "failed", error="broke")
+    result.refresh()
+
+    assert [error.traceback for error in result.errors] == ["broke"]
+    assert result.errors[0].exception_class is TimeoutError
+
+
+# --- results --------------------------------------------------------------------------------------
+def test_results_of_others_do_not_exist() -> None:
+    result = shop.add.enqueue(1)
+    other = submit_other()
+
+    for number in ("", "x", "-1", "²", "9" * 30, "1", str(other)):
+        with pytest.raises(TaskResultDoesNotExist):
+            task_backends["default"].get_result(number)
+    with pytest.raises(TaskResultDoesNotExist):
+        JobsBackend("second", {}).get_result(result.id)
+    with pytest.raises(TaskResultMismatch):
+        shop.divide.get_result(result.id)
+
+
+def submit_other() -> int:
+    from tests.jobs import job_type, jobs
+
+    job_type("mail")
+    return jobs(1)[0]
+
+
+def test_async_callers_are_served() -> None:
+    async def ask() -> tuple[str, str]:
+        result = await shop.add.aenqueue(4)
+        again = await shop.add.aget_result(result.id)
+        await again.arefresh()
+        return result.id, again.id
+
+    first, second = async_to_sync(ask)()
+
+    assert first == second == str(Job.objects.get().pk)
+
+
+def test_each_queue_of_each_backend_is_a_type_of_its_own(settings: Any) -> None:
+    path = "apps.jobs.tasks_backend.JobsBackend"
+    settings.TASKS = {
+        "default": {"BACKEND": path, "QUEUES": ["default", "mails"]},
+        "second": {"BACKEND": path},
+        "at_once": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"},
+    }
+    before = dict(registry.known.handlers)
+    try:
+        register_queues()
+        made = registry.known.handlers.keys() - (before.keys() - {TYPE})
+    finally:
+        registry.known.handlers = before
+
+    assert made == {TYPE, "task.mails", "task.second.default"}
+    assert type_of("second", "default") == "task.second.default"
+    assert registry.known.problems == []

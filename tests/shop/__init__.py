@@ -1,0 +1,1 @@
+"""A user's app with tasks of Django's Tasks API."""
