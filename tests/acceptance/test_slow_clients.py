@@ -134,12 +134,12 @@ def test_thousand_slow_callers_delay_nobody(
         pull = json.dumps({"uid": "uid_ben"})
         assert ask(port, "POST", "/api/v1/dispatch/", headers, pull).status == 200
 
-    alone = slowest(probe, seconds=2)
+    alone = slowest(probe, seconds=1)
     delayed = dict.fromkeys(KINDS, math.inf)
     for _round in range(ROUNDS):
         for kind in list(delayed):
             with flood(port, kind, CALLERS):
-                delayed[kind] = slowest(probe, seconds=2) - alone
+                delayed[kind] = slowest(probe, seconds=1) - alone
             if delayed[kind] <= DELAY_SECONDS:
                 del delayed[kind]
 
