@@ -17,7 +17,13 @@ OF_A_PLATFORM = {
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
-    from django.core.exceptions import ImproperlyConfigured
+    try:
+        from django.core.exceptions import ImproperlyConfigured
+    except ModuleNotFoundError:
+        sys.exit(
+            f"{sys.executable} has no Django. Run `make run` once, which makes .venv, then "
+            f"use .venv/bin/python manage.py {' '.join(sys.argv[1:])}"
+        )
     from django.core.management import execute_from_command_line
 
     from apps.common.acting import acting

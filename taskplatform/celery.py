@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 from celery import Celery
+
+# A worker of one's own machine may run as root; what its messages hold is never unpickled.
+warnings.filterwarnings("ignore", r"\s*You're running the worker with superuser privileges")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskplatform.settings")
 

@@ -32,7 +32,7 @@ from apps.jobs.runner import worker
 
 DATABASE_SECONDS = 30.0
 ADMIN = "admin"
-DEMO_SCOPES = ("pull", "submit", "read", "operate")
+DEMO_SCOPES = ("pull", "submit", "read", "operate", "metrics")
 
 # MariaDB/MySQL: no socket, connection refused, unknown host, gone away, lost, too many connections,
 # shutting down. All of them are temporary while the server starts.

@@ -71,17 +71,17 @@ class Task(models.Model):
     """
 
     class Mode(models.TextChoices):
-        SINGLE = policy.SINGLE, _("single: one executor gets it")
-        MULTI = policy.MULTI, _("multi: several different executors get it")
+        SINGLE = policy.SINGLE, _("single: one user gets it")
+        MULTI = policy.MULTI, _("multi: several different users get it")
         BLOCKING = (
             policy.BLOCKING,
-            _("blocking: the same executor may get it again until the quota is used up"),
+            _("blocking: the same user may get it again until the quota is used up"),
         )
 
     class OnFailure(models.TextChoices):
         FINISH = policy.FINISH, _("finish: it counts")
         GIVE_BACK = policy.GIVE_BACK, _("give back: others may try")
-        RETRY_SAME = policy.RETRY_SAME, _("retry: the same executor tries again")
+        RETRY_SAME = policy.RETRY_SAME, _("retry: the same user tries again")
 
     class OnExpiry(models.TextChoices):
         GIVE_BACK = policy.GIVE_BACK, _("give back: others may try")
@@ -138,7 +138,7 @@ class Task(models.Model):
     lease_seconds = models.PositiveIntegerField(
         _("lease (s)"),
         default=3600,
-        help_text=_("Seconds until an executor that does not report loses it."),
+        help_text=_("Seconds until a user that does not report loses it."),
     )
     on_failure = KeyField(
         _("on failure"), max_length=12, choices=OnFailure.choices, default=OnFailure.FINISH

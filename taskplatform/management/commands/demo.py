@@ -41,7 +41,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--fresh", action="store_true", help="plan another round")
+        parser.add_argument("--fresh", action="store_true", help="plan another round at once")
         mode = parser.add_mutually_exclusive_group()
         mode.add_argument(
             "--clients",
@@ -148,6 +148,12 @@ class Command(BaseCommand):
             f"{clients.counts['handed']} hand-outs in {took:.0f} s; {clients.counts['repeated']} "
             "answers to callbacks were lost on purpose and requested again."
         )
+        listed = sum(d.dispatched_at >= since for each in at_hand for d in each.dispatches)
+        if (others := clients.counts["handed"] - listed) > 0:
+            self.stdout.write(
+                f"{others} of them were of tasks that are not listed: somebody gave one back "
+                "before and has to wait for its lease time."
+            )
         proofs = proofs_of(at_hand, since=since, everybody_works=number == EVERYBODY)
         repeats = Proof("every repeated callback gets its first answer", clients.broken_repeats)
         self._report([*proofs, repeats], time_was_up=took >= seconds)
