@@ -12,10 +12,13 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter
+from apps.common.admin.display import shown_text
+from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
+from apps.jobs.admin.job_fields import MAX_ERROR
 from apps.jobs.models import Job, JobScope, JobType, Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import all_types
+from apps.journal.admin.words import reason_of
 
 
 def type_names(person: Any = None) -> list[str]:
@@ -96,6 +99,17 @@ class HostFilter(KeyFilter):
 class ErrorFilter(KeyFilter):
     title = _("error key")
     parameter = "error_key"
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        # The key is a hash; people know the error by the words of a job that has it.
+        key = read_key(str(self.used_parameters.get("error_key", "")))
+        visible = Job.objects.visible_to(self.request.user)
+        alike = visible.filter(error_key=key).values_list("memo", flat=True)[:1] if key else ()
+        for memo in alike:
+            words = shown_text(reason_of(memo), limit=MAX_ERROR)
+            yield "error_key", f"{gettext('Error')}: {words}"
+            return
+        yield from super().told()
 
 
 class WorkerFilter(KeyFilter):

@@ -56,6 +56,8 @@ def test_list_is_narrowed_to_an_error_of_a_type(admin_client: Client) -> None:
     narrowed = admin_client.get(LIST, {"error_key": KEY, "type": "mail", "status": "failed"})
     assert shown(narrowed) == mails[::-1]
     assert shown(admin_client.get(LIST, {"error_key": "0" * 32})) == []
+    assert "Error: ConnectionRefusedError: [Errno 111] 10.0.0.0:5432" in text_of(narrowed)
+    assert KEY not in text_of(narrowed)
     bad = admin_client.get(LIST, {"error_key": "no key"})
     assert shown(bad) == []
     assert "is not a name" in text_of(bad)
@@ -192,8 +194,8 @@ def test_group_is_found_by_an_index_however_many_other_jobs_there_are(admin_clie
         group(admin_client, "retry")
         assert shown(admin_client.get(LIST, {"error_key": KEY})) == numbers[::-1]
 
-    # The page itself then asks for the keys that were found.
+    # The list itself then asks for the keys that were found, and its chip for the error's words.
     found = [sql for sql in sent_by(find) if KEY in sql and " IN (" not in sql]
-    assert len(found) == 2
+    assert len(found) == 3
     for sql in found:
         assert "job_error" in explained(sql), sql
