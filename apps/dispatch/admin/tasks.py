@@ -238,7 +238,7 @@ class TaskAdmin(ServiceModelAdmin):
         if not rows:
             return format_html("{}<p>{}</p>", self._summary(task), _("Not handed out yet."))
         return format_html(
-            '{}<table class="plain-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
+            '{}<table class="plain-table handed-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
             '<th>{}</th></tr></thead><tbody>{}</tbody></table><p><a class="text-link" '
             'href="{}?source={}&amp;task={}">{}</a></p>',
             self._summary(task),
