@@ -20,7 +20,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from apps.access.admin import ApiClientAdmin
 from apps.access.models import ApiClient, Limited
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
-from apps.common.admin.display import translate
+from apps.common.admin.display import time_column, translate
 from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import Bounds, Job, JobScope, bounds_of
@@ -130,6 +130,10 @@ def _without(rows: list[Any], heads: tuple[str, ...]) -> list[Any]:
     return [row for row in kept if row and not str(row).startswith(heads)]
 
 
+# Shown as all times are, with the zone of the page; Django's fields are left out of the form.
+ACCOUNT_TIMES = ("last_login", "date_joined")
+
+
 class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     """Accounts; only a superuser hands out permissions. A new one gets role and limits at once."""
 
@@ -141,7 +145,14 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
         *DjangoUserAdmin.add_fieldsets,
         (_("What it may do"), {"fields": ("is_staff", "groups")}),
     )
-    list_display = ("username", "first_name", "last_name", "is_active", "is_staff", "last_login")
+    list_display = (
+        *("username", "first_name", "last_name", "is_active", "is_staff"),
+        "shown_last_login",
+    )
+    shown_last_login = time_column(
+        "last_login", User._meta.get_field("last_login").verbose_name, ordering="last_login"
+    )
+    shown_date_joined = time_column("date_joined", User._meta.get_field("date_joined").verbose_name)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return _may_touch(request, obj) and super().has_change_permission(request, obj)
@@ -157,14 +168,21 @@ class UserAdmin(DjangoUserAdmin, _PeopleAdmin):  # type: ignore[type-arg]
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None and not request.user.is_superuser:
             return DjangoUserAdmin.add_fieldsets
-        return super().get_fieldsets(request, obj)
+        shown = {name: f"shown_{name}" for name in ACCOUNT_TIMES}
+        return [
+            (title, {**options, "fields": [shown.get(name, name) for name in options["fields"]]})
+            for title, options in super().get_fieldsets(request, obj)
+        ]
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         # The first row of a new account limits it by itself.
         return self.inlines if obj is not None else (OperatorScopeInline, JobScopeInline)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = (*super().get_readonly_fields(request, obj), "last_login", "date_joined")
+        fields = (
+            *super().get_readonly_fields(request, obj),
+            *(f"shown_{name}" for name in ACCOUNT_TIMES),
+        )
         if request.user.is_superuser:
             return fields
         return (*fields, "is_staff", "is_superuser", "groups", "user_permissions")
@@ -229,8 +247,11 @@ _PAGE_OF_ROLES = dict.fromkeys(("role_created", "role_changed", "role_deleted"),
 class AccessAttemptAdmin(MachineRowAdmin):
     """Names and addresses with wrong passwords; deleting a row unlocks it."""
 
-    list_display = ("attempt_time", "username", "ip_address", "failures_since_start")
-    fields = ("attempt_time", "username", "ip_address", "failures_since_start", "user_agent")
+    list_display = ("shown_time", "username", "ip_address", "failures_since_start")
+    list_mobile = (("username", "ip_address"), ("shown_time",))
+    list_display_links = ("shown_time", "username")
+    fields = ("shown_time", "username", "ip_address", "failures_since_start", "user_agent")
+    shown_time = time_column("attempt_time", _("last attempt at"), ordering="attempt_time")
     exact_search = (("username", lambda term: term),)
     search_help_text = _("Name, in full")
 
@@ -241,8 +262,12 @@ class AccessAttemptAdmin(MachineRowAdmin):
 class AccessLogAdmin(MachineRowAdmin):
     """Who signed in, from where, and when the session ended."""
 
-    list_display = ("attempt_time", "username", "ip_address", "logout_time")
-    fields = ("attempt_time", "logout_time", "username", "ip_address", "user_agent")
+    list_display = ("shown_time", "username", "ip_address", "shown_logout")
+    list_mobile = (("username", "ip_address"), ("shown_time",))
+    list_display_links = ("shown_time", "username")
+    fields = ("shown_time", "shown_logout", "username", "ip_address", "user_agent")
+    shown_time = time_column("attempt_time", _("signed in at"), ordering="attempt_time")
+    shown_logout = time_column("logout_time", _("signed out at"), ordering="logout_time")
     exact_search = (("username", lambda term: term),)
     search_help_text = _("Name, in full")
 

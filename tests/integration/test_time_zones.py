@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
@@ -165,10 +166,25 @@ def test_rotation_in_the_zone_of_its_reader_says_each_instant_once(
 def test_times_that_no_column_of_ours_shows_have_their_offset_too(
     olga: User, frozen_clock: FrozenClock
 ) -> None:
-    """Models of installed and further apps, which Django's admin shows."""
+    """Such as those on a page of Django's own."""
     client = sign_in("olga", time_zone="Asia/Kolkata")
-    page = text_of(client.get(reverse("admin:auth_user_change", args=[olga.pk])))
+    LogEntry.objects.log_actions(olga.pk, [olga], CHANGE, "[]", single_object=True)
+    page = text_of(client.get(reverse("admin:auth_user_history", args=[olga.pk])))
     assert "UTC+0530" in page
+
+
+def test_times_of_accounts_and_sign_ins_are_shown_as_all_others(
+    olga: User, frozen_clock: FrozenClock
+) -> None:
+    client = sign_in("olga", time_zone="Asia/Kolkata")
+    for address in (
+        reverse("admin:auth_user_changelist"),
+        reverse("admin:auth_user_change", args=[olga.pk]),
+        reverse("admin:axes_accesslog_changelist"),
+    ):
+        page = text_of(client.get(address))
+        assert "UTC+5:30" in page
+        assert "UTC+0530" not in page
 
 
 def test_days_of_filters_and_the_overview_name_the_zone_too(
