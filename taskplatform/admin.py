@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from axes.models import AccessAttempt, AccessLog
@@ -13,6 +14,8 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Q, QuerySet
 from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -20,7 +23,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from apps.access.admin import ApiClientAdmin
 from apps.access.models import ApiClient, Limited
 from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
-from apps.common.admin.display import time_column, translate
+from apps.common.admin.display import column, time_column, translate
 from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import Bounds, Job, JobScope, bounds_of
@@ -28,6 +31,7 @@ from apps.journal.admin import JournalEntryAdmin
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
 from apps.reports.admin.counted import CountedAs
+from apps.reports.admin.quota import titles
 from taskplatform.new_account import NewAccountForm
 
 if TYPE_CHECKING:
@@ -202,10 +206,37 @@ class GroupAdmin(DjangoGroupAdmin, _PeopleAdmin):
         return fields if request.user.is_superuser else (*fields, "permissions")
 
 
+def _named(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns with the titles of tasks."""
+    return tuple("type_or_title" if name == "type_or_task" else name for name in columns)
+
+
 class OperatorsJournalAdmin(JournalEntryAdmin):
     """The journal for operators with limits: entries about their executors, and of their jobs."""
 
     list_filter = (*JournalEntryAdmin.list_filter, CountedAs)
+    list_display: Any = _named(JournalEntryAdmin.list_display)
+    list_mobile: ClassVar[Any] = (
+        _named(JournalEntryAdmin.list_mobile[0]),
+        JournalEntryAdmin.list_mobile[1],
+    )
+
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        super().prepare_page(request, rows)
+        # A task may have been addressed to others since: its present title is not for all to see.
+        may_see = request.user.has_perm("dispatch.view_oncetask")
+        is_limited = OperatorScope.names_of(request.user) is not None
+        known = titles([row.type_or_task for row in rows]) if may_see and not is_limited else {}
+        for row in rows:
+            row.task_title = known.get(row.type_or_task, "")
+
+    @column(_("type or task"))
+    def type_or_title(self, entry: JournalEntry) -> SafeString | str:
+        """People know a task by its title, not by `once:12`."""
+        if not (title := getattr(entry, "task_title", "")):
+            return entry.type_or_task
+        note = format_html('<span class="cell-note faint">{}</span>', entry.type_or_task)
+        return format_html("<bdi>{}</bdi>{}", title, note)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[JournalEntry]:
         entries: QuerySet[JournalEntry] = super().get_queryset(request)

@@ -62,5 +62,8 @@ class JournalEntry(models.Model):
             models.Index(fields=["source", "subject_id", "id"], name="journal_subject"),
         ]
 
+    # What its page is called; the words of events belong to the admin.
+    page_title = ""
+
     def __str__(self) -> str:
-        return f"{self.source} {self.subject_id} {self.event}"
+        return self.page_title or f"{self.source} {self.subject_id} {self.event}"

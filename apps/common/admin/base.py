@@ -303,6 +303,14 @@ class MachineRowAdmin(PlatformModelAdmin):
     sortable_by = ()
     exact_search: ClassVar[tuple[tuple[str, Callable[[str], Any]], ...]] = ()
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if type(self).timeline is PlatformModelAdmin.timeline:
+            # Nobody edits the row, so Django's own log has nothing of it.
+            context["show_history"] = False
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 

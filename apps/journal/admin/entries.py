@@ -182,6 +182,14 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     shown_data = json_field("data", _("data"))
     shown_error = error_column("error", _("error"))
 
+    def get_object(self, *args: Any, **kwargs: Any) -> JournalEntry | None:
+        entry: JournalEntry | None = super().get_object(*args, **kwargs)
+        if entry is not None:
+            of = entry.type_or_task if entry.subject_id is None else entry.subject_id
+            parts = (entry.get_source_display(), of, words.event_of(entry.event).words)
+            entry.page_title = " · ".join(str(part) for part in parts if part)
+        return entry
+
     @column(_("source"))
     def shown_source(self, entry: JournalEntry) -> SafeString:
         return label(entry.get_source_display(), _SOURCE_COLOURS.get(Source(entry.source), ""))

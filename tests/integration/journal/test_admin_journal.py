@@ -230,3 +230,27 @@ def test_subject_leads_to_what_the_entry_is_about(admin_client: Client) -> None:
         assert admin_client.get(address).status_code == 200
     # Entries about what has no page of its own are there without a link.
     assert page.count('/change/">') == 4
+
+
+def test_list_says_the_title_of_a_task_to_who_may_see_all_tasks(
+    admin_client: Client, role_client: Any, role_user: Any
+) -> None:
+    mine = factories.group("gid_mine")
+    task = factories.once_task(mine, title="Count the fridges")
+    assert f"Count the fridges once:{task.pk}" in text_of(admin_client.get(LIST))
+    # It may have been addressed to others since.
+    OperatorScope.objects.create(operator=role_user("operator"), executor=mine)
+    seen = text_of(role_client("operator").get(LIST))
+    assert f"once:{task.pk}" in seen
+    assert "Count the fridges" not in seen
+
+
+def test_page_of_an_entry_is_called_by_its_event_and_has_no_history_of_its_own(
+    admin_client: Client,
+) -> None:
+    task = factories.once_task(factories.user("uid_a"))
+    [made] = JournalEntry.objects.filter(source="plan", event="task_created", subject_id=task.pk)
+    page = admin_client.get(f"{LIST}{made.pk}/change/")
+    assert f"plan · {task.pk} · Task created" in text_of(page)
+    assert "task_created" not in text_of(page)
+    assert f"{made.pk}/history/" not in page.content.decode()
