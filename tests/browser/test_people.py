@@ -85,3 +85,16 @@ def test_language_is_chosen_before_signing_in(
 
     expect(page).to_have_url(re.compile("/admin/dispatch/oncetask/$"))
     expect(page.locator("html")).to_have_attribute("lang", "zh-hans")
+
+
+def test_times_of_a_form_name_their_zone_and_bear_no_sign_of_an_error(browser_page: Page) -> None:
+    """A browser of another zone is no mistake; the script of the forms takes it for one."""
+    browser_page.goto("/admin/settings/")
+    browser_page.locator("#zone").fill("Asia/Shanghai")
+    browser_page.get_by_role("button", name="Save").click()
+    browser_page.goto("/admin/dispatch/oncetask/add/")
+    warnings = browser_page.locator(".timezonewarning")
+    expect(warnings.first).to_be_attached()
+    for warning in warnings.all():
+        expect(warning).to_be_hidden()
+    expect(browser_page.get_by_text("Time zone: Asia/Shanghai").first).to_be_visible()
