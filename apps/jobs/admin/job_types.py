@@ -123,7 +123,7 @@ class JobTypeAdmin(ServiceModelAdmin):
     def waiting(self, job_type: Any) -> SafeString:
         counts: Counts = job_type.counts
         return format_html(
-            '<a class="text-link unbroken" href="{}">{}</a> · '
+            '<a class="text-link unbroken" href="{}">{}</a><span class="waiting-dot"> · </span>'
             '<a class="text-link unbroken" href="{}">{}</a>',
             labels.jobs_url(type=job_type.name, status="ready"),
             gettext("%s ready") % labels.capped(counts.ready, MAX_COUNTED),
