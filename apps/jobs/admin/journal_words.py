@@ -78,8 +78,6 @@ register(
         "end": _("outcome"),
         "hold": _("hold"),
         "detail": _("details"),
-        "report": _("hash of the report"),
-        "exception": _("exception"),
     },
     choices={"end": _STATES},
     reasons=REASONS,

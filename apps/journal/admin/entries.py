@@ -38,6 +38,8 @@ MAX_VALUE = 120
 MAX_REASON = 200
 MAX_DETAILS = 16_000
 
+# Shown otherwise, or only for programs.
+ASIDE = {"before", "after", "report", "exception"}
 _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
     Source.JOB: "primary",
@@ -100,7 +102,7 @@ def _changes(data: Mapping[str, Any], shows_payload: bool) -> list[tuple[str, ob
             value = old if old == new else f"{old} → {new}"
         if value not in (None, ""):
             facts.append((words.name_of(name), value))
-    others = {name: data[name] for name in data if name not in {"before", "after"}}
+    others = {name: data[name] for name in data if name not in ASIDE}
     facts += [
         (words.name_of(name), shown)
         for name in others

@@ -16,6 +16,7 @@ from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services import control, discard, register, types
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import words
+from apps.journal.admin.entries import ASIDE
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.job_scenes import fill_yard
@@ -47,7 +48,7 @@ def test_events_states_and_facts_of_jobs_have_words(frozen_clock: FrozenClock) -
     states = {state for entry in entries for state in (entry.from_state, entry.to_state)}
     assert states - words.STATES.keys() == {""}
     facts = {name for entry in entries for name in _names(entry.data or {})}
-    assert facts - words.NAMES.keys() - {"before", "after"} == set()
+    assert facts - words.NAMES.keys() - ASIDE == set()
     assert len({entry.event for entry in entries}) > 16
 
 
