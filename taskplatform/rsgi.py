@@ -8,6 +8,7 @@ RSGI is granian's own interface: its answers leave from the thread that has made
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from typing import IO, Any, TypeAlias
 from granian.rsgi import HTTPProtocol, ProtocolClosed, Scope  # type: ignore[attr-defined]
 
 from apps.common.errors import PlatformError, TooLarge, Unavailable
+from apps.common.messages import Message as _
 from apps.common.problems import REFUSED
 from taskplatform.callers import Callers
 from taskplatform.wsgi import application as django
@@ -36,6 +38,11 @@ BODY_SECONDS = 60.0
 # A longer body lies in a temporary file. How much all these files may hold.
 MEMORY_BYTES = 65_536
 FILES_BYTES = 512 * 1024 * 1024
+
+# What hashes a password takes a processor for a good part of a second, on purpose. It has a thread
+# of its own, so that the others go on with their work, and those who wait for it hold none.
+_HASHES = re.compile(r"/admin/(login|password_change|auth/user/add|auth/user/[0-9]+/password)/")
+MAX_HASHES = 20
 
 # What is left of the body would be taken for the next request.
 _CLOSE = ("connection", "close")
@@ -73,6 +80,11 @@ def _too_large() -> PlatformError:
     return TooLarge(f"The body is larger than {BODY_BYTES} bytes; send less at a time.")
 
 
+def _busy() -> PlatformError:
+    message = _("Too many people are signing in at this moment; try again in a few seconds.")
+    return Unavailable(message, retry_after=3)
+
+
 class Application:
     """Runs a WSGI application in threads of its own, each request when it is complete."""
 
@@ -81,6 +93,9 @@ class Application:
     ) -> None:
         self._wsgi = wsgi
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="web")
+        self._hashing = ThreadPoolExecutor(1, thread_name_prefix="passwords")
+        # How many wait for that one, with the one under way.
+        self._hashes = 0
         self._callers = Callers(trusted)
 
     async def __rsgi__(self, scope: Scope, protocol: HTTPProtocol) -> None:
@@ -97,11 +112,24 @@ class Application:
         except PlatformError as refusal:
             environ |= {REFUSED: refusal, "wsgi.input": BytesIO()}
         try:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads, self._answer, environ, protocol)
+            await self._answered(environ, protocol)
         finally:
             if body:
                 body.close()
+
+    async def _answered(self, environ: Environ, protocol: HTTPProtocol) -> None:
+        loop = asyncio.get_running_loop()
+        hashes = environ["REQUEST_METHOD"] == "POST" and _HASHES.fullmatch(environ["PATH_INFO"])
+        if hashes and self._hashes >= MAX_HASHES:
+            environ |= {REFUSED: _busy(), "wsgi.input": BytesIO()}
+        elif hashes:
+            self._hashes += 1
+            try:
+                await loop.run_in_executor(self._hashing, self._answer, environ, protocol)
+            finally:
+                self._hashes -= 1
+            return
+        await loop.run_in_executor(self._threads, self._answer, environ, protocol)
 
     def _environ(self, scope: Scope) -> Environ:
         """The request as WSGI describes it, without its body."""

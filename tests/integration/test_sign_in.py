@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import Any
 
 import pytest
-from django.contrib.auth.hashers import PBKDF2PasswordHasher, check_password, make_password
 from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.test import Client, override_settings
+from django.test import Client
 
-from apps.common.errors import Unavailable
-from taskplatform import hashers
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -83,73 +78,3 @@ def test_old_password_of_the_change_form_is_limited(
     assert olga.check_password(PASSWORD)
     frozen_clock.advance(seconds=60)
     assert change(PASSWORD) == 302
-
-
-# --- load ---------------------------------------------------------------------------------------
-BOUNDED = override_settings(PASSWORD_HASHERS=["taskplatform.hashers.PasswordHasher"])
-
-
-def test_product_hashes_with_the_bounded_hasher_and_reads_what_django_wrote() -> None:
-    from taskplatform import settings as product
-
-    assert product.PASSWORD_HASHERS == ["taskplatform.hashers.PasswordHasher"]
-    before = PBKDF2PasswordHasher().encode(PASSWORD, "salt")
-    with BOUNDED:
-        assert check_password(PASSWORD, before)
-        assert not check_password("wrong", before)
-
-
-@BOUNDED
-def test_passwords_are_hashed_one_after_the_other_and_many_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    at_once, most, go = 0, 0, threading.Event()
-    lock = threading.Lock()
-
-    def encode(*args: Any) -> str:
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        go.wait(10)
-        with lock:
-            at_once -= 1
-        return "pbkdf2_sha256$1$salt$hash"
-
-    monkeypatch.setattr(PBKDF2PasswordHasher, "encode", encode)
-    outcomes: list[str] = []
-
-    def hash_one() -> None:
-        try:
-            make_password(PASSWORD)
-            outcomes.append("hashed")
-        except Unavailable as error:
-            assert error.retry_after
-            outcomes.append("refused")
-
-    threads = [threading.Thread(target=hash_one) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + 10
-    while outcomes.count("refused") < 4 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    go.set()
-    for thread in threads:
-        thread.join(10)
-
-    assert sorted(outcomes) == ["hashed"] * 4 + ["refused"] * 4
-    assert most == hashers.MAX_HASHING
-
-
-@BOUNDED
-def test_sign_in_that_finds_no_place_is_told_to_try_again(client: Client, olga: User) -> None:
-    for _ in range(hashers.MAX_HASHING + hashers.MAX_WAITING):
-        assert hashers._places.acquire(blocking=False)
-    try:
-        answer = sign_in(client, "olga", PASSWORD)
-    finally:
-        hashers._places.release(hashers.MAX_HASHING + hashers.MAX_WAITING)
-
-    assert answer.status_code == 503
-    assert int(answer["Retry-After"]) >= 1
-    assert "Try again in some seconds" in text_of(answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -16,6 +17,7 @@ import pytest
 from granian.rsgi import ProtocolClosed
 
 from apps.common.problems import REFUSED
+from tests.processes import eventually
 
 # Importing it names the settings for this process, which other tests want unnamed.
 with patch.dict(os.environ):
@@ -67,6 +69,7 @@ class Caller:
         self.body = b""
         self.headers: list[tuple[str, str]] = []
         self.answer: Iterable[bytes] = [b"o", b"k"]
+        self.application = Application(self.wsgi, threads=1, trusted=["10.0.0.4"])
 
     def wsgi(self, environ: dict[str, Any], begin: Callable[..., None]) -> Iterable[bytes]:
         self.environ = environ
@@ -74,12 +77,13 @@ class Caller:
         begin("200 OK", [("Content-Type", "text/plain")])
         return self.answer
 
-    def send(self, *parts: bytes | None, breaks: bool = False) -> tuple[Any, ...]:
+    def send(
+        self, *parts: bytes | None, breaks: bool = False, path: str = "/caf\xe9/"
+    ) -> tuple[Any, ...]:
         """Status, headers and body of the answer."""
-        application = Application(self.wsgi, threads=1, trusted=["10.0.0.4"])
         scope: Any = SimpleNamespace(
             method="POST",
-            path="/caf\xe9/",
+            path=path,
             query_string="a=%20&b",
             http_version="1.1",
             scheme="http",
@@ -90,7 +94,7 @@ class Caller:
         protocol: Any = Protocol(*parts, breaks=breaks)
         # A thread of its own: a browser under test leaves its event loop in this one.
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, application.__rsgi__(scope, protocol)).result()
+            thread.submit(asyncio.run, self.application.__rsgi__(scope, protocol)).result()
         sent: tuple[Any, ...] = protocol.sent
         return sent
 
@@ -222,3 +226,42 @@ def test_part_of_a_file_is_read(caller: Caller) -> None:
     caller.answer = rsgi._File(BytesIO(b"0123456789"), 4)
 
     assert caller.send()[2] == b"0123456789"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin/login/",
+        "/admin/password_change/",
+        "/admin/auth/user/add/",
+        "/admin/auth/user/7/password/",
+    ],
+)
+def test_what_hashes_passwords_takes_no_thread_from_others(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """One at a time, while others are answered; too many are refused."""
+    monkeypatch.setattr(rsgi, "MAX_HASHES", 3)
+    begun, go_on = threading.Semaphore(0), threading.Event()
+    usual = caller.wsgi
+
+    def wsgi(environ: dict[str, Any], begin: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == path and REFUSED not in environ:
+            begun.release()
+            assert go_on.wait(10)
+        return usual(environ, begin)
+
+    caller.application = Application(wsgi, threads=1, trusted=[])
+    with ThreadPoolExecutor(3) as people:
+        signing_in = [people.submit(caller.send, path=path) for _ in range(3)]
+        assert begun.acquire(timeout=10)
+        eventually(lambda: caller.application._hashes == 3)
+
+        assert caller.send(path="/api/v1/dispatch/")[0] == 200
+        assert REFUSED not in caller.environ
+        caller.send(path=path)
+        assert caller.environ[REFUSED].status == 503
+        assert not begun.acquire(blocking=False)
+        go_on.set()
+        assert [each.result()[0] for each in signing_in] == [200] * 3
+    assert caller.application._hashes == 0
