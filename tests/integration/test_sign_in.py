@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
+from apps.common.errors import Unavailable
+from apps.common.problems import REFUSED
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -78,3 +80,13 @@ def test_old_password_of_the_change_form_is_limited(
     assert olga.check_password(PASSWORD)
     frozen_clock.advance(seconds=60)
     assert change(PASSWORD) == 302
+
+
+def test_sign_in_that_finds_no_place_is_told_to_try_again(client: Client) -> None:
+    """The server refuses those who would wait too long for the hash of their password."""
+    refused: dict[str, Any] = {REFUSED: Unavailable("Too many at once.", retry_after=3)}
+    answer = client.post("/admin/login/", {"username": "olga"}, **refused)
+
+    assert answer.status_code == 503
+    assert answer["Retry-After"] == "3"
+    assert "Try again in some seconds" in text_of(answer)
