@@ -182,5 +182,5 @@ def test_wake_up_comes_through_after_its_connection_was_cut(drain: Listener) -> 
 
     wakeup.announce("fast", "mail", 7)
 
-    assert drain.wait(30)
-    assert drain.new == {"mail": 7}
+    # A process that an earlier test has stopped may still have had something to say.
+    eventually(lambda: drain._read(0.1) == "fast mail 7")
