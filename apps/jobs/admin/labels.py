@@ -35,6 +35,7 @@ ARROW_WORDS = {
     "fail": _("fails"),
     "stage_done": _("stage done"),
     "release": _("given back"),
+    "yield": _("put off by its worker"),
     "end_cancelled": _("ends as cancelled"),
     "rescue": _("rescued from a lost worker"),
     "discard": _("out of attempts"),

@@ -1,4 +1,6 @@
 from apps.jobs.models.bounds import Bounds
+from apps.jobs.models.bucket import Bucket
+from apps.jobs.models.hold import Hold
 from apps.jobs.models.job import Job
 from apps.jobs.models.job_type import JobType
 from apps.jobs.models.scope import JobScope, bounds_of
@@ -6,4 +8,15 @@ from apps.jobs.models.type_state import TypeState
 from apps.jobs.models.unique_lock import UniqueLock
 from apps.jobs.models.worker import Worker
 
-__all__ = ["Bounds", "Job", "JobScope", "JobType", "TypeState", "UniqueLock", "Worker", "bounds_of"]
+__all__ = [
+    "Bounds",
+    "Bucket",
+    "Hold",
+    "Job",
+    "JobScope",
+    "JobType",
+    "TypeState",
+    "UniqueLock",
+    "Worker",
+    "bounds_of",
+]

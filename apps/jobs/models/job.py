@@ -35,6 +35,7 @@ class Job(models.Model):
     `lease_token` is the right to write; it stays after the attempt, so that a repeated report is
     known. `unique_key` is NULL once the job is final, and its unique key keeps one twin open.
     `error_key` is that of the journal for what went wrong last, until an attempt ends well.
+    `client` is the API key whose worker held it last, "" for a worker in-house.
     `version` grows by one with every change of state or setting.
     """
 
@@ -54,6 +55,7 @@ class Job(models.Model):
         LOST = transitions.END_LOST, _("lost")  # its worker died or its lease ended
         STAGE_DONE = transitions.END_STAGE_DONE, _("stage done")
         RELEASED = transitions.END_RELEASED, _("released")
+        YIELDED = transitions.END_YIELDED, _("yielded")  # its worker put it off
         CANCELLED = transitions.END_CANCELLED, _("cancelled")
 
     id = models.BigIntegerField(_("number"), primary_key=True)
@@ -83,6 +85,7 @@ class Job(models.Model):
     lease_until = models.DateTimeField(_("lease until"), null=True)
     hard_end_at = models.DateTimeField(_("deadline of the attempt"), null=True)
     worker = KeyField(_("worker"), max_length=160, blank=True)
+    client = KeyField(_("API key"), max_length=64, blank=True)
     host = KeyField(_("host"), max_length=128, blank=True)
     affinity_host = KeyField(_("only on host"), max_length=128, blank=True)
     affinity_until = models.DateTimeField(_("only there until"), null=True)

@@ -73,6 +73,7 @@ class JobType(models.Model):
     origin = KeyField(_("retries on"), max_length=8, choices=Origin.choices, default=Origin.NONE)
     origin_grace_seconds = models.PositiveIntegerField(_("grace of the same host (s)"), default=60)
     allowed_hosts = models.JSONField(_("allowed hosts"), default=list, blank=True)
+    pool = models.BooleanField(_("pool"), default=False)
     unique = KeyField(_("unique"), max_length=8, choices=Unique.choices, default=Unique.ALLOW)
     settle = KeyField(_("settle"), max_length=8, choices=Settle.choices, default=Settle.BATCH)
     retention_days = models.PositiveIntegerField(_("kept for (days)"), null=True, blank=True)
@@ -132,6 +133,7 @@ class JobType(models.Model):
             origin=self.origin,
             origin_grace=timedelta(seconds=self.origin_grace_seconds),
             allowed_hosts=tuple(self.allowed_hosts),
+            pool=self.pool,
             unique=self.unique,
             settle=self.settle,
             paused=self.paused,

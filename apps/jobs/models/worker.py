@@ -11,6 +11,9 @@ from apps.common.fields import KeyField
 class Worker(models.Model):
     """One process; alive while its heartbeat is.
 
+    `client` is the API key of a worker over HTTP, "" in-house; names are unique for each.
+    `promises_beats`: it has registered, so silence means that it is lost; other workers over HTTP
+    are there while they call. With `is_quiet` it takes nothing new until an operator resumes it.
     `node` is the Celery worker that the process belongs to, `machine` is equal for all processes
     that can see each other's process ids. `types` are those it has handlers for, `drains` counts
     its drains per lane, and `capacity` is how many of them it can run at once.
@@ -25,7 +28,8 @@ class Worker(models.Model):
         DRAINING = "draining", _("stopping")  # ends what it has, takes nothing new
         GONE = "gone", _("gone")  # left, or was lost
 
-    name = KeyField(_("name"), max_length=160, unique=True)
+    client = KeyField(_("API key"), max_length=64, blank=True)
+    name = KeyField(_("name"), max_length=160)
     host = KeyField(_("host"), max_length=128)
     node = KeyField(max_length=120, blank=True, editable=False)
     machine = KeyField(max_length=8, blank=True, editable=False)
@@ -37,6 +41,8 @@ class Worker(models.Model):
     capacity = models.PositiveIntegerField(_("capacity"), default=1)
     drains = models.JSONField(_("worker loops"), default=dict)
     running = models.PositiveIntegerField(_("running"), default=0)
+    promises_beats = models.BooleanField(_("sends heartbeats"), default=True)
+    is_quiet = models.BooleanField(_("takes nothing new"), default=False)
     version = models.CharField(_("version"), max_length=64, blank=True)
     started_at = models.DateTimeField(_("started"))
     last_heartbeat_at = models.DateTimeField(_("last heartbeat"))
@@ -44,6 +50,9 @@ class Worker(models.Model):
     class Meta:
         verbose_name = _("worker")
         verbose_name_plural = _("workers")
+        constraints = [
+            models.UniqueConstraint(fields=["client", "name"], name="worker_client_name"),
+        ]
         indexes = [
             # Live workers, and the hosts that a retry may wait for.
             models.Index(fields=["state", "last_heartbeat_at"], name="worker_alive"),

@@ -11,7 +11,7 @@ from apps.common.json_rules import check_json, check_size, check_text
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.backoff import backoff_seconds
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
-from apps.jobs.rules.submission import context_faults, number_faults
+from apps.jobs.rules.submission import MAX_STAGE, context_faults, is_key, number_faults
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import PREFER_ORIGIN, TypeSnapshot
 
@@ -21,6 +21,7 @@ OUTCOMES = (
     t.END_FAILED,
     t.END_STAGE_DONE,
     t.END_RELEASED,
+    t.END_YIELDED,
     t.END_CANCELLED,
 )
 RETRY_BY_POLICY, RETRY_NEVER = "policy", "never"
@@ -30,12 +31,14 @@ FAILURES = frozenset({t.END_FAILED, *LOSSES})
 MAX_MEMO = 2000
 _NO_REASON = "it failed without saying why"
 _NOT_STARTED = "its worker was lost before it started"
+_UNCHANGED = "it was put off without a change of its stage, its context or its time"
 _RESULT_LOST = "The worker was lost before the result was stored."
 _ARROWS = {
     t.END_SUCCEEDED: "succeed",
     t.END_FAILED: "fail",
     t.END_STAGE_DONE: "stage_done",
     t.END_RELEASED: "release",
+    t.END_YIELDED: "yield",
     t.END_CANCELLED: "end_cancelled",
     t.END_LOST: "rescue",
     t.END_TIMED_OUT: "rescue",
@@ -83,10 +86,11 @@ class Outcome:
     """The end of one attempt. `end` is one of OUTCOMES or LOSSES.
 
     `retry`, `retry_after` and `detail` belong to a failure, those from `stage` to `run_at` to the
-    end of a stage. `exception` is the dotted path of what the handler raised. `result` is any JSON,
+    end of a stage, or to a job that is put off. A `checkpoint`, None for none, replaces the one
+    that is kept. `exception` is the dotted path of what the handler raised. `result` is any JSON,
     None for none; `detail` is what only those are shown of a failure who may see results. `reason`
     is what the platform itself says about it, `type` that of the job, "" where the reporter does
-    not know it.
+    not know it. `report` is the key of the report if this is no longer the reported outcome.
     """
 
     id: int
@@ -99,12 +103,14 @@ class Outcome:
     retry: str = RETRY_BY_POLICY
     retry_after: timedelta | None = None
     detail: dict[str, Any] | None = None
+    checkpoint: Any = None
     stage: str | None = None
     context: Any = None
     priority: int | None = None
     run_at: datetime | None = None
     reason: str = ""
     type: str = ""
+    report: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -113,7 +119,12 @@ class Outcome:
     @property
     def has_json(self) -> bool:
         """Whether JSON of the reporter is in it; all other fields are hashable."""
-        return not (self.result is None and self.detail is None and self.context is None)
+        return not (
+            self.result is None
+            and self.detail is None
+            and self.context is None
+            and self.checkpoint is None
+        )
 
     @property
     def error_text(self) -> str:
@@ -180,6 +191,8 @@ def next_of(
         return _again(0, outcome.run_at or now, now)
     if outcome.end == t.END_RELEASED:
         return _again(max(0, job.attempts - 1), now, now)
+    if outcome.end == t.END_YIELDED:
+        return _again(max(0, job.attempts - 1), outcome.run_at or now, now)
     why = _why_final(job, outcome, type_, now)
     if why:
         return Next(status=t.FAILED, attempts=job.attempts, run_at=job.run_at, why=why)
@@ -231,6 +244,8 @@ def changes_of(
     }
     if outcome.end in (t.END_SUCCEEDED, t.END_STAGE_DONE):
         changes["error_key"] = ""
+    if outcome.checkpoint is not None:
+        changes["checkpoint"] = outcome.checkpoint
     if after.is_final:
         changes |= {"unique_key": None, "finished_at": now, "cancel_requested": False}
         if after.status == t.SUCCEEDED:
@@ -250,12 +265,14 @@ def changes_of(
         changes |= {
             "stage": outcome.stage,
             "priority": priority,
-            "checkpoint": None,
+            "checkpoint": outcome.checkpoint,
             "sequence": 0,
             "progress": None,
         }
-        if outcome.context is not None:
-            changes["context"] = outcome.context
+    elif outcome.end == t.END_YIELDED:
+        changes |= {"stage": outcome.stage or job.stage, "priority": priority}
+    if outcome.context is not None:
+        changes["context"] = outcome.context
     return changes
 
 
@@ -266,8 +283,9 @@ def last_line(error: str) -> str:
 
 
 def kept_end(before: str, ended: str) -> str:
-    """The last end that the job keeps: releasing a suspect does not clear it."""
-    return before if ended == t.END_RELEASED and before == t.END_LOST else ended
+    """The last end that the job keeps: giving back a suspect does not clear it."""
+    gives_back = ended in (t.END_RELEASED, t.END_YIELDED)
+    return before if gives_back and before == t.END_LOST else ended
 
 
 def is_same_report(last_end: str, reported: str) -> bool:
@@ -275,7 +293,7 @@ def is_same_report(last_end: str, reported: str) -> bool:
 
     A job that is lost has no token left, so a released one that counts as lost was a suspect.
     """
-    return last_end == reported or (reported == t.END_RELEASED and last_end == t.END_LOST)
+    return last_end == reported or last_end == kept_end(t.END_LOST, reported)
 
 
 def is_suspect(last_end: str) -> bool:
@@ -323,10 +341,13 @@ def validate(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
         check_json(outcome.result, field="result")
     if outcome.detail is not None:
         check_json(outcome.detail, field="detail")
+    if outcome.checkpoint is not None:
+        check_json(outcome.checkpoint, field="checkpoint")
+        check_size(outcome.checkpoint, field="checkpoint")
     if outcome.memo:
         check_text(outcome.memo, field="memo")
-    if outcome.end == t.END_STAGE_DONE:
-        _validate_stage(outcome, job, list(type_.stages))
+    if outcome.end in (t.END_STAGE_DONE, t.END_YIELDED):
+        _validate_step(outcome, job, type_)
 
 
 def refused(outcome: Outcome, error: PlatformError) -> Outcome:
@@ -337,6 +358,7 @@ def refused(outcome: Outcome, error: PlatformError) -> Outcome:
         retry=RETRY_NEVER,
         retry_after=None,
         detail=None,
+        checkpoint=None,
         result=None,
         memo="",
         stage=None,
@@ -345,16 +367,44 @@ def refused(outcome: Outcome, error: PlatformError) -> Outcome:
     )
 
 
-def _validate_stage(outcome: Outcome, job: LockedJob, stages: list[str]) -> None:
-    """The next stage is a declared one after the present one."""
-    if outcome.stage not in stages:
-        declared = ", ".join(stages) or "none"
-        raise PlatformError(f"{outcome.stage!r} is no stage of {job.type}; it has: {declared}.")
-    if job.stage in stages and stages.index(outcome.stage) <= stages.index(job.stage):
-        raise PlatformError(f"Stage {outcome.stage} does not come after {job.stage}.")
+def as_counted(
+    outcome: Outcome, now: datetime, *, stage: str, context: Any, report: str
+) -> Outcome:
+    """The outcome, as a failure if it puts the job off and changes nothing: `stage` and `context`
+    are those of the job. Such a job would come back for ever."""
+    if outcome.end != t.END_YIELDED:
+        return outcome
+    is_later = outcome.run_at is not None and outcome.run_at > now
+    is_changed = outcome.context is not None and outcome.context != context
+    if is_later or is_changed or outcome.stage not in (None, stage):
+        return outcome
+    plain = Outcome(id=outcome.id, token=outcome.token, end=t.END_FAILED, type=outcome.type)
+    return replace(plain, error=_UNCHANGED, checkpoint=outcome.checkpoint, report=report)
+
+
+def _validate_step(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
+    """The next stage is a declared one after the present one, or any name of free stages."""
+    if outcome.end == t.END_STAGE_DONE or outcome.stage not in (None, job.stage):
+        _validate_stage(outcome.stage or "", job, type_)
     faults = [] if outcome.context is None else list(context_faults(outcome.context))
     if outcome.priority is not None:
         faults += number_faults("priority", outcome.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     if faults:
         raise Invalid(faults[0].message, errors=faults[:1])
     check_size(outcome.context, field="context")
+
+
+def _validate_stage(stage: str, job: LockedJob, type_: TypeSnapshot) -> None:
+    if type_.has_free_stages and stage:
+        if not is_key(stage, MAX_STAGE):
+            raise PlatformError(
+                f"{stage[:60]!r} is no name of a stage; use 1 to {MAX_STAGE} letters, digits and "
+                "_ . : @ / + -"
+            )
+        return
+    stages = type_.stages
+    if stage not in stages:
+        declared = ", ".join(stages) or "none"
+        raise PlatformError(f"{stage!r} is no stage of {job.type}; it has: {declared}.")
+    if job.stage in stages and stages.index(stage) <= stages.index(job.stage):
+        raise PlatformError(f"Stage {stage} does not come after {job.stage}.")

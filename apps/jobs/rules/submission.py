@@ -56,7 +56,7 @@ class Submission:
     def first_stage(self, type_: TypeSnapshot) -> str:
         if self.stage is not None:
             return self.stage
-        return type_.stages[0] if type_.stages else ""
+        return type_.stages[0] if type_.stages and not type_.has_free_stages else ""
 
 
 def shard_of(route: str) -> int:
@@ -110,7 +110,8 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
         yield FieldError(
             "key", "invalid", _("A unique job needs a key by which its open twin is known.")
         )
-    if job.stage is not None and job.stage not in (type_.stages or ("",)):
+    stages = type_.stages or ("",)
+    if job.stage is not None and job.stage not in stages and not type_.has_free_stages:
         yield FieldError(
             "stage",
             "invalid",

@@ -26,6 +26,7 @@ END_TIMED_OUT = "timed_out"  # past the deadline of the attempt
 END_LOST = "lost"  # its worker died or stopped renewing the lease
 END_STAGE_DONE = "stage_done"
 END_RELEASED = "released"
+END_YIELDED = "yielded"  # its worker put it off; not counted
 END_CANCELLED = "cancelled"
 
 SYSTEM, WORKER, OPERATOR = "system", "worker", "operator"
@@ -48,6 +49,7 @@ class LockedJob(NamedTuple):
     last_end: str
     lease_token: str
     worker: str
+    client: str
     host: str
     cancel_requested: bool
     trace_id: str
@@ -78,6 +80,7 @@ ARROWS: dict[str, Arrow] = {
         Arrow("fail", (RUNNING,), (READY, SCHEDULED, FAILED), WORKER),
         Arrow("stage_done", (RUNNING,), (READY, SCHEDULED), WORKER),
         Arrow("release", (RUNNING,), (READY, SCHEDULED), WORKER),
+        Arrow("yield", (RUNNING,), (READY, SCHEDULED), WORKER),
         Arrow("end_cancelled", (RUNNING,), (CANCELLED,), WORKER),
         Arrow("rescue", (RUNNING,), (READY, SCHEDULED, FAILED, CANCELLED), SYSTEM),
         Arrow("discard", (SCHEDULED, READY), (FAILED,), SYSTEM),

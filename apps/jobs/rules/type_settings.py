@@ -58,6 +58,7 @@ SETTINGS = (
     "pause_reason",
     "paused_until",
     "breaker_enabled",
+    "pool",
 )
 
 
@@ -82,10 +83,11 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
             )
     for name, (low, high) in type_snapshot.RANGES.items():
         yield from _number_faults(name, settings[name], low, high)
-    for name in ("paused", "breaker_enabled"):
+    for name in ("paused", "breaker_enabled", "pool"):
         if not isinstance(settings[name], bool):
             yield _fault(name, _("It must be true or false."))
-    yield from _list_faults("stages", settings["stages"], MAX_STAGE)
+    if settings["stages"] != [type_snapshot.FREE_STAGES]:
+        yield from _list_faults("stages", settings["stages"], MAX_STAGE)
     yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MAX_HOST)
     if "params_schema" in changed:
         yield from _schema_faults(settings["params_schema"])

@@ -17,6 +17,8 @@ from apps.jobs.rules.breaker import BreakerPolicy
 FAST, SLOW = "fast", "slow"
 ALLOW, ALWAYS, NEVER = "allow", "always", "never"
 NO_ORIGIN, PREFER_ORIGIN = "none", "prefer"
+# The only stage of a type whose jobs may have any, in any order.
+FREE_STAGES = "*"
 BATCH, EACH = "batch", "each"
 
 DAY = 86_400
@@ -69,6 +71,7 @@ class TypeSnapshot:
     origin: str
     origin_grace: timedelta
     allowed_hosts: tuple[str, ...]
+    pool: bool
     unique: str
     settle: str
     paused: bool
@@ -80,6 +83,11 @@ class TypeSnapshot:
     def validator(self) -> Draft202012Validator | None:
         """Checks contexts; None when the type accepts any."""
         return compiled(self.params_schema) if self.params_schema else None
+
+    @property
+    def has_free_stages(self) -> bool:
+        """Whether its jobs may have any stage, in any order."""
+        return self.stages == (FREE_STAGES,)
 
     @property
     def is_limited(self) -> bool:

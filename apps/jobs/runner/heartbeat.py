@@ -11,10 +11,11 @@ from datetime import timedelta
 from django.db import DatabaseError, InterfaceError, close_old_connections
 
 from apps.common import clock
+from apps.common.errors import PlatformError
 from apps.jobs.runner import record
 from apps.jobs.runner.process import BEAT_SECONDS, Process, dead_here
 from apps.jobs.services import register
-from apps.jobs.services.leases import renew
+from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.rescue import rescue_due
 
 logger = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ def lose_dead_neighbours() -> int:
         return 0
     until = now + _RESCUE_TIME
     ended = rescue_due(until=until, lost=dead, by_lease=False, records=record.read_all)
-    register.lose(names=dead, reason=register.PROCESS_GONE)
+    register.lose(workers=dead, reason=register.PROCESS_GONE)
     return ended
 
 
@@ -85,10 +86,9 @@ def renew_all(process: Process) -> None:
     held = process.held()
     for start in range(0, len(held), _MAX_RENEWED):
         part = held[start : start + _MAX_RENEWED]
-        renewed = renew(leases=[(job.id, job.token) for job in part])
-        for job in part:
-            lease = renewed.get(job.id)
-            if lease is None:
+        renewed = renew(signs=[Sign(id=job.id, token=job.token) for job in part])
+        for job, lease in zip(part, renewed, strict=True):
+            if isinstance(lease, PlatformError):
                 job.lost = True
             else:
                 job.lease_until = lease.until

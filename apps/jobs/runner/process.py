@@ -297,14 +297,14 @@ class Process:
         if not self._registered:
             self._register(types)
         running = sum(job.started > 0 for job in self.held())
-        known = register.beat(
+        row = register.beat(
             name=self.name,
             drains=self.lanes(),
             running=running,
             types=types,
             stopping=self.stopping,
         )
-        if not known:
+        if row is None:
             self._registered = False
             logger.warning("worker %s counted as lost; it registers again", self.name)
             self._register(types)
@@ -337,11 +337,11 @@ def types_with_handler() -> dict[str, TypeSnapshot]:
     return {n: type_ for n, type_ in type_snapshots().items() if registry.find(type_.handler)}
 
 
-def dead_here(workers: Collection[Worker]) -> list[str]:
+def dead_here(workers: Collection[Worker]) -> list[register.WorkerKey]:
     """Those of the workers whose process on this machine has ended."""
     here = machine()
     return [
-        worker.name
+        register.WorkerKey(worker.client, worker.name)
         for worker in workers
         if here and worker.machine == here and not _runs(worker.pid)
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -42,10 +42,15 @@ _PEEKED = "order_key, id, type, last_end, attempts, max_attempts"
 
 
 class Holder(NamedTuple):
-    """The name of a worker that holds jobs, and of its host."""
+    """The name of a worker that holds jobs, of its host, and the client of its API key.
+
+    `lease` is how long it is believed without a heartbeat; None: as long as the type says.
+    """
 
     name: str
     host: str
+    client: str = ""
+    lease: timedelta | None = None
 
 
 class Claim:
@@ -246,8 +251,12 @@ class Claim:
             ids,
             sets=", attempts = attempts + 1, holds = holds + 1, held_at = %s, "
             "started_at = COALESCE(started_at, %s), lease_token = %s, lease_until = %s, "
-            "hard_end_at = %s, worker = %s, host = %s, affinity_host = '', affinity_until = NULL",
-            values=[self._now, self._now, self._token, lease_until, hard_end_at, *self._holder],
+            "hard_end_at = %s, worker = %s, host = %s, client = %s, affinity_host = '', "
+            "affinity_until = NULL",
+            values=[
+                *(self._now, self._now, self._token, lease_until, hard_end_at),
+                *(self._holder.name, self._holder.host, self._holder.client),
+            ],
             guard=f" AND type = %s AND attempts < max_attempts{guard} "
             f"AND affinity_host IN ({placeholders(len(self._hosts))}) "
             f"AND EXISTS (SELECT 1 FROM {table(JobType)} WHERE name = %s AND version = %s)",
@@ -257,7 +266,7 @@ class Claim:
     def _lease(self, type_: TypeSnapshot) -> tuple[datetime, datetime]:
         """The end of the lease, and the deadline of the attempt."""
         deadline = self._now + type_.max_processing
-        return min(self._now + type_.lease, deadline), deadline
+        return min(self._now + (self._holder.lease or type_.lease), deadline), deadline
 
     def held(self) -> list[HeldJob]:
         """Those of the tried jobs that are held under the token, in their order."""

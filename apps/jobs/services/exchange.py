@@ -12,30 +12,38 @@ from django.db import DatabaseError, transaction
 
 from apps.common.db import is_retryable
 from apps.common.errors import PlatformError
+from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.outcome import HeldJob, Outcome
 from apps.jobs.rules.transitions import READY
 from apps.jobs.services.claim import Claim
 from apps.jobs.services.hold import hold
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.request import Request
 from apps.jobs.services.settle import guarded_types, settle, settle_locked, wake_for
 from apps.jobs.services.type_snapshots import type_snapshots
 
 Answers = list[str | PlatformError]
 
 
-def exchange(*, outcomes: Sequence[Outcome], **holding: Any) -> tuple[Answers, list[HeldJob]]:
+def exchange(
+    *,
+    outcomes: Sequence[Outcome],
+    caller: Caller = IN_HOUSE,
+    request: Request | None = None,
+    **holding: Any,
+) -> tuple[Answers, list[HeldJob]]:
     """`settle` the outcomes and `hold`; the answers of both.
 
     When the hold finds nothing or fails, the outcomes are settled by themselves. When it raises,
-    they may have been: repeating a report is safe.
+    they may have been: repeating a report is safe. A `request` takes part in the hold.
     """
-    both = _Exchange(outcomes)
+    both = _Exchange(outcomes, caller, request)
     jobs = hold(**holding, take=both.take)
     if both.answers is not None:
         return both.answers, jobs
-    answers = settle(outcomes=outcomes)
+    answers = settle(outcomes=outcomes, caller=caller)
     if not jobs and _makes_work(outcomes, answers):
-        jobs = hold(**holding)
+        jobs = hold(**holding, take=request.take if request else Claim.take)
     return answers, jobs
 
 
@@ -50,21 +58,28 @@ def _makes_work(outcomes: Sequence[Outcome], answers: Answers) -> bool:
 class _Exchange:
     """Takes what a hold has found, and with the first of it settles the outcomes."""
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+    def __init__(
+        self, outcomes: Sequence[Outcome], caller: Caller, request: Request | None
+    ) -> None:
         self.answers: Answers | None = None
         self._outcomes = outcomes
+        self._caller = caller
+        self._request = request
 
     def take(self, claim: Claim, found: dict[str, list[int]]) -> list[HeldJob]:
+        request = self._request
         if self.answers is not None or not found:
-            return claim.take(found)
+            return request.take(claim, found) if request else claim.take(found)
         try:
             with transaction.atomic():
-                answers, held = self._both(claim, found)
+                answers, held = self._both(claim, request.fitting(found) if request else found)
+                if request:
+                    request.keep(held)
         except DatabaseError as error:
             if not is_retryable(error):
                 raise
             # Most likely the lock of a job that it tries to hold.
-            self.answers = settle(outcomes=self._outcomes)
+            self.answers = settle(outcomes=self._outcomes, caller=self._caller)
             raise
         self.answers = answers
         wake_for(answers)
@@ -75,5 +90,6 @@ class _Exchange:
         limited = claim.limited(found, {each.type for each in self._outcomes})
         # All of them before any job, as everybody locks them.
         states = lock_states({*guarded, *limited}) if guarded or limited else {}
-        settled = settle_locked(self._outcomes, {name: states[name] for name in guarded})
+        guards = {name: states[name] for name in guarded}
+        settled = settle_locked(self._outcomes, guards, self._caller)
         return settled.answers, claim.take_locked(found, states, settled.ended)

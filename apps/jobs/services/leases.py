@@ -2,105 +2,210 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connection
 
 from apps.common import clock
-from apps.common.db import execute, fetch, instant, placeholders, table, transactional
-from apps.common.errors import Invalid
-from apps.common.json_rules import check_json
+from apps.common.db import execute, fetch, instant, placeholders, table
+from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
+from apps.common.json_rules import check_json, check_size
+from apps.common.messages import Message as _
+from apps.common.rows import update_rows
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job
+from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import type_snapshots
 
+NOTHING: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """What a worker says of a job that it holds: that it is alive, and what it has done so far.
+
+    `checkpoint` is any JSON; `sequence` grows with every checkpoint of a stage, and counts on by
+    itself if it is None. `progress` is 0 to 100. `lease` is how long the worker is believed now;
+    None: as long as the type says.
+    """
+
+    id: int
+    token: str
+    checkpoint: Any = NOTHING
+    sequence: int | None = None
+    progress: float | None = None
+    lease: timedelta | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says only that the worker is alive."""
+        return self.checkpoint is NOTHING and self.progress is None
+
 
 class Renewed(NamedTuple):
-    """A lease that lasts until then at least; whether its job is to be cancelled."""
+    """A lease that lasts until then at least; whether its job is to be cancelled.
+
+    `refused`: why the checkpoint was not kept.
+    """
 
     until: datetime
     cancel_requested: bool
+    refused: PlatformError | None = None
 
 
-def renew(*, leases: Sequence[tuple[int, str]]) -> dict[int, Renewed]:
-    """Renew the leases of these (job, token) pairs, up to the deadline of each attempt.
+class _Held(NamedTuple):
+    """The row of a job that a sign is about."""
 
-    Returns them by job; jobs whose lease is lost are left out. After its deadline an attempt is not
-    renewed: its lease is lost. There is no transaction: a process that freezes here must not keep
-    its jobs locked, or the rescue could not end them.
+    id: int
+    type: str
+    client: str
+    status: str
+    token: str
+    lease_until: datetime | None
+    hard_end_at: datetime | None
+    cancel_requested: bool
+    sequence: int
+
+
+def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed | PlatformError]:
+    """Renew the leases of these jobs, up to the deadline of each attempt; the answers in order.
+
+    A checkpoint or progress moves the deadline. After its deadline an attempt is not renewed: its
+    lease is lost. A job that the caller never held is NotFound. There is no transaction: a process
+    that freezes here must not keep its jobs locked, or the rescue could not end them.
     """
-    if not leases:
-        return {}
+    if not signs:
+        return []
     now = clock.now()
-    tokens = dict(leases)
-    ids = sorted(tokens)
-    rows = fetch(
-        f"SELECT id, type, lease_token, hard_end_at, cancel_requested FROM {table(Job)} "
-        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s",
-        [*ids, RUNNING],
-    )
-    types = type_snapshots({row[1] for row in rows})
-    renewed: dict[int, Renewed] = {}
-    groups: dict[tuple[str, str], list[int]] = {}
-    for number, name, token, deadline, cancel_requested in rows:
-        type_, deadline = types.get(name), instant(deadline)
-        if type_ is None or token != tokens[number] or deadline <= now:
+    held = _held({sign.id for sign in signs})
+    types = type_snapshots({row.type for row in held.values()})
+    answers: dict[int, Renewed | PlatformError] = {}
+    plain: dict[str, dict[int, tuple[Sign, Renewed]]] = {}
+    for sign in signs:
+        if sign.id in answers:
             continue
-        renewed[number] = Renewed(min(now + type_.lease, deadline), bool(cancel_requested))
-        groups.setdefault((name, token), []).append(number)
-    for (name, token), numbers in sorted(groups.items()):
-        if _extend(numbers, token, now, types[name]) < len(numbers):
-            for number in set(numbers) - _still_held(numbers, token):
-                del renewed[number]
-    return renewed
+        row = held.get(sign.id)
+        if row is None or not caller.holds(row.client, row.type) or row.type not in types:
+            answers[sign.id] = NotFound()
+        elif row.status != RUNNING or row.token != sign.token or _ended(row, now):
+            answers[sign.id] = _lost(sign.id)
+        elif sign.is_plain:
+            renewed = _renewed(row, sign, types[row.type], now)
+            answers[sign.id] = renewed
+            plain.setdefault(row.type, {})[sign.id] = sign, renewed
+        else:
+            answers[sign.id] = _keep(row, sign, types[row.type], now)
+    for of_type in plain.values():
+        answers |= _extend(of_type)
+    return [answers[sign.id] for sign in signs]
 
 
-def _extend(numbers: list[int], token: str, now: datetime, type_: TypeSnapshot) -> int:
-    # The earlier of two instants: MIN in SQLite, where LEAST is unknown.
-    least = "LEAST" if connection.vendor == "mysql" else "MIN"
-    return execute(
-        f"UPDATE {table(Job)} SET lease_until = {least}(%s, hard_end_at) "
-        f"WHERE id IN ({placeholders(len(numbers))}) AND status = %s AND lease_token = %s",
-        [now + type_.lease, *numbers, RUNNING, token],
-    )
-
-
-def _still_held(numbers: list[int], token: str) -> set[int]:
+def _held(ids: set[int]) -> dict[int, _Held]:
     rows = fetch(
-        f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(numbers))}) "
-        "AND status = %s AND lease_token = %s",
-        [*numbers, RUNNING, token],
+        "SELECT id, type, client, status, lease_token, lease_until, hard_end_at, "
+        f"cancel_requested, sequence FROM {table(Job)} WHERE id IN ({placeholders(len(ids))})",
+        sorted(ids),
     )
-    return {row[0] for row in rows}
+    return {
+        number: _Held(
+            number, type_, client, status, token, instant(until), instant(end), bool(cancel), last
+        )
+        for number, type_, client, status, token, until, end, cancel, last in rows
+    }
 
 
-@transactional
-def checkpoint(
-    *, job: int, token: str, data: Any, sequence: int, progress: float | None = None
-) -> bool:
-    """Store a checkpoint; extend the lease and the deadline. Whether the job is to be cancelled.
+def _ended(row: _Held, now: datetime) -> bool:
+    """Whether the attempt is past its deadline."""
+    return row.hard_end_at is None or row.hard_end_at <= now
 
-    `sequence` grows with every checkpoint of a stage; a repeat of the last one changes nothing.
-    LeaseLost when the worker has lost the job; Invalid when the data cannot be stored.
-    """
-    check_json(data, field="checkpoint")
-    return _keep(
-        job,
-        token,
-        {"checkpoint": json.dumps(data), "sequence": sequence, **_percent(progress)},
-        sequence,
+
+def _lost(number: int) -> LeaseLost:
+    return LeaseLost(_("Job {number} was taken away; stop working on it.", number=number))
+
+
+def _renewed(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed:
+    until = min(now + (sign.lease or type_.lease), row.hard_end_at or now)
+    return Renewed(max(until, row.lease_until or until), row.cancel_requested)
+
+
+def _extend(
+    signs: Mapping[int, tuple[Sign, Renewed]],
+) -> dict[int, PlatformError]:
+    """Renew the leases by one statement; those that are lost after all."""
+    ids = sorted(signs)
+    tokens = [signs[number][0].token for number in ids]
+    most = max(renewed.until for _, renewed in signs.values())
+    least, greatest = ("LEAST", "GREATEST") if connection.vendor == "mysql" else ("MIN", "MAX")
+    if len(set(tokens)) == 1:
+        token, guards = "%s", list[Any](tokens[:1])
+    else:
+        token = f"CASE id{' WHEN %s THEN %s' * len(ids)} END"
+        guards = [part for pair in zip(ids, tokens, strict=True) for part in pair]
+    changed = execute(
+        f"UPDATE {table(Job)} "
+        f"SET lease_until = {greatest}(lease_until, {least}(%s, hard_end_at)) "
+        f"WHERE id IN ({placeholders(len(ids))}) AND status = %s AND lease_token = {token}",
+        [most, *ids, RUNNING, *guards],
     )
+    if changed == len(ids):
+        return {}
+    after = _held(set(ids))
+    return {
+        number: _lost(number)
+        for number, (sign, _) in signs.items()
+        if number not in after
+        or (after[number].status, after[number].token) != (RUNNING, sign.token)
+    }
 
 
-@transactional
-def progress(*, job: int, token: str, percent: float) -> bool:
-    """Store the progress, 0 to 100 without decimals; else like a checkpoint."""
-    return _keep(job, token, _percent(percent), None)
+def _keep(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed | PlatformError:
+    """Keep a checkpoint or progress, and move the deadline."""
+    values: dict[str, Any] = {}
+    try:
+        values |= _percent(sign.progress)
+        if sign.checkpoint is not NOTHING:
+            values |= _checkpoint(row, sign)
+    except PlatformError as error:
+        # The worker is alive all the same.
+        renewed = _renewed(row, sign, type_, now)
+        lost = _extend({row.id: (sign, renewed)})
+        return lost.get(row.id) or renewed._replace(refused=error)
+    deadline = now + type_.max_processing
+    until = min(now + (sign.lease or type_.lease), deadline)
+    if row.client and row.lease_until == row.hard_end_at:
+        # Its worker promises no heartbeats.
+        until = deadline
+    until = max(until, row.lease_until or until)
+    kept = update_rows(
+        Job,
+        {row.id: {**values, "lease_until": until, "hard_end_at": deadline}},
+        guard="status = %s AND lease_token = %s AND sequence <= %s",
+        parameters=[RUNNING, sign.token, values.get("sequence", row.sequence)],
+    )
+    return Renewed(until, row.cancel_requested) if kept else _lost(row.id)
+
+
+def _checkpoint(row: _Held, sign: Sign) -> dict[str, Any]:
+    check_json(sign.checkpoint, field="checkpoint")
+    check_size(sign.checkpoint, field="checkpoint")
+    sequence = row.sequence + 1 if sign.sequence is None else sign.sequence
+    if sequence < row.sequence:
+        raise Conflict(
+            _(
+                "Checkpoint {kept} is kept already; {given} comes too late.",
+                kept=row.sequence,
+                given=sequence,
+            )
+        )
+    if sequence == row.sequence:
+        # A repeat, whose data is the same.
+        return {}
+    return {"checkpoint": sign.checkpoint, "sequence": sequence}
 
 
 def _percent(percent: float | None) -> dict[str, int]:
@@ -111,28 +216,27 @@ def _percent(percent: float | None) -> dict[str, int]:
     return {"progress": int(percent)}
 
 
-def _keep(job: int, token: str, values: dict[str, Any], sequence: int | None) -> bool:
-    now = clock.now()
-    rows = fetch(
-        f"SELECT type, hard_end_at, cancel_requested, sequence FROM {table(Job)} "
-        "WHERE id = %s AND status = %s AND lease_token = %s",
-        [job, RUNNING, token],
-    )
-    type_ = type_snapshots([rows[0][0]]).get(rows[0][0]) if rows else None
-    if type_ is None or not token or instant(rows[0][1]) <= now:
-        raise LeaseLost(f"Job {job} was taken away; stop working on it.")
-    if sequence is not None and sequence < rows[0][3]:
-        raise Invalid.field(
-            "sequence", f"Checkpoint {rows[0][3]} is kept already; {sequence} comes too late."
-        )
-    deadline = now + type_.max_processing
-    until = min(now + type_.lease, deadline)
-    sets = ", ".join(f"{name} = %s" for name in values)
-    kept = execute(
-        f"UPDATE {table(Job)} SET {sets}, lease_until = %s, hard_end_at = %s "
-        "WHERE id = %s AND status = %s AND lease_token = %s AND sequence <= %s",
-        [*values.values(), until, deadline, job, RUNNING, token, sequence or rows[0][3]],
-    )
-    if not kept:
-        raise LeaseLost(f"Job {job} was taken away; stop working on it.")
-    return bool(rows[0][2])
+def checkpoint(
+    *, job: int, token: str, data: Any, sequence: int, progress: float | None = None
+) -> bool:
+    """Store a checkpoint; extend the lease and the deadline. Whether the job is to be cancelled.
+
+    LeaseLost when the worker has lost the job; another PlatformError when it cannot be stored.
+    """
+    return _store(Sign(id=job, token=token, checkpoint=data, sequence=sequence, progress=progress))
+
+
+def progress(*, job: int, token: str, percent: float) -> bool:
+    """Store the progress, 0 to 100 without decimals; else like a checkpoint."""
+    return _store(Sign(id=job, token=token, progress=percent))
+
+
+def _store(sign: Sign) -> bool:
+    [answer] = renew(signs=[sign])
+    if isinstance(answer, NotFound):
+        raise _lost(sign.id)
+    if isinstance(answer, PlatformError):
+        raise answer
+    if answer.refused:
+        raise answer.refused
+    return answer.cancel_requested

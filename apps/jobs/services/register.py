@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -27,11 +27,19 @@ _REMEMBERED = timedelta(hours=1)
 _LIVING = (Worker.State.ACTIVE, Worker.State.DRAINING)
 
 
+class WorkerKey(NamedTuple):
+    """What names a worker: its API key, "" in-house, and its own name."""
+
+    client: str
+    name: str
+
+
 @transactional
 def register(
     *,
     name: str,
     host: str,
+    client: str = "",
     node: str = "",
     machine: str = "",
     pid: int = 0,
@@ -39,8 +47,12 @@ def register(
     lanes: Collection[str] = (),
     types: Collection[str] = (),
     capacity: int = 1,
-) -> None:
-    """Register a worker, or register it again after it counted as lost."""
+    version: str = "",
+) -> Worker:
+    """Register a worker, or register it again after it counted as lost.
+
+    A worker that was quiet stays so until an operator resumes it.
+    """
     now = clock.now()
     row: dict[str, Any] = {
         "host": host,
@@ -54,14 +66,20 @@ def register(
         "capacity": capacity,
         "drains": {},
         "running": 0,
+        "promises_beats": True,
         # Only workers over HTTP have one of their own.
-        "version": "",
+        "version": version,
         "started_at": now,
         "last_heartbeat_at": now,
     }
-    ensure_row(Worker, ["name"], {"name": name, **row})
-    Worker.objects.filter(name=name).update(**row)
-    _write_entries([name], "registered", now)
+    key = WorkerKey(client, name)
+    ensure_row(
+        Worker, ["client", "name"], {"client": client, "name": name, "is_quiet": False, **row}
+    )
+    Worker.objects.filter(client=client, name=name).update(**row)
+    worker = Worker.objects.get(client=client, name=name)
+    _write_entries({worker.pk: key}, "registered", now)
+    return worker
 
 
 @repeatable
@@ -70,53 +88,62 @@ def beat(
     name: str,
     drains: Mapping[str, int],
     running: int,
-    types: Collection[str] = (),
+    client: str = "",
+    types: Collection[str] | None = None,
     stopping: bool = False,
-) -> bool:
-    """Update a live worker's row; False when it has to register again."""
+) -> Worker | None:
+    """Update a live worker's row; None when it has to register again.
+
+    `types` None: they are the same as before.
+    """
     state = Worker.State.DRAINING if stopping else Worker.State.ACTIVE
-    return bool(
-        Worker.objects.filter(name=name, state__in=_LIVING).update(
-            last_heartbeat_at=clock.now(),
-            state=state,
-            drains=dict(drains),
-            running=running,
-            types=sorted(types),
-        )
+    changes: dict[str, Any] = {} if types is None else {"types": sorted(types)}
+    row = Worker.objects.filter(client=client, name=name, state__in=_LIVING, promises_beats=True)
+    changed = row.update(
+        last_heartbeat_at=clock.now(),
+        state=state,
+        drains=dict(drains),
+        running=running,
+        **changes,
     )
+    return row.first() if changed else None
 
 
 @transactional
-def leave(*, name: str) -> None:
+def leave(*, name: str, client: str = "") -> None:
     """The worker ends; jobs that it still holds are rescued at once."""
-    _go([name], "left", clock.now())
+    _go([WorkerKey(client, name)], "left", clock.now())
 
 
 @transactional
-def lose(*, names: Collection[str], reason: str) -> int:
+def lose(*, workers: Collection[WorkerKey], reason: str) -> int:
     """Mark workers as lost: their jobs are rescued at once. Returns how many were alive before."""
-    return _go(names, "lost", clock.now(), reason)
+    return _go(workers, "lost", clock.now(), reason)
 
 
-def _go(names: Collection[str], event: str, now: datetime, reason: str = "") -> int:
+def _go(keys: Collection[WorkerKey], event: str, now: datetime, reason: str = "") -> int:
+    wanted = set(keys)
     # Locked in the order of their ids, so that two processes that find the same workers wait for
     # each other and do not deadlock.
-    living = Worker.objects.filter(name__in=names, state__in=_LIVING)
-    pks = sorted(living.values_list("pk", flat=True))
+    living = Worker.objects.filter(name__in={key.name for key in wanted}, state__in=_LIVING)
+    found = living.values_list("pk", "client", "name")
+    pks = sorted(pk for pk, *key in found if WorkerKey(*key) in wanted)
     locked = living.filter(pk__in=pks).select_for_update().order_by("pk")
-    gone = dict(locked.values_list("pk", "name"))
+    gone = {pk: WorkerKey(*key) for pk, *key in locked.values_list("pk", "client", "name")}
     Worker.objects.filter(pk__in=gone).update(state=Worker.State.GONE, drains={}, running=0)
-    _write_entries(sorted(gone.values()), event, now, reason)
+    _write_entries(gone, event, now, reason)
     return len(gone)
 
 
 def lose_overdue(*, now: datetime) -> int:
     """Mark workers without a heartbeat for JOB_WORKER_SILENCE as lost; returns how many."""
     overdue = Worker.objects.filter(
-        state__in=_LIVING, last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE
-    ).values_list("name", flat=True)[:MAX_REMOVED]
-    names = list(overdue)
-    return lose(names=names, reason=NO_HEARTBEAT) if names else 0
+        state__in=_LIVING,
+        promises_beats=True,
+        last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE,
+    ).values_list("client", "name")[:MAX_REMOVED]
+    keys = [WorkerKey(*key) for key in overdue]
+    return lose(workers=keys, reason=NO_HEARTBEAT) if keys else 0
 
 
 @repeatable
@@ -129,21 +156,21 @@ def forget_gone(*, now: datetime) -> int:
     return Worker.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 
-def _write_entries(names: Sequence[str], event: str, now: datetime, reason: str = "") -> None:
-    if not names:
-        return
-    numbers = dict(Worker.objects.filter(name__in=names).values_list("name", "pk"))
+def _write_entries(
+    workers: Mapping[int, WorkerKey], event: str, now: datetime, reason: str = ""
+) -> None:
+    """Write the event of these workers, given by id, into the journal."""
     journal.write(
         [
             journal.Entry(
                 at=now,
                 source=Source.WORKER,
-                subject_id=numbers[name],
+                subject_id=pk,
                 event=event,
-                worker=name,
+                worker=key.name,
                 reason=reason,
             )
-            for name in names
+            for pk, key in sorted(workers.items())
         ]
     )
 
@@ -158,13 +185,15 @@ def alive(now: datetime) -> list[Worker]:
     )
 
 
-def gone_workers(now: datetime) -> list[str]:
-    """The names of workers that left or were lost in the last hour."""
-    return list(
-        Worker.objects.filter(
-            state=Worker.State.GONE, last_heartbeat_at__gt=now - _REMEMBERED
-        ).values_list("name", flat=True)[:MAX_REMOVED]
+def gone_workers(now: datetime) -> list[WorkerKey]:
+    """The workers that left or were lost in the last hour, and whose jobs nobody works on.
+
+    A worker that promised no heartbeats may still be working.
+    """
+    gone = Worker.objects.filter(
+        state=Worker.State.GONE, promises_beats=True, last_heartbeat_at__gt=now - _REMEMBERED
     )
+    return [WorkerKey(*key) for key in gone.values_list("client", "name")[:MAX_REMOVED]]
 
 
 def registered() -> list[Worker]:
@@ -175,12 +204,17 @@ def registered() -> list[Worker]:
 def is_lost(worker: Worker, now: datetime) -> bool:
     """Whether its heartbeat is overdue."""
     silence = now - worker.last_heartbeat_at
-    return worker.state != Worker.State.GONE and silence >= conf.JOB_WORKER_SILENCE
+    is_there = worker.state != Worker.State.GONE and worker.promises_beats
+    return is_there and silence >= conf.JOB_WORKER_SILENCE
 
 
 def active_workers(now: datetime) -> list[Worker]:
     """The workers that take jobs now, by name."""
-    return [worker for worker in alive(now) if worker.state == Worker.State.ACTIVE]
+    return [
+        worker
+        for worker in alive(now)
+        if worker.state == Worker.State.ACTIVE and not worker.is_quiet
+    ]
 
 
 def hosts() -> list[str]:

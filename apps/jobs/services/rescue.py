@@ -25,6 +25,7 @@ from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.move import lock_jobs
 from apps.jobs.services.protection import lock_states
+from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.settle import end_attempts
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -61,7 +62,7 @@ def _no_records() -> Records:
 def rescue_due(
     *,
     until: datetime,
-    lost: Collection[str] = (),
+    lost: Collection[WorkerKey] = (),
     by_lease: bool = True,
     records: Callable[[], Records] = _no_records,
 ) -> int:
@@ -83,7 +84,7 @@ def rescue_due(
     return ended
 
 
-def _overdue(now: datetime, lost: Collection[str], by_lease: bool) -> dict[int, str]:
+def _overdue(now: datetime, lost: Collection[WorkerKey], by_lease: bool) -> dict[int, str]:
     """Running jobs to end, each with its type."""
     jobs, limit = table(Job), conf.JOB_RESCUE_BATCH
     end = "lease_until" if by_lease else "hard_end_at"
@@ -93,11 +94,11 @@ def _overdue(now: datetime, lost: Collection[str], by_lease: bool) -> dict[int, 
         [t.RUNNING, now, now, limit],
     )
     if lost and len(rows) < limit:
-        names = sorted(lost)
+        keys = sorted(lost)
+        theirs = " OR ".join(["(client = %s AND worker = %s)"] * len(keys))
         rows += fetch(
-            f"SELECT id, type FROM {jobs} WHERE status = %s "
-            f"AND worker IN ({placeholders(len(names))}) AND {end} > %s LIMIT %s",
-            [t.RUNNING, *names, now, limit - len(rows)],
+            f"SELECT id, type FROM {jobs} WHERE status = %s AND {end} > %s AND ({theirs}) LIMIT %s",
+            [t.RUNNING, now, *(part for key in keys for part in key), limit - len(rows)],
         )
     return dict(rows)
 
@@ -106,7 +107,7 @@ def _overdue(now: datetime, lost: Collection[str], by_lease: bool) -> dict[int, 
 def _rescue(
     found: Mapping[int, str],
     now: datetime,
-    lost: frozenset[str],
+    lost: frozenset[WorkerKey],
     by_lease: bool,
     records: Callable[[], Records],
 ) -> int:
@@ -121,7 +122,9 @@ def _rescue(
         (jobs[number], t.END_TIMED_OUT if late else t.END_LOST)
         for number, late, silent in _running(jobs, now)
         # Else it was renewed meanwhile.
-        if late or jobs[number].worker in lost or (by_lease and silent)
+        if late
+        or WorkerKey(jobs[number].client, jobs[number].worker) in lost
+        or (by_lease and silent)
     ]
     if not over:
         return 0

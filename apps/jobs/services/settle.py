@@ -17,6 +17,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
+from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -28,15 +29,16 @@ from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 
 
-def settle(*, outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
+def settle(*, outcomes: Sequence[Outcome], caller: Caller = IN_HOUSE) -> list[str | PlatformError]:
     """End the attempts as reported, each on its own merits.
 
     Returns, in the same order, the status of each job after it, or the error why nothing was
     changed. The same report again is answered as at first, even when the job has moved on; another
     one under the same token is a Conflict. A report whose lease was lost is LeaseLost, and the
-    first of each token is kept in the journal as stale. What cannot be stored is Invalid.
+    first of each token is kept in the journal as stale. What cannot be stored is Invalid. A job of
+    another caller is NotFound.
     """
-    answers = _settle(outcomes)
+    answers = _settle(outcomes, caller)
     wake_for(answers)
     return answers
 
@@ -55,9 +57,10 @@ def give_back(*, token: str) -> int:
 
 
 @transactional
-def _settle(outcomes: Sequence[Outcome]) -> list[str | PlatformError]:
+def _settle(outcomes: Sequence[Outcome], caller: Caller) -> list[str | PlatformError]:
     guarded = guarded_types(outcomes)
-    return settle_locked(outcomes, lock_states(guarded) if guarded else {}).answers
+    states = lock_states(guarded) if guarded else {}
+    return settle_locked(outcomes, states, caller).answers
 
 
 def guarded_types(outcomes: Sequence[Outcome]) -> set[str]:
@@ -73,7 +76,9 @@ class Settled(NamedTuple):
     ended: Mapping[str, int]
 
 
-def settle_locked(outcomes: Sequence[Outcome], states: Mapping[str, TypeState]) -> Settled:
+def settle_locked(
+    outcomes: Sequence[Outcome], states: Mapping[str, TypeState], caller: Caller
+) -> Settled:
     """`settle` within a transaction that has locked the states of the guarded types."""
     now = clock.now()
     types = type_snapshots()
@@ -90,7 +95,7 @@ def settle_locked(outcomes: Sequence[Outcome], states: Mapping[str, TypeState]) 
             continue
         first[each.id] = each
         job = jobs.get(each.id)
-        if job is None or job.type not in types:
+        if job is None or job.type not in types or not caller.holds(job.client, job.type):
             answers[each.id] = NotFound()
         elif not each.token or job.lease_token != each.token or job.status != t.RUNNING:
             late.append(each)
@@ -101,7 +106,8 @@ def settle_locked(outcomes: Sequence[Outcome], states: Mapping[str, TypeState]) 
                 answers[each.id] = Invalid(error.detail)
             else:
                 ends.append((job, each))
-    answers |= end_attempts(ends, types=types, states=states, now=now)
+    counted = _as_counted(ends, now)
+    answers |= end_attempts(counted, types=types, states=states, now=now)
     answers |= _answer_late(late, jobs, now)
     in_order = [
         answers[each.id]
@@ -110,6 +116,29 @@ def settle_locked(outcomes: Sequence[Outcome], states: Mapping[str, TypeState]) 
         for each in outcomes
     ]
     return Settled(in_order, Counter(job.type for job, _ in ends))
+
+
+def _as_counted(
+    ends: Sequence[tuple[LockedJob, Outcome]], now: datetime
+) -> Sequence[tuple[LockedJob, Outcome]]:
+    """The ends, where a job that is put off without any change has failed."""
+    yielded = [each.id for _, each in ends if each.end == t.END_YIELDED]
+    if not yielded:
+        return ends
+    contexts = dict(Job.objects.filter(pk__in=yielded).values_list("pk", "context"))
+    return [
+        (
+            job,
+            rules.as_counted(
+                each,
+                now,
+                stage=job.stage,
+                context=contexts.get(job.id),
+                report=report_key(each) if job.id in contexts else "",
+            ),
+        )
+        for job, each in ends
+    ]
 
 
 def _types_of(outcomes: Sequence[Outcome]) -> set[str]:
@@ -189,7 +218,7 @@ def end_attempts(
         counted = [
             (job.type, outcome.is_failure)
             for job, outcome in ends
-            if outcome.end not in (t.END_RELEASED, t.END_CANCELLED)
+            if outcome.end not in (t.END_RELEASED, t.END_YIELDED, t.END_CANCELLED)
         ]
         count_ends(types, states, counted, now)
     return {job.id: entry.to_state for _arrow, job, _changes, entry in moves}
@@ -198,7 +227,7 @@ def end_attempts(
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     """What the journal keeps of the end of an attempt beside `attempt_facts`."""
     is_loss = outcome.end in rules.LOSSES
-    key = "" if is_loss else report_key(outcome)
+    key = "" if is_loss else outcome.report or report_key(outcome)
     data = _data(job.held_at, job.holds, job.stage, None if after.is_final else after.run_at, key)
     if outcome.exception:
         data = {**data, "exception": outcome.exception}

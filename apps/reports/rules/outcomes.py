@@ -53,13 +53,22 @@ JOB_ENDS = {
             ("lost", RETRIED),
             ("stage_done", STAGE_DONE),
             ("released", RELEASED),
+            ("yielded", RELEASED),
         )
         for state in _WAITING
     },
     # Cancelled by request at the end of the attempt, or by force.
     **{
         (event, "running", "cancelled"): CANCELLED
-        for event in ("failed", "timed_out", "lost", "stage_done", "released", "cancelled")
+        for event in (
+            "failed",
+            "timed_out",
+            "lost",
+            "stage_done",
+            "released",
+            "yielded",
+            "cancelled",
+        )
     },
     # Waiting jobs that end without an attempt.
     **{

@@ -38,7 +38,7 @@ def test_held_jobs_are_running_under_one_new_token() -> None:
     assert (job.status, job.attempts, job.holds, job.version) == ("running", 1, 1, 2)
     assert job.lease_token == held.token
     assert len(held.token) == 32
-    assert (job.worker, job.host) == HERE
+    assert (job.worker, job.host, job.client) == (HERE.name, HERE.host, "")
     assert job.lease_until - job.held_at == timedelta(seconds=30)
     assert job.hard_end_at - job.held_at == timedelta(seconds=900)
     assert job.started_at == job.held_at == held.held_at

@@ -33,7 +33,7 @@ def test_new_job_is_held_by_what_is_announced() -> None:
     job = row(number)
     assert (held.id, held.key, held.attempt, held.alone) == (number, "order-1", 1, False)
     assert (job.status, job.attempts, job.holds, job.lease_token) == ("running", 1, 1, held.token)
-    assert (job.worker, job.host) == HERE
+    assert (job.worker, job.host, job.client) == (HERE.name, HERE.host, "")
     assert not any("ORDER BY order_key" in each["sql"] for each in statements)
 
 

@@ -19,7 +19,7 @@ from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.services import locked
 from apps.jobs.services.claim import Claim
 from apps.jobs.services.hold import hold
-from apps.jobs.services.leases import renew
+from apps.jobs.services.leases import Renewed, Sign, renew
 from apps.jobs.services.look import Look
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
@@ -161,9 +161,9 @@ def test_worker_that_freezes_in_a_sign_of_life_keeps_no_job_locked() -> None:
         return answer
 
     with connection.execute_wrapper(freeze):
-        renewed = renew(leases=[(each.id, each.token) for each in held])
+        renewed = renew(signs=[Sign(id=each.id, token=each.token) for each in held])
 
-    assert renewed.keys() == {each.id for each in held}
+    assert all(isinstance(each, Renewed) for each in renewed)
     assert len(free) > 1
     assert all(found == numbers for found in free)
 

@@ -11,7 +11,8 @@ import pytest
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner.process import Node, Process, dead_here, machine
 from apps.jobs.services import register
-from apps.jobs.services.leases import renew
+from apps.jobs.services.leases import Sign, renew
+from apps.jobs.services.register import WorkerKey
 from apps.jobs.sweeps import forget_workers, rescue
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -43,7 +44,7 @@ def test_worker_lives_while_it_beats(frozen_clock: FrozenClock) -> None:
 
     assert names(register.alive(frozen_clock.instant)) == ["a"]
     assert register.lose_overdue(now=frozen_clock.instant) == 1
-    assert register.gone_workers(frozen_clock.instant) == ["b"]
+    assert register.gone_workers(frozen_clock.instant) == [WorkerKey("", "b")]
     assert events() == [("a", "registered"), ("b", "registered"), ("b", "lost")]
 
 
@@ -59,7 +60,7 @@ def test_worker_just_within_its_silence_is_not_lost(frozen_clock: FrozenClock) -
 def test_worker_that_was_counted_as_lost_registers_again(frozen_clock: FrozenClock) -> None:
     process = Process(Node("worker@test", ("fast",)))
     process.beat()
-    register.lose(names=[process.name], reason=register.NO_HEARTBEAT)
+    register.lose(workers=[WorkerKey("", process.name)], reason=register.NO_HEARTBEAT)
 
     process.beat()
 
@@ -166,11 +167,11 @@ def test_worker_that_could_not_be_heard_keeps_its_jobs(
 ) -> None:
     """F6: the database was away for longer than its lease, and so was the sweep."""
     [worker] = Worker.objects.all()
-    tokens = [(number, row(number).lease_token) for number in cut_off]
+    signs = [Sign(id=number, token=row(number).lease_token) for number in cut_off]
     assert rescue() == 0
 
     frozen_clock.advance(seconds=5)
-    renew(leases=tokens)
+    renew(signs=signs)
     register.beat(name=worker.name, drains={}, running=2)
     for _ in range(29):
         frozen_clock.advance(seconds=1)
@@ -218,7 +219,7 @@ def test_late_sweep_ends_at_once_what_needs_no_word_of_a_worker(
     assert rescue() == 1
     assert row(cut_off[0]).last_end == "timed_out"
 
-    register.lose(names=[Worker.objects.get().name], reason="its process is gone")
+    register.lose(workers=[WorkerKey("", Worker.objects.get().name)], reason="its process is gone")
     assert rescue() == 1
     assert row(cut_off[1]).last_end == "lost"
 
@@ -227,6 +228,8 @@ def test_sweep_does_not_search_jobs_of_workers_lost_for_an_hour(
     frozen_clock: FrozenClock,
 ) -> None:
     enter()
-    register.lose(names=[HERE.name], reason="gone")
-    assert register.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [HERE.name]
+    register.lose(workers=[WorkerKey("", HERE.name)], reason="gone")
+    assert register.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [
+        WorkerKey("", HERE.name)
+    ]
     assert register.gone_workers(frozen_clock.instant + timedelta(minutes=60)) == []

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, JobType
 from apps.jobs.services.discard import discard_exhausted
-from apps.jobs.services.leases import renew
+from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.promote import promote_due
+from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.rescue import free_hosts
 from tests.frozen import FrozenClock
 from tests.jobs import THERE, end, events_of, job_type, jobs, last_entry, rescue, row, take
@@ -39,11 +41,12 @@ def test_attempt_past_its_deadline_is_a_timeout(frozen_clock: FrozenClock) -> No
     [number] = jobs(1)
     [held] = take()
     frozen_clock.advance(seconds=20)
-    assert renew(leases=[(held.id, held.token)]) == {held.id: (held.hard_end_at, False)}
+    assert renew(signs=[Sign(id=held.id, token=held.token)]) == [(held.hard_end_at, False, None)]
     assert row(held.id).lease_until == held.hard_end_at
     frozen_clock.advance(seconds=20)
 
-    assert not renew(leases=[(held.id, held.token)])
+    [answer] = renew(signs=[Sign(id=held.id, token=held.token)])
+    assert isinstance(answer, LeaseLost)
     assert rescue(frozen_clock) == 1
     assert row(number).last_end == "timed_out"
 
@@ -70,7 +73,7 @@ def test_jobs_of_a_lost_worker_are_rescued_before_their_leases_end(
     [mine] = take(1)
     [other] = take(1, by=THERE)
 
-    assert rescue(frozen_clock, lost=["host-a:1"]) == 1
+    assert rescue(frozen_clock, lost=[WorkerKey("", "host-a:1")]) == 1
     assert row(mine.id).status == "ready"
     assert row(other.id).status == "running"
 

@@ -13,7 +13,7 @@ from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import type_snapshots
-from apps.jobs.services.leases import checkpoint, progress, renew
+from apps.jobs.services.leases import Sign, checkpoint, progress, renew
 from apps.jobs.services.settle import settle
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -355,7 +355,7 @@ def test_renewing_reports_the_wish_to_cancel(frozen_clock: FrozenClock) -> None:
     Job.objects.filter(pk=number).update(cancel_requested=True)
 
     until = frozen_clock.instant + timedelta(seconds=30)
-    assert renew(leases=[(number, held.token)]) == {number: (until, True)}
+    assert renew(signs=[Sign(id=number, token=held.token)]) == [(until, True, None)]
 
     job = row(number)
     assert job.lease_until == until

@@ -14,6 +14,7 @@ from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, transitions
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services import control, discard, register, types
+from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin import words
 from apps.journal.admin.entries import ASIDE
@@ -92,7 +93,7 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     end(take()[0], "failed")
     jobs(run_at=clock.now())
     held = take()[0]
-    rescue(frozen_clock, lost=[HERE.name])
+    rescue(frozen_clock, lost=[WorkerKey("", HERE.name)])
     end(held)
     [again] = take()
     frozen_clock.advance(seconds=29)
@@ -109,11 +110,11 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
     jobs(run_at=clock.now())
     [held] = take()
-    rescue(frozen_clock, lost=[HERE.name], records=lambda: {held.token: {}})
+    rescue(frozen_clock, lost=[WorkerKey("", HERE.name)], records=lambda: {held.token: {}})
     JobType.objects.all().delete()
     discard.discard_exhausted(until=clock.now() + timedelta(seconds=1))
     register.register(name="a", host="host-a")
-    register.lose(names=["a"], reason=register.PROCESS_GONE)
+    register.lose(workers=[WorkerKey("", "a")], reason=register.PROCESS_GONE)
     register.register(name="b", host="host-b")
     frozen_clock.advance(minutes=1)
     register.lose_overdue(now=clock.now())

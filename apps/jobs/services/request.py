@@ -1,0 +1,115 @@
+"""A hold for a request over HTTP: it fits into one answer, and a repeat gets the same jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from django.db import transaction
+
+from apps.common import clock
+from apps.common.db import execute, fetch, placeholders, table
+from apps.common.errors import ReplayConflict
+from apps.common.messages import Message as _
+from apps.common.rows import insert_rows
+from apps.jobs.models import Hold, Job
+from apps.jobs.rules.outcome import HeldJob
+from apps.jobs.services.claim import Claim
+
+# Contexts and checkpoints of one answer; the first job is held however large it is.
+MAX_BYTES = 6 * 1024 * 1024
+# So many jobs are within it whatever they contain: each part has at most 256 KB.
+_ALWAYS_FIT = 12
+MAX_FORGOTTEN = 1_000
+
+
+class Earlier(NamedTuple):
+    """The token of a hold, and the jobs that may still run under it."""
+
+    token: str
+    ids: Sequence[int]
+
+
+class Request:
+    """What one request of a client holds. `request_id` "" is never repeated."""
+
+    def __init__(self, client: str, request_id: str = "", body_key: str = "") -> None:
+        self._client = client
+        self._request_id = request_id
+        self._body_key = body_key
+
+    def earlier(self) -> Earlier | None:
+        """What an earlier request with this id has held; None when it was the first, or all of its
+        leases are over.
+
+        ReplayConflict when that request asked for something else.
+        """
+        row = self._row() if self._request_id else None
+        if row is None:
+            return None
+        if row.body_key != self._body_key:
+            raise ReplayConflict(
+                _(
+                    "Request {id} asked for something else before; use a new request_id.",
+                    id=self._request_id,
+                )
+            )
+        return Earlier(row.token, row.job_ids)
+
+    def _row(self) -> Hold | None:
+        now = clock.now()
+        return Hold.objects.filter(
+            client=self._client, request_id=self._request_id, expires_at__gt=now
+        ).first()
+
+    def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
+        """Hold what was found, and remember it in the same transaction."""
+        found = self.fitting(found)
+        if not self._request_id:
+            return claim.take(found)
+        with transaction.atomic():
+            held = claim.take(found)
+            self.keep(held)
+        return held
+
+    def fitting(self, found: Mapping[str, list[int]]) -> dict[str, list[int]]:
+        """Those of the jobs, by type, that fit into one answer."""
+        ids = [number for numbers in found.values() for number in numbers]
+        if len(ids) <= _ALWAYS_FIT:
+            return dict(found)
+        rows = fetch(
+            f"SELECT id, LENGTH(context) + COALESCE(LENGTH(checkpoint), 0) FROM {table(Job)} "
+            f"WHERE id IN ({placeholders(len(ids))})",
+            ids,
+        )
+        sizes = dict(rows)
+        sums = accumulate(sizes.get(number, 0) for number in ids)
+        fits = {number for number, size in zip(ids, sums, strict=True) if size <= MAX_BYTES}
+        fits.add(ids[0])
+        return {name: [each for each in jobs if each in fits] for name, jobs in found.items()}
+
+    def keep(self, held: Sequence[HeldJob]) -> None:
+        """Remember what was held; IntegrityError when a request with this id was faster."""
+        if not (self._request_id and held):
+            return
+        execute(
+            f"DELETE FROM {table(Hold)} WHERE client = %s AND request_id = %s AND expires_at <= %s",
+            [self._client, self._request_id, held[0].held_at],
+        )
+        row = {
+            "client": self._client,
+            "request_id": self._request_id,
+            "body_key": self._body_key,
+            "token": held[0].token,
+            "job_ids": [job.id for job in held],
+            "expires_at": max(job.lease_until for job in held),
+        }
+        insert_rows(Hold, [row])
+
+
+def forget_requests() -> int:
+    """Remove what is remembered of requests whose leases are over; returns how many."""
+    old = Hold.objects.filter(expires_at__lte=clock.now()).order_by("expires_at")
+    ids = list(old.values_list("pk", flat=True)[:MAX_FORGOTTEN])
+    return Hold.objects.filter(pk__in=ids).delete()[0] if ids else 0
