@@ -11,9 +11,12 @@ def clear_caches() -> None:
     from django.core.cache import cache
 
     from apps.dispatch.services import queue
+    from apps.jobs.services import outside, register
     from apps.jobs.services.type_snapshots import forget_type_snapshots
 
     cache.clear()
+    register.forget_seen()
+    outside.forget()
     queue.plans.clear()
     queue.entries.clear()
     forget_type_snapshots()

@@ -32,6 +32,11 @@ def masks_payload(request: Request) -> bool:
     return Scope.PAYLOAD not in _client(request).scopes
 
 
+def client_of(request: Request) -> str:
+    """The client id of the key."""
+    return _client(request).client_id
+
+
 def actor_of(request: Request) -> str:
     """The name of the key in the journal: `key:<client-id>`."""
     return _client(request).actor

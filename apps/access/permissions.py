@@ -56,7 +56,7 @@ class HasScope(BasePermission):
 
 
 # Scopes that reach what is shared, unless the view narrows it.
-_BEYOND_ONE = {Scope.OPERATE, Scope.METRICS}
+_BEYOND_ONE = {Scope.OPERATE, Scope.METRICS, Scope.HOLD}
 
 
 def _declared_bindings(view: APIView) -> Collection[Binding]:

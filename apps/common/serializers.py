@@ -211,6 +211,13 @@ class JsonObject(_Strict, serializers.DictField):
         return data
 
 
+class Json(_Strict, serializers.JSONField):
+    """Any JSON value; the rules that keep it check it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+
 class Names(_Strict, serializers.ListField):
     """A list of at most `max_items` names, each as `Name`; a name given twice is refused."""
 

@@ -13,6 +13,7 @@ from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
 from apps.jobs.services import counts, discard, register, reorder
+from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
 
@@ -68,9 +69,11 @@ def discard_exhausted() -> int:
 
 @shared_task(name=WORKERS)
 def forget_workers() -> int:
-    """Remove the rows of workers that ended a day ago; returns how many."""
+    """Remove the rows of workers that ended a day ago, and of requests whose leases are over;
+    returns how many.
+    """
     with sweep_lease(WORKERS, at_most=MAX_TIME) as mine:
-        return register.forget_gone(now=clock.now()) if mine else 0
+        return register.forget_gone(now=clock.now()) + forget_requests() if mine else 0
 
 
 @shared_task(name=counts.STARVING_SWEEP)

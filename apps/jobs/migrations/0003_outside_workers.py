@@ -24,6 +24,7 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'bucket',
                 'verbose_name_plural': 'buckets',
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(
@@ -35,11 +36,13 @@ class Migration(migrations.Migration):
                 ('body_key', apps.common.fields.KeyField(max_length=32)),
                 ('token', apps.common.fields.KeyField(max_length=32)),
                 ('job_ids', models.JSONField(default=list)),
+                ('is_alone', models.BooleanField(default=False)),
                 ('expires_at', models.DateTimeField()),
             ],
             options={
                 'verbose_name': 'hold',
                 'verbose_name_plural': 'holds',
+                'default_permissions': (),
             },
         ),
         migrations.AddField(

@@ -24,6 +24,7 @@ class Bucket(models.Model):
     class Meta:
         verbose_name = _("bucket")
         verbose_name_plural = _("buckets")
+        default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["type", "client", "worker"], name="bucket_owner"),
         ]

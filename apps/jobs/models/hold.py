@@ -20,11 +20,13 @@ class Hold(models.Model):
     body_key = KeyField(max_length=32)
     token = KeyField(max_length=32)
     job_ids = models.JSONField(default=list)
+    is_alone = models.BooleanField(default=False)
     expires_at = models.DateTimeField()
 
     class Meta:
         verbose_name = _("hold")
         verbose_name_plural = _("holds")
+        default_permissions = ()
         constraints = [
             models.UniqueConstraint(fields=["client", "request_id"], name="hold_request"),
         ]

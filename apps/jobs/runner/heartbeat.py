@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections
 from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.jobs.runner import record
-from apps.jobs.runner.process import BEAT_SECONDS, Process, dead_here
+from apps.jobs.runner.process import Process, dead_here
 from apps.jobs.services import register
 from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.rescue import rescue_due
@@ -47,9 +47,9 @@ class Heartbeat(threading.Thread):
         renew_all(self._process)
         if now >= self._reset_at:
             self._reset_at = now + _SHORT_SECONDS
-            self._process.period = BEAT_SECONDS
+            self._process.period = register.BEAT_SECONDS
         if now >= self._beat_at or self._process.changed:
-            self._beat_at = now + BEAT_SECONDS - 0.1
+            self._beat_at = now + register.BEAT_SECONDS - 0.1
             self._process.beat()
             lose_dead_neighbours()
 

@@ -30,8 +30,6 @@ from apps.jobs.services.type_snapshots import type_snapshots
 
 logger = logging.getLogger(__name__)
 
-# The time between two heartbeats; less for short leases.
-BEAT_SECONDS = 5.0
 _MIN_PERIOD = 0.2
 
 # A held job that waits here cannot run elsewhere, so batches are short.
@@ -216,7 +214,7 @@ class Process:
         # Whether the row in the register is out of date.
         self.changed = False
         self.stopping_since = 0.0
-        self.period = BEAT_SECONDS
+        self.period = register.BEAT_SECONDS
         # When the process counts as lost unless it sends another heartbeat.
         self.silent_at = datetime.min.replace(tzinfo=UTC)
         self._stop = False

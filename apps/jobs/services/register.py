@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -19,6 +20,16 @@ from apps.journal.models import Source
 KEPT = timedelta(days=1)
 MAX_REMOVED = 500
 MAX_HOSTS = 2_000
+# How often a registered worker sends a heartbeat.
+BEAT_SECONDS = 5.0
+# How long what is known of a worker over HTTP holds, and how many are remembered.
+TOUCH_SECONDS = 5.0
+MAX_SEEN = 10_000
+# One that promises no heartbeats is forgotten when it has not called for so long.
+_UNHEARD = timedelta(hours=1)
+_PLAIN: dict[str, Any] = {
+    **{"node": "", "machine": "", "pid": 0, "capacity": 1, "running": 0, "version": ""},
+}
 # Why a worker counts as lost.
 NO_HEARTBEAT = "it sent no heartbeat"
 PROCESS_GONE = "its process is gone"
@@ -109,6 +120,68 @@ def beat(
     return row.first() if changed else None
 
 
+class Presence(NamedTuple):
+    """What is known of a worker over HTTP that has just called."""
+
+    is_quiet: bool
+    promises_beats: bool
+
+
+# What was seen of workers over HTTP: until when it holds on the monotonic clock, the types that
+# each asked for, and the answer.
+_seen: dict[WorkerKey, tuple[float, frozenset[str] | None, Presence]] = {}
+
+
+def touch(
+    *, client: str, name: str, host: str = "", types: Collection[str] | None = None
+) -> Presence:
+    """Note that a worker over HTTP is there, at most once in TOUCH_SECONDS; it may be unknown.
+
+    `types` are those that it asks for, None when it asks for nothing.
+    """
+    key = WorkerKey(client, name)
+    asked = None if types is None else frozenset(types)
+    until, before, presence = _seen.get(key, (0.0, None, Presence(False, False)))
+    known = time.monotonic()
+    if known < until and (asked is None or asked == before or presence.promises_beats):
+        return presence
+    presence = _touch(key, host, asked)
+    if len(_seen) >= MAX_SEEN:
+        _seen.clear()
+    _seen[key] = known + TOUCH_SECONDS, asked, presence
+    return presence
+
+
+def forget_seen() -> None:
+    """Read the rows of workers over HTTP at their next calls."""
+    _seen.clear()
+
+
+@repeatable
+def _touch(key: WorkerKey, host: str, types: frozenset[str] | None) -> Presence:
+    now = clock.now()
+    ours = Worker.objects.filter(client=key.client, name=key.name)
+    row = ours.first()
+    if row is None:
+        new = {
+            **key._asdict(),
+            **{"host": host, "kind": Worker.Kind.HTTP, "state": Worker.State.ACTIVE},
+            **{"lanes": [], "types": sorted(types or ()), "drains": {}, "promises_beats": False},
+            **{"is_quiet": False, "started_at": now, "last_heartbeat_at": now},
+        }
+        ensure_row(Worker, ["client", "name"], {**_PLAIN, **new})
+        return Presence(is_quiet=False, promises_beats=False)
+    changes: dict[str, Any] = {"last_heartbeat_at": now}
+    if row.state == Worker.State.GONE:
+        changes["state"] = Worker.State.ACTIVE
+    if not row.promises_beats:
+        # One that has registered has said these itself.
+        changes |= {"host": host} if host else {}
+        changes |= {} if types is None else {"types": sorted(types)}
+    ours.update(**changes)
+    return Presence(row.is_quiet, row.promises_beats)
+
+
 @transactional
 def leave(*, name: str, client: str = "") -> None:
     """The worker ends; jobs that it still holds are rescued at once."""
@@ -143,6 +216,10 @@ def lose_overdue(*, now: datetime) -> int:
         last_heartbeat_at__lte=now - conf.JOB_WORKER_SILENCE,
     ).values_list("client", "name")[:MAX_REMOVED]
     keys = [WorkerKey(*key) for key in overdue]
+    unheard = Worker.objects.filter(
+        state__in=_LIVING, promises_beats=False, last_heartbeat_at__lte=now - _UNHEARD
+    )
+    unheard.update(state=Worker.State.GONE)
     return lose(workers=keys, reason=NO_HEARTBEAT) if keys else 0
 
 
@@ -194,6 +271,15 @@ def gone_workers(now: datetime) -> list[WorkerKey]:
         state=Worker.State.GONE, promises_beats=True, last_heartbeat_at__gt=now - _REMEMBERED
     )
     return [WorkerKey(*key) for key in gone.values_list("client", "name")[:MAX_REMOVED]]
+
+
+def outsiders(now: datetime) -> int:
+    """How many workers over HTTP are there."""
+    return Worker.objects.filter(
+        kind=Worker.Kind.HTTP,
+        state__in=_LIVING,
+        last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE,
+    ).count()
 
 
 def registered() -> list[Worker]:

@@ -25,10 +25,11 @@ MAX_FORGOTTEN = 1_000
 
 
 class Earlier(NamedTuple):
-    """The token of a hold, and the jobs that may still run under it."""
+    """The token of a hold, and the jobs that may still run under it; a suspect `is_alone`."""
 
     token: str
     ids: Sequence[int]
+    is_alone: bool
 
 
 class Request:
@@ -55,7 +56,7 @@ class Request:
                     id=self._request_id,
                 )
             )
-        return Earlier(row.token, row.job_ids)
+        return Earlier(row.token, row.job_ids, row.is_alone)
 
     def _row(self) -> Hold | None:
         now = clock.now()
@@ -103,6 +104,7 @@ class Request:
             "body_key": self._body_key,
             "token": held[0].token,
             "job_ids": [job.id for job in held],
+            "is_alone": held[0].alone,
             "expires_at": max(job.lease_until for job in held),
         }
         insert_rows(Hold, [row])

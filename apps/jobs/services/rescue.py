@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from apps.common import clock
 from apps.common.db import (
@@ -84,6 +85,31 @@ def rescue_due(
     return ended
 
 
+def rescue_all_of(*, worker: WorkerKey, until: datetime) -> int:
+    """End the attempts of a worker that is lost or has left; returns how many."""
+    ended = 0
+    while (now := clock.now()) < until:
+        found = dict(_held_by([worker], conf.JOB_RESCUE_BATCH))
+        ended += _rescue(found, now, frozenset([worker]), by_lease=False, records=_no_records)
+        if len(found) < conf.JOB_RESCUE_BATCH:
+            break
+    if ended:
+        wakeup.announce()
+    return ended
+
+
+def _held_by(
+    workers: Collection[WorkerKey], limit: int, guard: str = "", parameters: Sequence[Any] = ()
+) -> list[tuple[int, str]]:
+    """Running jobs of these workers, each with its type."""
+    keys = sorted(workers)
+    theirs = " OR ".join(["(client = %s AND worker = %s)"] * len(keys))
+    return fetch(
+        f"SELECT id, type FROM {table(Job)} WHERE status = %s{guard} AND ({theirs}) LIMIT %s",
+        [t.RUNNING, *parameters, *(part for key in keys for part in key), limit],
+    )
+
+
 def _overdue(now: datetime, lost: Collection[WorkerKey], by_lease: bool) -> dict[int, str]:
     """Running jobs to end, each with its type."""
     jobs, limit = table(Job), conf.JOB_RESCUE_BATCH
@@ -94,12 +120,7 @@ def _overdue(now: datetime, lost: Collection[WorkerKey], by_lease: bool) -> dict
         [t.RUNNING, now, now, limit],
     )
     if lost and len(rows) < limit:
-        keys = sorted(lost)
-        theirs = " OR ".join(["(client = %s AND worker = %s)"] * len(keys))
-        rows += fetch(
-            f"SELECT id, type FROM {jobs} WHERE status = %s AND {end} > %s AND ({theirs}) LIMIT %s",
-            [t.RUNNING, now, *(part for key in keys for part in key), limit - len(rows)],
-        )
+        rows += _held_by(lost, limit - len(rows), f" AND {end} > %s", [now])
     return dict(rows)
 
 

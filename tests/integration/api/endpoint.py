@@ -23,6 +23,7 @@ class Endpoint:
 
     `bindings` are those that narrow what the method shows or changes: every row has to say.
     `good` answers a key bound to the job types in `types`, `foreign_type` one bound to others.
+    `before` is what the key does before the request that succeeds.
     """
 
     method: str
@@ -37,6 +38,7 @@ class Endpoint:
     is_batch: bool = False
     types: tuple[str, ...] = ()
     foreign_type: int = 0
+    before: Callable[[ContractClient, World], None] = lambda api, world: None
 
     def __str__(self) -> str:
         return f"{self.method} {self.route}"
@@ -55,6 +57,8 @@ class Endpoint:
 
     def request(self, api: ContractClient, world: World, **options: Any) -> Any:
         """Send the request that succeeds; options replace what they name, such as `raw`."""
+        if not options:
+            self.before(api, world)
         body = self.body(world) if self.body else None
         return api.request(
             self.method,

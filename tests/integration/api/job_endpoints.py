@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.integration.api.endpoint import BY_BOTH, BY_TYPE, Endpoint
+from tests.integration.api.work_endpoints import OF_JOBS
 from tests.integration.api.world import World
 
 EVERYBODY = ("uid_alice", "gid_sales", "uid_bob", "gid_other")
@@ -84,6 +85,7 @@ def _type(name: str) -> Callable[[World], str]:
 
 
 JOB_ENDPOINTS = [
+    *OF_JOBS,
     _of_jobs(method="GET", route="jobs/", scope="read", foreign=200, foreign_type=200),
     _of_jobs(
         method="POST",

@@ -23,6 +23,7 @@ def test_good_body_succeeds(endpoint: Endpoint, world: World, api: ContractClien
     """What the bad bodies below are made from is good, and so is another way to write it."""
     body = endpoint.body(world) if endpoint.body else {}
     raw = json.dumps(body, indent=4, ensure_ascii=False).encode()
+    endpoint.before(api, world)
 
     answer = endpoint.request(api, world, raw=raw, content_type='application/json;charset="UTF-8"')
 

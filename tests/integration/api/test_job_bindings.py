@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.access.rules.clients import Binding
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job, JobType, Worker
 from tests import factories
 from tests.integration.api.contract import ContractClient
 from tests.integration.api.endpoint import Endpoint
@@ -47,12 +47,14 @@ def test_type_outside_the_binding_answers_as_an_unknown_one(
 ) -> None:
     """I60: byte for byte but for the id of the request, and nothing is changed."""
     client = api_with(make_key(job_types=[bound]))
-    before = checksum()
+    # Workers are noted as they call.
+    but = [Worker] if endpoint.scope == "hold" else []
+    before = checksum(but=but)
 
     foreign = endpoint.request(client, world)
 
     assert foreign.status_code == endpoint.foreign_type, foreign.content
-    assert checksum() == before
+    assert checksum(but=but) == before
     Job.objects.exclude(type=bound).delete()
     JobType.objects.exclude(name=bound).delete()
     unknown = endpoint.request(client, world)

@@ -1,0 +1,356 @@
+"""Work for programs on other machines: hold, settle, heartbeat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from apps.access.bindings import client_of, job_types_of
+from apps.access.rules.clients import Binding
+from apps.common import clock
+from apps.common.errors import Invalid, PlatformError
+from apps.common.messages import wire_time
+from apps.common.parsers import BATCH_ITEMS
+from apps.common.serializers import (
+    Answer,
+    Choice,
+    DecimalId,
+    Instant,
+    Integer,
+    Items,
+    Json,
+    JsonObject,
+    Name,
+    Names,
+    Number,
+    StrictSerializer,
+    Text,
+)
+from apps.common.views import ApiView, JsonAnswer
+from apps.jobs.api.shapes import JobOut
+from apps.jobs.models import Job
+from apps.jobs.rules.caller import Caller
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.outcome import OUTCOMES, RETRY_BY_POLICY, RETRY_NEVER, Outcome
+from apps.jobs.rules.submission import MAX_DELAY, MAX_STAGE
+from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
+from apps.jobs.rules.type_snapshot import DAY, YEAR
+from apps.jobs.services import outside, register
+from apps.jobs.services.leases import NOTHING, Renewed, Sign, renew
+from apps.jobs.services.outside import Given, Wish, still_running
+from apps.jobs.services.settle import settle
+
+MAX_WORKER = 100
+MAX_TYPES = 100
+MAX_REQUEST = 64
+MAX_TOKEN = 64
+MAX_ERROR = 15_000
+MAX_MEMO = 2_000
+MAX_PATH = 200
+_DEFAULT_LIMIT = 100
+_MAX_DELAY = int(MAX_DELAY.total_seconds())
+# What belongs to some outcomes only.
+_FIELDS: Mapping[str, frozenset[str]] = {
+    "succeeded": frozenset({"result"}),
+    "failed": frozenset({"error", "retry", "retry_after", "exception"}),
+    "stage_done": frozenset({"stage", "context", "priority", "run_at", "delay"}),
+    "released": frozenset(),
+    "yielded": frozenset({"stage", "context", "priority", "run_at", "delay"}),
+    "cancelled": frozenset(),
+}
+_ALWAYS = frozenset({"id", "lease_token", "outcome", "memo", "checkpoint"})
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+class WorkerName(Name):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            max_length=MAX_WORKER, help_text="What this process calls itself.", **kwargs
+        )
+
+
+class WishBody(StrictSerializer):
+    types = Names(max_items=MAX_TYPES, max_length=MAX_NAME, min_length=1)
+    host = Name(max_length=MAX_HOST, required=False, allow_blank=True, default="")
+    limit = Integer(min_value=1, max_value=BATCH_ITEMS, required=False, default=_DEFAULT_LIMIT)
+    lease_seconds = Integer(
+        min_value=1,
+        max_value=DAY,
+        required=False,
+        help_text="How long it wants to be believed without a heartbeat.",
+    )
+    request_id = Name(
+        max_length=MAX_REQUEST,
+        required=False,
+        help_text="A repeat with the same one gets the same jobs while their leases last.",
+    )
+
+
+class HoldBody(WishBody):
+    worker = WorkerName()
+
+
+class OutcomeBody(StrictSerializer):
+    id = DecimalId()
+    lease_token = Text(max_length=MAX_TOKEN, allow_blank=True)
+    outcome = Choice(choices=OUTCOMES)
+    memo = Text(max_length=MAX_MEMO, required=False, allow_blank=True)
+    checkpoint = Json(required=False, allow_null=True)
+    result = Json(required=False, allow_null=True, help_text="Of a success.")
+    error = Text(max_length=MAX_ERROR, required=False, allow_blank=True, help_text="Of a failure.")
+    exception = Text(
+        max_length=MAX_PATH, required=False, allow_blank=True, help_text="The path of its class."
+    )
+    retry = Choice(choices=(RETRY_BY_POLICY, RETRY_NEVER), required=False)
+    retry_after = Number(
+        min_value=0, max_value=YEAR, required=False, help_text="Seconds; instead of the backoff."
+    )
+    stage = Name(
+        max_length=MAX_STAGE, required=False, help_text="The next one, of stage_done or yielded."
+    )
+    context = JsonObject(required=False)  # type: ignore[assignment]
+    priority = Integer(min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, required=False)
+    run_at = Instant(required=False, help_text="Either this or delay.")
+    delay = Number(min_value=0, max_value=_MAX_DELAY, required=False, help_text="Seconds.")
+
+
+class SettleBody(StrictSerializer):
+    worker = WorkerName()
+    outcomes = Items(child=OutcomeBody(), max_items=BATCH_ITEMS, required=False, default=list)
+    hold = WishBody(required=False)
+
+
+class SignBody(StrictSerializer):
+    id = DecimalId()
+    lease_token = Text(max_length=MAX_TOKEN, allow_blank=True)
+    checkpoint = Json(required=False, allow_null=True)
+    sequence = Integer(min_value=0, max_value=2**63 - 1, required=False)
+    progress = Number(min_value=0, max_value=100, required=False)
+    lease_seconds = Integer(min_value=1, max_value=DAY, required=False)
+
+
+class BeatBody(StrictSerializer):
+    worker = WorkerName()
+    leases = Items(child=SignBody(), max_items=BATCH_ITEMS)
+
+
+# --- what is answered -----------------------------------------------------------------------------
+class HeldOut(JobOut):
+    attempt = serializers.IntegerField(source="attempts")
+    lease_token = serializers.CharField(help_text="The right to report about this attempt.")
+    context = serializers.DictField()  # type: ignore[assignment]
+    checkpoint = serializers.JSONField(allow_null=True)
+    sequence = serializers.IntegerField(help_text="Of the checkpoint; the next one is higher.")
+    hard_end_at = Instant(help_text="When the attempt ends, unless a checkpoint or progress comes.")
+    alone = serializers.BooleanField(
+        help_text="It may have killed its last worker: run nothing beside it."
+    )
+
+
+class GivenOut(Answer):
+    jobs = HeldOut(many=True)
+    unknown = serializers.ListField(child=serializers.CharField(), help_text="Types.")
+    retry_after = serializers.FloatField(help_text="Seconds; 0 when there are jobs.")
+    now = Instant()
+
+
+class ResultOut(Answer):
+    id = serializers.CharField(help_text="A decimal string.")
+    ok = serializers.BooleanField()
+    status = serializers.ChoiceField(choices=Job.Status.choices, required=False)
+    code = serializers.CharField(required=False)
+    message = serializers.CharField(required=False)
+
+
+class SettledOut(Answer):
+    results = ResultOut(many=True, help_text="In the order of the outcomes.")
+    now = Instant()
+    jobs = HeldOut(many=True, required=False, help_text="With hold, as are the next two.")
+    unknown = serializers.ListField(child=serializers.CharField(), required=False)
+    retry_after = serializers.FloatField(required=False)
+
+
+class LeaseOut(Answer):
+    id = serializers.CharField(help_text="A decimal string.")
+    ok = serializers.BooleanField(help_text="Whether the lease lasts; if not, stop the work.")
+    lease_until = Instant(allow_null=True)
+    cancel_requested = serializers.BooleanField()
+    code = serializers.CharField(required=False, help_text="With ok: of the refused checkpoint.")
+    message = serializers.CharField(required=False)
+
+
+class BeatOut(Answer):
+    leases = LeaseOut(many=True)
+    now = Instant()
+    epoch = serializers.IntegerField(help_text="Of the slices; 0 without.")
+
+
+RETRY_AFTER = OpenApiParameter(
+    "Retry-After",
+    int,
+    OpenApiParameter.HEADER,
+    response=[200],
+    description="Seconds, when there are no jobs.",
+)
+
+
+# --- views ----------------------------------------------------------------------------------------
+def caller_of(request: Request) -> Caller:
+    """Who calls, and which job types the key is bound to."""
+    return Caller(client_of(request), job_types_of(request))
+
+
+class WorkView(ApiView):
+    """What the addresses for workers have in common."""
+
+    scopes = {"POST": "hold"}
+    bindings = frozenset({Binding.JOB_TYPES})
+    body_limit = "batch"
+
+
+class HoldView(WorkView):
+    """Take due jobs under a lease; an empty list when nothing is due."""
+
+    bodies = {"post": HoldBody}
+    answers = {"post": GivenOut}
+    problems = (404, 422)
+
+    def post(self, request: Request) -> JsonAnswer:
+        body = self.read_body()
+        worker = body.pop("worker")
+        given = outside.hold_for(caller_of(request), worker, _wish(body, worker))
+        return _answer(_given(given), given)
+
+
+class SettleView(WorkView):
+    """Report what became of held jobs, each on its own; with `hold` take the next ones."""
+
+    bodies = {"post": SettleBody}
+    answers = {"post": SettledOut}
+    problems = (422,)
+
+    def post(self, request: Request) -> JsonAnswer:
+        body = self.read_body()
+        caller, worker, wanted = caller_of(request), body["worker"], body.get("hold")
+        if not (body["outcomes"] or wanted):
+            raise Invalid.field("outcomes", "Report an outcome, or ask for jobs by hold.")
+        now = clock.now()
+        reports = [_outcome(each, now) for each in body["outcomes"]]
+        fit = [each for each in reports if isinstance(each, Outcome)]
+        given = None
+        if wanted is None:
+            register.touch(client=caller.client, name=worker)
+            answers = settle(outcomes=fit, caller=caller)
+        else:
+            answers, given = outside.settle_and_hold(caller, worker, fit, _wish(wanted, worker))
+        settled = iter(answers)
+        results = [
+            _result(sent["id"], next(settled) if isinstance(report, Outcome) else report)
+            for sent, report in zip(body["outcomes"], reports, strict=True)
+        ]
+        return _answer({"results": results, **(_given(given) if given else {})}, given)
+
+
+class HeartbeatView(WorkView):
+    """Renew leases; a checkpoint or progress moves the deadline of the attempt."""
+
+    bodies = {"post": BeatBody}
+    answers = {"post": BeatOut}
+
+    def post(self, request: Request) -> JsonAnswer:
+        body = self.read_body()
+        caller = caller_of(request)
+        register.touch(client=caller.client, name=body["worker"])
+        signs = [_sign(each) for each in body["leases"]]
+        renewed = renew(signs=signs, caller=caller)
+        leases = [_lease(sign.id, each) for sign, each in zip(signs, renewed, strict=True)]
+        return _answer({"leases": leases, "epoch": 0})
+
+
+def _answer(values: dict[str, Any], given: Given | None = None) -> JsonAnswer:
+    wait = given.retry_after if given else 0.0
+    headers = {"Retry-After": str(math.ceil(wait))} if wait else None
+    return JsonAnswer({**values, "now": wire_time(clock.now())}, headers=headers)
+
+
+def _wish(body: Mapping[str, Any], worker: str) -> Wish:
+    request_id = body.get("request_id", "")
+    seconds = body.get("lease_seconds")
+    said = json.dumps({**body, "worker": worker}, sort_keys=True) if request_id else ""
+    return Wish(
+        types=body["types"],
+        limit=body["limit"],
+        host=body["host"],
+        lease=None if seconds is None else timedelta(seconds=seconds),
+        request_id=request_id,
+        body_key=hashlib.blake2b(said.encode(), digest_size=16).hexdigest(),
+    )
+
+
+def _given(given: Given) -> dict[str, Any]:
+    jobs = still_running(given.ids, given.token) if given.ids else []
+    return {
+        "jobs": [_held(job, given) for job in jobs],
+        "unknown": given.unknown,
+        "retry_after": given.retry_after,
+    }
+
+
+def _held(job: Job, given: Given) -> dict[str, Any]:
+    job.alone = job.pk in given.alone  # type: ignore[attr-defined]
+    return HeldOut.of(job)
+
+
+def _outcome(body: Mapping[str, Any], now: datetime) -> Outcome | PlatformError:
+    """The reported outcome, or why it cannot be one."""
+    end = body["outcome"]
+    if misplaced := sorted(body.keys() - _ALWAYS - _FIELDS[end]):
+        return Invalid(f"{', '.join(misplaced)} cannot be said of {end}; leave it out.")
+    if end == "stage_done" and "stage" not in body:
+        return Invalid("Name the next stage.")
+    if "run_at" in body and "delay" in body:
+        return Invalid("Give run_at or delay, not both.")
+    said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome", "delay"}}
+    if "delay" in body:
+        said["run_at"] = now + timedelta(seconds=body["delay"])
+    if "retry_after" in said:
+        said["retry_after"] = timedelta(seconds=said["retry_after"])
+    return Outcome(id=body["id"], token=body["lease_token"], end=end, **said)
+
+
+def _result(number: int, answer: str | PlatformError) -> dict[str, Any]:
+    if isinstance(answer, PlatformError):
+        return {"id": str(number), "ok": False, "code": answer.code, "message": answer.detail}
+    return {"id": str(number), "ok": True, "status": answer}
+
+
+def _sign(body: Mapping[str, Any]) -> Sign:
+    seconds = body.get("lease_seconds")
+    return Sign(
+        id=body["id"],
+        token=body["lease_token"],
+        checkpoint=body.get("checkpoint", NOTHING),
+        sequence=body.get("sequence"),
+        progress=body.get("progress"),
+        lease=None if seconds is None else timedelta(seconds=seconds),
+    )
+
+
+def _lease(number: int, renewed: Renewed | PlatformError) -> dict[str, Any]:
+    if isinstance(renewed, PlatformError):
+        refused: PlatformError | None = renewed
+        lease: dict[str, Any] = {"ok": False, "lease_until": None, "cancel_requested": False}
+    else:
+        refused = renewed.refused
+        until, is_wanted = wire_time(renewed.until), renewed.cancel_requested
+        lease = {"ok": True, "lease_until": until, "cancel_requested": is_wanted}
+    why = {"code": refused.code, "message": refused.detail} if refused else {}
+    return {"id": str(number), **lease, **why}

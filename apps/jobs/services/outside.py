@@ -1,0 +1,241 @@
+"""Workers over HTTP: what one request holds, settles and renews."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import count
+from typing import NamedTuple
+
+from django.db import IntegrityError
+
+from apps.common import clock
+from apps.common.db import fetch, instant, table
+from apps.common.errors import NotFound, PlatformError
+from apps.common.messages import Message as _
+from apps.jobs.models import Job
+from apps.jobs.rules.caller import Caller
+from apps.jobs.rules.outcome import HeldJob, Outcome
+from apps.jobs.rules.transitions import SCHEDULED
+from apps.jobs.services import register
+from apps.jobs.services.exchange import exchange
+from apps.jobs.services.hold import Holder, hold
+from apps.jobs.services.look import Look
+from apps.jobs.services.request import Earlier, Request
+from apps.jobs.services.rescue import rescue_all_of
+from apps.jobs.services.settle import settle
+from apps.jobs.services.type_snapshots import type_snapshots
+
+# All idle workers together ask this often in a second; one of them waits so long at least and at
+# most, give or take a quarter.
+ASKS_PER_SECOND = 100
+POLL_SECONDS = (0.2, 15.0)
+_SPREAD = 0.25
+# Longer than any attempt may take: the lease of a worker that promises no heartbeats.
+_NO_BEATS = timedelta(days=31)
+_KNOWN_SECONDS = 0.2
+_LEAVE_TIME = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a worker asks for. `body_key` is the hash of the request that `request_id` names.
+
+    `lease` is how long it wants to be believed without a heartbeat.
+    """
+
+    types: Sequence[str]
+    limit: int
+    host: str = ""
+    lease: timedelta | None = None
+    request_id: str = ""
+    body_key: str = ""
+
+
+class Given(NamedTuple):
+    """What a hold over HTTP returns: the numbers of the jobs, and which of them are to run alone.
+
+    `unknown` are the types that the caller may not hold. After `retry_after` seconds it may ask
+    again.
+    """
+
+    ids: Sequence[int]
+    token: str
+    alone: frozenset[int]
+    unknown: Sequence[str]
+    retry_after: float
+
+
+def hold_for(caller: Caller, worker: str, wish: Wish) -> Given:
+    """Hold jobs for a worker; NotFound when it may hold none of the types.
+
+    A repeated request gets those of its jobs that still run.
+    """
+    known = _known(caller, wish)
+    if not known:
+        raise NotFound(_("There is no job type {names}.", names=", ".join(wish.types)[:200]))
+    return _Hold(caller, worker, wish, known).hold()
+
+
+def settle_and_hold(
+    caller: Caller, worker: str, outcomes: Sequence[Outcome], wish: Wish
+) -> tuple[list[str | PlatformError], Given]:
+    """Settle what has ended and hold what is next, in one transaction if that succeeds.
+
+    The outcomes are settled whatever becomes of the hold.
+    """
+    return _Hold(caller, worker, wish, _known(caller, wish)).exchange(outcomes)
+
+
+def _known(caller: Caller, wish: Wish) -> list[str]:
+    """Those of the types that there are and that the caller may use."""
+    types = type_snapshots()
+    if any(name not in types for name in wish.types):
+        # A worker may be started before its types are made.
+        types = type_snapshots(max_age=_KNOWN_SECONDS)
+    return [name for name in wish.types if name in types and caller.may_use(name)]
+
+
+class _Hold:
+    """One request of a worker for jobs of known types."""
+
+    def __init__(self, caller: Caller, worker: str, wish: Wish, known: Sequence[str]) -> None:
+        self._wish = wish
+        self._known = known
+        self._caller = caller
+        self._presence = register.touch(
+            client=caller.client, name=worker, host=wish.host, types=known
+        )
+        # Without a promise, nothing but the deadline of the attempt can end it.
+        unpromised = None if self._presence.promises_beats else _NO_BEATS
+        self._holder = Holder(worker, wish.host, caller.client, wish.lease or unpromised)
+        self._request = Request(caller.client, wish.request_id, wish.body_key)
+
+    def hold(self) -> Given:
+        earlier = self._request.earlier()
+        if earlier is None and not self._takes_nothing:
+            look, rotation = _look(frozenset(self._known), self._wish.host)
+            try:
+                return self._given(
+                    hold(
+                        holder=self._holder,
+                        types=self._known,
+                        limit=self._wish.limit,
+                        rotation=next(rotation),
+                        look=look,
+                        take=self._request.take,
+                    )
+                )
+            except IntegrityError:
+                earlier = self._request.earlier()
+                if earlier is None:
+                    raise
+        return self._again(earlier)
+
+    def exchange(self, outcomes: Sequence[Outcome]) -> tuple[list[str | PlatformError], Given]:
+        earlier = self._request.earlier()
+        if earlier is not None or self._takes_nothing:
+            return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
+        look, rotation = _look(frozenset(self._known), self._wish.host)
+        try:
+            answers, jobs = exchange(
+                outcomes=outcomes,
+                caller=self._caller,
+                request=self._request,
+                holder=self._holder,
+                types=self._known,
+                limit=self._wish.limit,
+                rotation=next(rotation),
+                look=look,
+            )
+        except IntegrityError:
+            earlier = self._request.earlier()
+            if earlier is None:
+                raise
+            return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
+        return answers, self._given(jobs)
+
+    @property
+    def _takes_nothing(self) -> bool:
+        return self._presence.is_quiet or not self._known
+
+    def _given(self, jobs: Sequence[HeldJob]) -> Given:
+        return Given(
+            [job.id for job in jobs],
+            jobs[0].token if jobs else "",
+            frozenset(job.id for job in jobs if job.alone),
+            self._unknown,
+            0.0 if jobs else retry_after(),
+        )
+
+    def _again(self, earlier: Earlier | None) -> Given:
+        """What a repeated request gets; nothing for a worker that is to take nothing."""
+        if earlier is None:
+            return self._given([])
+        # A suspect is the only job of its hold.
+        alone = frozenset(earlier.ids if earlier.is_alone else ())
+        return Given(earlier.ids, earlier.token, alone, self._unknown, 0.0)
+
+    @property
+    def _unknown(self) -> list[str]:
+        return [name for name in self._wish.types if name not in self._known]
+
+
+def leave(caller: Caller, name: str) -> int:
+    """The worker ends; returns how many jobs it still held, whose attempts have ended."""
+    key = register.WorkerKey(caller.client, name)
+    register.leave(client=key.client, name=key.name)
+    return rescue_all_of(worker=key, until=clock.now() + _LEAVE_TIME)
+
+
+@lru_cache(maxsize=1_000)
+def _look(types: frozenset[str], host: str) -> tuple[Look, count[int]]:
+    """What this process saw a moment ago for workers that ask for these types, and whose turn it
+    is among the types."""
+    return Look(), count(random.randrange(1_000))  # noqa: S311
+
+
+# --- when to ask again ----------------------------------------------------------------------------
+_poll: tuple[float, float, datetime | None] = (0.0, 0.0, None)
+
+
+def retry_after() -> float:
+    """The seconds after which a worker that got nothing should ask again."""
+    global _poll
+    until, poll, due = _poll
+    now = clock.now()
+    if time.monotonic() >= until:
+        least, most = POLL_SECONDS
+        poll = min(most, max(least, register.outsiders(now) / ASKS_PER_SECOND))
+        due = _next_due()
+        _poll = time.monotonic() + _KNOWN_SECONDS, poll, due
+    if due is not None:
+        poll = min(poll, max(POLL_SECONDS[0], (due - now).total_seconds()))
+    return round(poll * random.uniform(1 - _SPREAD, 1 + _SPREAD), 3)  # noqa: S311
+
+
+def forget() -> None:
+    """Look anew for every worker at its next call."""
+    global _poll
+    _poll = (0.0, 0.0, None)
+    _look.cache_clear()
+
+
+def _next_due() -> datetime | None:
+    """When the first scheduled job becomes due."""
+    # A literal, without which SQLite would not use its partial index.
+    rows = fetch(
+        f"SELECT run_at FROM {table(Job)} WHERE status = '{SCHEDULED}' ORDER BY run_at LIMIT 1"
+    )
+    return instant(rows[0][0]) if rows else None
+
+
+def still_running(ids: Collection[int], token: str) -> list[Job]:
+    """Those of the jobs that run under the token, in the given order."""
+    rows = Job.objects.filter(pk__in=ids, status=Job.Status.RUNNING, lease_token=token)
+    found = {row.pk: row for row in rows}
+    return [found[number] for number in ids if number in found]

@@ -1,0 +1,291 @@
+"""Heartbeats over REST: leases, checkpoints, the register. S2.10, S2.20; I29, I30."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.common import clock
+from apps.jobs.models import Job, Worker
+from apps.jobs.rules.caller import Caller
+from apps.jobs.services import control, register
+from apps.jobs.services.leases import Renewed, Sign, renew
+from apps.jobs.sweeps import rescue
+from tests.frozen import FrozenClock
+from tests.integration.api.contract import ContractClient
+from tests.jobs import events_of, job_type, jobs, row
+
+pytestmark = pytest.mark.django_db
+
+JOBS = "/api/v1/jobs/"
+WORKERS = "/api/v1/workers/"
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock) -> None:
+    job_type("mail", lease_seconds=30, max_processing_seconds=900)
+
+
+@pytest.fixture
+def beating(api: ContractClient) -> None:
+    """The worker pi-1 has registered."""
+    api.post(f"{WORKERS}register/", {"name": "pi-1", "host": "pi", "types": ["mail"]})
+
+
+def held(api: ContractClient, count: int = 1, **fields: Any) -> list[dict[str, Any]]:
+    jobs(count)
+    answer = api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": ["mail"], **fields})
+    found: list[dict[str, Any]] = answer.json()["jobs"]
+    return found
+
+
+def sign(job: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"id": job["id"], "lease_token": job["lease_token"], **fields}
+
+
+def beat(api: ContractClient, *signs: dict[str, Any]) -> list[dict[str, Any]]:
+    answer = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": list(signs)})
+    assert answer.status_code == 200, answer.content
+    leases: list[dict[str, Any]] = answer.json()["leases"]
+    return leases
+
+
+# --- leases ---------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("beating")
+def test_heartbeat_renews_the_lease(api: ContractClient, frozen_clock: FrozenClock) -> None:
+    """S2.20"""
+    [job] = held(api)
+    frozen_clock.advance(seconds=20)
+
+    [lease] = beat(api, sign(job))
+
+    assert lease == {
+        "id": job["id"],
+        "ok": True,
+        "lease_until": "2026-03-02T09:00:50Z",
+        "cancel_requested": False,
+    }
+    assert row(int(job["id"])).lease_until == clock.now() + timedelta(seconds=30)
+
+
+def test_heartbeat_never_shortens_what_was_promised(api: ContractClient) -> None:
+    [job] = held(api, lease_seconds=600)
+
+    assert beat(api, sign(job))[0]["lease_until"] == "2026-03-02T09:10:00Z"
+    assert beat(api, sign(job, lease_seconds=700))[0]["lease_until"] == "2026-03-02T09:11:40Z"
+    assert beat(api, sign(job, lease_seconds=7000))[0]["lease_until"] == "2026-03-02T09:15:00Z"
+
+
+@pytest.mark.usefixtures("beating")
+def test_attempt_past_its_deadline_is_not_renewed(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """S2.10"""
+    [job] = held(api, lease_seconds=900)
+    frozen_clock.advance(seconds=900)
+
+    [lease] = beat(api, sign(job))
+
+    assert (lease["ok"], lease["code"], lease["lease_until"]) == (False, "lease_lost", None)
+
+
+@pytest.mark.parametrize("said", [{"progress": 40}, {"checkpoint": {"page": 7}}])
+def test_sign_of_progress_moves_the_deadline(
+    api: ContractClient, frozen_clock: FrozenClock, said: dict[str, Any]
+) -> None:
+    """S2.10: the age counts from the last data, so a job that goes on lives."""
+    [job] = held(api)
+    frozen_clock.advance(seconds=600)
+
+    [lease] = beat(api, sign(job, **said))
+
+    after = row(int(job["id"]))
+    assert after.hard_end_at == clock.now() + timedelta(seconds=900)
+    # Its worker promised no heartbeats.
+    assert lease["lease_until"] == "2026-03-02T09:25:00Z"
+    assert (after.progress, after.checkpoint) == (said.get("progress"), said.get("checkpoint"))
+
+
+def test_checkpoints_are_kept_in_their_order(api: ContractClient) -> None:
+    [job] = held(api)
+
+    [first] = beat(api, sign(job, checkpoint=2, sequence=2))
+    [repeat] = beat(api, sign(job, checkpoint="other", sequence=2))
+    [late] = beat(api, sign(job, checkpoint=1, sequence=1))
+    [unnumbered] = beat(api, sign(job, checkpoint=3))
+
+    assert [each["ok"] for each in (first, repeat, late, unnumbered)] == [True] * 4
+    assert ["code" in each for each in (first, repeat, unnumbered)] == [False] * 3
+    assert (late["code"], "comes too late" in late["message"]) == ("conflict", True)
+    after = row(int(job["id"]))
+    assert (after.checkpoint, after.sequence) == (3, 3)
+
+
+def test_checkpoint_that_cannot_be_kept_costs_no_lease(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    [job] = held(api, lease_seconds=30)
+    frozen_clock.advance(seconds=20)
+    caller = Caller(row(int(job["id"])).client)
+    kept = Sign(id=int(job["id"]), token=job["lease_token"], checkpoint="\x00")
+
+    [renewed] = renew(signs=[kept], caller=caller)
+
+    assert isinstance(renewed, Renewed)
+    assert renewed.refused is not None and renewed.refused.code == "bad_text"
+    assert renewed.until == clock.now() + timedelta(seconds=30)
+
+
+def test_leases_that_are_not_the_callers(
+    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    """I30: a wrong token is lost, a job of another key is unknown."""
+    [job] = held(api)
+    before = Job.objects.values().get()
+
+    [wrong] = beat(api, {**sign(job), "lease_token": "x"})
+    [foreign] = beat(api_with(make_key()), sign(job, progress=40))
+
+    assert (wrong["ok"], wrong["code"]) == (False, "lease_lost")
+    assert (foreign["ok"], foreign["code"]) == (False, "not_found")
+    assert Job.objects.values().get() == before
+
+
+def test_wish_to_cancel_reaches_the_worker(api: ContractClient) -> None:
+    [job] = held(api)
+    control.cancel(job=row(int(job["id"])), reason="not wanted", actor="admin")
+
+    assert beat(api, sign(job))[0]["cancel_requested"]
+    done = {**sign(job), "outcome": "cancelled"}
+    answer = api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [done]})
+    assert answer.json()["results"][0]["status"] == "cancelled"
+
+
+def test_many_leases_take_a_few_statements(api: ContractClient) -> None:
+    """Though each has a token of its own."""
+    job_type("mail", batch_limit=1)
+    signs = [sign(held(api)[0]) for _ in range(10)]
+    beat(api, *signs[:1])
+
+    with CaptureQueriesContext(connection) as few:
+        beat(api, *signs)
+
+    assert len([each for each in few if each["sql"].startswith("UPDATE")]) == 1
+    assert len(few) <= 4
+
+
+# --- the register ---------------------------------------------------------------------------------
+def test_worker_registers_beats_and_leaves(api: ContractClient) -> None:
+    body = {"name": "pi-1", "host": "pi", "types": ["mail"], "capacity": 4, "version": "1.2"}
+    registered = api.post(f"{WORKERS}register/", body).json()
+    beaten = api.post(f"{WORKERS}heartbeat/", {"name": "pi-1", "running": 3}).json()
+
+    worker = Worker.objects.get()
+    assert beaten == registered
+    assert (registered["heartbeat_seconds"], registered["stop"]) == (5.0, False)
+    assert (worker.kind, worker.host, worker.types) == ("http", "pi", ["mail"])
+    assert (worker.capacity, worker.version, worker.running) == (4, "1.2", 3)
+
+    assert api.post(f"{WORKERS}leave/", {"name": "pi-1"}).json()["released"] == 0
+    assert Worker.objects.get().state == "gone"
+    assert api.post(f"{WORKERS}heartbeat/", {"name": "pi-1"}).status_code == 404
+
+
+def test_worker_that_never_came_leaves_all_the_same(api: ContractClient) -> None:
+    assert api.post(f"{WORKERS}leave/", {"name": "pi-9"}).status_code == 200
+
+
+@pytest.mark.usefixtures("beating")
+def test_what_a_leaving_worker_held_is_free_at_once(api: ContractClient) -> None:
+    """Counted: it may have been worked on."""
+    [job] = held(api)
+
+    answer = api.post(f"{WORKERS}leave/", {"name": "pi-1"}).json()
+
+    assert answer["released"] == 1
+    after = row(int(job["id"]))
+    assert (after.status, after.attempts, events_of(after.pk)) == ("ready", 1, ["lost"])
+
+
+@pytest.mark.usefixtures("beating")
+def test_registered_worker_that_falls_silent_is_lost(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """I29: its jobs do not wait for their leases."""
+    [job] = held(api, lease_seconds=900)
+    frozen_clock.advance(seconds=25)
+
+    assert rescue() == 1
+    assert row(int(job["id"])).status == "ready"
+    assert Worker.objects.get().state == "gone"
+
+
+def test_worker_that_promises_nothing_is_not_lost(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    [job] = held(api)
+    for _ in range(14):
+        frozen_clock.advance(seconds=60)
+        assert rescue() == 0
+
+    assert row(int(job["id"])).status == "running"
+    frozen_clock.advance(seconds=60)
+    assert rescue() == 1
+
+
+def test_two_keys_may_both_have_a_worker_of_one_name(
+    api: ContractClient,
+    make_key: Callable[..., str],
+    api_with: Callable[..., ContractClient],
+    frozen_clock: FrozenClock,
+) -> None:
+    """One of them is lost, and the other keeps its jobs."""
+    other = api_with(make_key())
+    for each in (api, other):
+        each.post(f"{WORKERS}register/", {"name": "pi-1", "types": ["mail"]})
+    [mine], [theirs] = held(api, lease_seconds=900), held(other, lease_seconds=900)
+    frozen_clock.advance(seconds=20)
+    other.post(f"{WORKERS}heartbeat/", {"name": "pi-1", "running": 1})
+    frozen_clock.advance(seconds=5)
+
+    assert rescue() == 1
+    assert (row(int(mine["id"])).status, row(int(theirs["id"])).status) == ("ready", "running")
+
+
+@pytest.mark.usefixtures("beating")
+def test_registering_again_takes_over_and_stays_quiet(api: ContractClient) -> None:
+    Worker.objects.update(is_quiet=True)
+
+    answer = api.post(f"{WORKERS}register/", {"name": "pi-1", "types": ["mail"]}).json()
+
+    assert answer["stop"]
+    assert Worker.objects.count() == 1
+
+
+def test_types_outside_the_binding_are_not_registered(
+    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    api = api_with(make_key(job_types=["mail"]))
+
+    api.post(f"{WORKERS}register/", {"name": "pi-1", "types": ["bill", "mail"]})
+
+    assert Worker.objects.get().types == ["mail"]
+
+
+def test_every_call_notes_the_worker_now_and_then(
+    api: ContractClient, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = frozen_clock.instant
+    beat(api, {"id": "7", "lease_token": "x"})
+    frozen_clock.advance(seconds=60)
+    beat(api, {"id": "7", "lease_token": "x"})
+    assert Worker.objects.get().last_heartbeat_at == began
+
+    monkeypatch.setattr(register.time, "monotonic", lambda: 10.0**9)
+    beat(api, {"id": "7", "lease_token": "x"})
+    assert Worker.objects.get().last_heartbeat_at == frozen_clock.instant

@@ -1,0 +1,257 @@
+"""Holding jobs over REST. S2.14, S2.15, S4.8; I41."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.access.models import ApiClient
+from apps.common import clock
+from apps.jobs.models import Hold, Job, Worker
+from apps.jobs.services import outside
+from apps.jobs.services import request as requests
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.api.contract import ContractClient
+from tests.jobs import job_type, jobs, row
+
+pytestmark = pytest.mark.django_db
+
+HOLD = "/api/v1/jobs/hold/"
+REGISTER = "/api/v1/workers/register/"
+BEATS = {"name": "pi-1", "host": "pi", "types": ["mail"]}
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock) -> None:
+    job_type("mail", lease_seconds=30, max_processing_seconds=900)
+
+
+def hold(api: ContractClient, **fields: Any) -> dict[str, Any]:
+    body = {"worker": "pi-1", "types": ["mail"], **fields}
+    answer = api.post(HOLD, body)
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def ids_of(answer: dict[str, Any]) -> list[int]:
+    return [int(job["id"]) for job in answer["jobs"]]
+
+
+def test_hold_answers_the_jobs_as_they_are_after_it(api: ContractClient) -> None:
+    """S2.14: running, with the token, the lease and the attempt."""
+    [number] = jobs(1, key="order-1", checkpoint={"page": 3}, sequence=2, trace_id="t-1")
+
+    answer = hold(api, host="pi")
+
+    [job], held = answer["jobs"], row(number)
+    assert (job["id"], job["status"]) == (str(number), "running")
+    assert (job["attempt"], job["holds"]) == (1, 1)
+    assert job["lease_token"] == held.lease_token
+    assert (job["context"], job["checkpoint"], job["sequence"]) == ({"position": 0}, {"page": 3}, 2)
+    assert (job["worker"], job["host"], job["alone"]) == ("pi-1", "pi", False)
+    assert (answer["retry_after"], answer["unknown"]) == (0.0, [])
+    assert (held.client, held.worker) == (ApiClient.objects.get().client_id, "pi-1")
+
+
+def test_holds_get_disjoint_jobs_in_order(api: ContractClient) -> None:
+    """S2.15"""
+    numbers = jobs(5)
+
+    first, second = hold(api, limit=3), hold(api, worker="pi-2", limit=3)
+
+    assert (ids_of(first), ids_of(second)) == (numbers[:3], numbers[3:])
+
+
+def test_limit_of_the_type_is_strict(api: ContractClient) -> None:
+    job_type("mail", batch_limit=2)
+    jobs(5)
+
+    assert len(hold(api, limit=100)["jobs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("is_registered", "asked", "seconds"),
+    [(False, None, 900), (False, 60, 60), (True, None, 30), (True, 60, 60), (True, 86_400, 900)],
+)
+def test_lease_lasts_as_long_as_the_worker_promises(
+    api: ContractClient, is_registered: bool, asked: int | None, seconds: int
+) -> None:
+    """Who promises no heartbeats has until the deadline."""
+    if is_registered:
+        api.post(REGISTER, BEATS)
+    [number] = jobs(1)
+
+    [job] = hold(api, **({"lease_seconds": asked} if asked else {}))["jobs"]
+
+    assert row(number).lease_until == clock.now() + timedelta(seconds=seconds)
+    assert job["hard_end_at"] == "2026-03-02T09:15:00Z"
+
+
+def test_nothing_due_says_when_to_ask_again(api: ContractClient) -> None:
+    """S4.8: in at most a quarter more than 0.2 s for one worker, and nothing is written."""
+    hold(api)
+    before = Worker.objects.get()
+
+    answer = api.post(HOLD, {"worker": "pi-1", "types": ["mail"], "request_id": "r-1"})
+
+    found = answer.json()
+    assert (found["jobs"], answer["Retry-After"]) == ([], "1")
+    assert 0.15 <= found["retry_after"] <= 0.25
+    assert not Hold.objects.exists()
+    assert Worker.objects.get().last_heartbeat_at == before.last_heartbeat_at
+
+
+def test_idle_workers_together_ask_a_hundred_times_a_second(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    for number in range(400):
+        factories.worker(f"pi-{number}:1", kind="http")
+
+    assert 3.0 <= hold(api)["retry_after"] <= 5.02
+
+    jobs(1, run_at=frozen_clock.instant + timedelta(seconds=2))
+    outside.forget()
+    assert 1.5 <= hold(api)["retry_after"] <= 2.5
+
+
+def test_types_that_are_not_there_are_named(api: ContractClient) -> None:
+    numbers = jobs(1)
+
+    answer = hold(api, types=["fax", "mail"])
+
+    assert (ids_of(answer), answer["unknown"]) == (numbers, ["fax"])
+
+
+def test_worker_without_any_known_type_is_told(api: ContractClient) -> None:
+    answer = api.post(HOLD, {"worker": "pi-1", "types": ["fax", "telex"]})
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "fax, telex" in answer.json()["detail"]
+
+
+def test_type_outside_the_binding_is_as_unknown_as_any(
+    make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    job_type("bill")
+    jobs(1), jobs(1, type="bill")
+    api = api_with(make_key(job_types=["mail"]))
+
+    answer = hold(api, types=["bill", "mail", "fax"])
+
+    assert [job["type"] for job in answer["jobs"]] == ["mail"]
+    assert answer["unknown"] == ["bill", "fax"]
+
+
+def test_quiet_worker_gets_nothing_new(api: ContractClient) -> None:
+    api.post(REGISTER, BEATS)
+    Worker.objects.update(is_quiet=True)
+    jobs(1)
+
+    assert hold(api)["jobs"] == []
+
+
+# --- repeats --------------------------------------------------------------------------------------
+def test_repeated_request_gets_the_same_jobs(api: ContractClient) -> None:
+    """I41: its answer was lost; nothing is held twice."""
+    numbers = jobs(4)
+
+    first = hold(api, limit=2, request_id="r-1")
+    second = hold(api, limit=2, request_id="r-1")
+
+    assert first == second
+    assert ids_of(hold(api, limit=2, request_id="r-2")) == numbers[2:]
+    assert set(Job.objects.values_list("holds", flat=True)) == {1}
+
+
+def test_repeat_gets_what_still_runs(api: ContractClient) -> None:
+    numbers = jobs(2)
+    first = hold(api, request_id="r-1")
+    done = {**_report(first["jobs"][0]), "outcome": "succeeded"}
+    api.post("/api/v1/jobs/settle/", {"worker": "pi-1", "outcomes": [done]})
+
+    assert ids_of(hold(api, request_id="r-1")) == numbers[1:]
+
+
+def test_request_id_with_another_body_is_refused(api: ContractClient) -> None:
+    jobs(2)
+    hold(api, limit=1, request_id="r-1")
+
+    answer = api.post(HOLD, {"worker": "pi-1", "types": ["mail"], "limit": 2, "request_id": "r-1"})
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "conflict")
+    assert "new request_id" in answer.json()["detail"]
+    assert Job.objects.filter(status="running").count() == 1
+
+
+def test_request_is_new_when_its_leases_are_over(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    numbers = jobs(2)
+    hold(api, limit=1, request_id="r-1", lease_seconds=60)
+
+    frozen_clock.advance(seconds=59)
+    assert ids_of(hold(api, limit=1, request_id="r-1", lease_seconds=60)) == numbers[:1]
+    frozen_clock.advance(seconds=1)
+    assert ids_of(hold(api, limit=1, request_id="r-1", lease_seconds=60)) == numbers[1:]
+
+
+def test_same_request_id_of_another_key_is_another_request(
+    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    numbers = jobs(2)
+
+    first = hold(api, limit=1, request_id="r-1")
+    second = hold(api_with(make_key()), limit=1, request_id="r-1")
+
+    assert (ids_of(first), ids_of(second)) == (numbers[:1], numbers[1:])
+
+
+def test_requests_are_forgotten_when_their_leases_are_over(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    jobs(2)
+    hold(api, limit=1, request_id="r-1", lease_seconds=60)
+    hold(api, limit=1, request_id="r-2", lease_seconds=61)
+
+    frozen_clock.advance(seconds=60)
+
+    assert requests.forget_requests() == 1
+    assert [each.request_id for each in Hold.objects.all()] == ["r-2"]
+
+
+# --- size -----------------------------------------------------------------------------------------
+def test_answer_holds_no_more_than_fits(
+    api: ContractClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MAX_BYTES", 50_000)
+    numbers = jobs(30, context={"text": "x" * 9_980})
+
+    assert ids_of(hold(api)) == numbers[:5]
+
+
+def test_first_job_fits_however_large_it_is(
+    api: ContractClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MAX_BYTES", 5_000)
+    numbers = jobs(30, context={"text": "x" * 9_980})
+
+    assert ids_of(hold(api)) == numbers[:1]
+
+
+def test_suspect_is_held_alone(api: ContractClient) -> None:
+    suspect, *_others = jobs(3)
+    Job.objects.filter(pk=suspect).update(last_end="lost", attempts=1)
+
+    first = hold(api, request_id="r-1")
+
+    assert [(job["id"], job["alone"]) for job in first["jobs"]] == [(str(suspect), True)]
+    assert hold(api, request_id="r-1") == first
+
+
+def _report(job: dict[str, Any]) -> dict[str, Any]:
+    return {"id": job["id"], "lease_token": job["lease_token"]}

@@ -1,0 +1,349 @@
+"""Reporting over REST, also together with the next hold. S2.16, S2.17; I30, I31."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.access import authentication
+from apps.access import services as access
+from apps.common import clock
+from apps.jobs.models import Job
+from tests.frozen import FrozenClock
+from tests.integration.api.contract import ContractClient
+from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
+
+pytestmark = pytest.mark.django_db
+
+HOLD = "/api/v1/jobs/hold/"
+SETTLE = "/api/v1/jobs/settle/"
+Job_ = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock) -> None:
+    job_type("mail", stages=["draw", "cut", "send"], max_attempts=3, retry_delay_seconds=10)
+
+
+def held(api: ContractClient, count: int = 1, **fields: Any) -> list[Job_]:
+    jobs(count, stage="draw")
+    found: list[Job_] = api.post(HOLD, {"worker": "pi-1", "types": ["mail"], **fields}).json()[
+        "jobs"
+    ]
+    return found
+
+
+def said(job: Job_, outcome: str, **fields: Any) -> dict[str, Any]:
+    return {"id": job["id"], "lease_token": job["lease_token"], "outcome": outcome, **fields}
+
+
+def settle(api: ContractClient, *outcomes: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    answer = api.post(SETTLE, {"worker": "pi-1", "outcomes": list(outcomes), **more})
+    assert answer.status_code == 200, answer.content
+    results: list[dict[str, Any]] = answer.json()["results"]
+    return results
+
+
+def words(results: list[dict[str, Any]]) -> list[str]:
+    return [each["status"] if each["ok"] else each["code"] for each in results]
+
+
+# --- what may be said -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("outcome", "fields", "status", "attempts"),
+    [
+        ("succeeded", {"result": [1, None]}, "succeeded", 1),
+        ("failed", {"error": "no route"}, "scheduled", 1),
+        ("failed", {"error": "no route", "retry_after": 0}, "ready", 1),
+        ("failed", {"error": "no route", "retry": "never"}, "failed", 1),
+        ("stage_done", {"stage": "cut", "context": {"to": 1}}, "ready", 0),
+        ("stage_done", {"stage": "cut", "delay": 5}, "scheduled", 0),
+        ("released", {}, "ready", 0),
+        ("yielded", {"delay": 60}, "scheduled", 0),
+        ("yielded", {"stage": "send"}, "ready", 0),
+        ("yielded", {"context": {"to": 1}, "priority": -5}, "ready", 0),
+        ("cancelled", {"memo": "not wanted"}, "cancelled", 1),
+    ],
+)
+def test_each_outcome(
+    api: ContractClient, outcome: str, fields: dict[str, Any], status: str, attempts: int
+) -> None:
+    """S2.17: stages are handed on; what is put off or given back is not counted."""
+    [job] = held(api)
+
+    [result] = settle(api, said(job, outcome, **fields))
+
+    after = row(int(job["id"]))
+    assert result == {"id": job["id"], "ok": True, "status": status}
+    assert (after.status, after.attempts) == (status, attempts)
+    assert after.stage == fields.get("stage", "draw")
+    assert after.context == fields.get("context", {"position": 0})
+    assert last_entry(after.pk).event == outcome
+    assert (after.result, after.priority) == (fields.get("result"), fields.get("priority", 0))
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"stage": "draw"}, {"context": {"position": 0}}, {"delay": 0}]
+)
+def test_putting_off_without_any_change_is_a_failure(
+    api: ContractClient, fields: dict[str, Any]
+) -> None:
+    """Or it would come back for ever."""
+    [job] = held(api)
+    report = said(job, "yielded", **fields)
+
+    assert words(settle(api, report)) == ["scheduled"]
+
+    after = row(int(job["id"]))
+    assert (after.attempts, after.last_end) == (1, "failed")
+    assert after.run_at == clock.now() + timedelta(seconds=10)
+    assert words(settle(api, report)) == ["scheduled"]
+    assert events_of(after.pk) == ["failed"]
+
+
+def test_checkpoint_may_come_with_an_end(api: ContractClient) -> None:
+    [job] = held(api)
+
+    settle(api, said(job, "failed", checkpoint={"page": 7}))
+
+    assert row(int(job["id"])).checkpoint == {"page": 7}
+
+
+def test_free_stages_are_taken_in_any_order(api: ContractClient) -> None:
+    job_type("mail", stages=["*"])
+    [job] = held(api)
+    settle(api, said(job, "stage_done", stage="zip"))
+    [job] = held(api, limit=1)
+
+    assert words(settle(api, said(job, "stage_done", stage="a"))) == ["ready"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fields", "told"),
+    [
+        ("failed", {"result": 1}, "result cannot be said of failed"),
+        ("succeeded", {"error": "x", "stage": "cut"}, "error, stage cannot be said of succeeded"),
+        ("stage_done", {}, "Name the next stage"),
+        ("stage_done", {"stage": "sell"}, "it has: draw, cut, send"),
+        ("stage_done", {"stage": "draw"}, "does not come after draw"),
+        ("yielded", {"run_at": "2026-03-02T10:00:00Z", "delay": 1}, "not both"),
+        ("succeeded", {"result": "\x00"}, "NUL"),
+    ],
+)
+def test_what_cannot_be_kept_leaves_the_lease(
+    api: ContractClient, outcome: str, fields: dict[str, Any], told: str
+) -> None:
+    good, job = held(api, 2)
+    wrong = {**said(job, outcome, **fields)}
+
+    answer = api.post(SETTLE, {"worker": "pi-1", "outcomes": [said(good, "released"), wrong]})
+
+    if answer.status_code == 200:
+        result = answer.json()["results"][1]
+        assert (result["ok"], result["code"]) == (False, "invalid")
+        assert told in result["message"]
+        assert row(int(good["id"])).status == "ready"
+    else:
+        assert answer.json()["code"] == "bad_text"
+    assert words(settle(api, said(job, "succeeded"))) == ["succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"outcomes": []}, "outcomes"),
+        ({}, "outcomes"),
+        ({"outcomes": [{"id": "1", "lease_token": "x", "outcome": "won"}]}, "outcomes[0].outcome"),
+        ({"outcomes": [{"id": 1, "lease_token": "x", "outcome": "failed"}]}, "outcomes[0].id"),
+        (
+            {"outcomes": [{"id": "1", "lease_token": "x", "outcome": "failed", "retry_after": -1}]},
+            "outcomes[0].retry_after",
+        ),
+        ({"hold": {"types": []}}, "hold.types"),
+        ({"hold": {"types": ["mail"], "worker": "pi-1"}}, "hold.worker"),
+    ],
+)
+def test_malformed_report_changes_nothing(
+    api: ContractClient, body: dict[str, Any], field: str
+) -> None:
+    answer = api.post(SETTLE, {"worker": "pi-1", **body})
+
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+# --- who says it, and how often -------------------------------------------------------------------
+def test_repeat_is_answered_as_at_first(api: ContractClient, frozen_clock: FrozenClock) -> None:
+    """Even when the job has moved on; the journal has one entry."""
+    [job] = held(api)
+    report = said(job, "failed", error="no route", retry_after=0)
+    first = settle(api, report)
+    [again] = held(api, 0)
+    settle(api, said(again, "succeeded"))
+
+    assert settle(api, report) == first
+    assert events_of(int(job["id"])) == ["failed", "succeeded"]
+
+
+def test_contradiction_is_a_conflict(api: ContractClient) -> None:
+    [job] = held(api)
+    settle(api, said(job, "succeeded", result=1))
+
+    [other] = settle(api, said(job, "succeeded", result=2))
+
+    assert (other["code"], other["message"]) == ("conflict", "it ended as succeeded")
+    assert row(int(job["id"])).result == 1
+
+
+def test_late_report_changes_nothing_and_is_kept_once(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """I30"""
+    [job] = held(api, lease_seconds=30)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+
+    for _ in range(3):
+        assert words(settle(api, said(job, "succeeded"))) == ["lease_lost"]
+
+    assert events_of(int(job["id"])) == ["lost", "stale"]
+    assert row(int(job["id"])).status == "ready"
+
+
+def test_job_of_another_key_is_unknown(
+    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    """Byte for byte like a number that nothing has; nobody fills another's journal."""
+    [job] = held(api)
+    other = api_with(make_key())
+
+    [foreign] = settle(other, said(job, "succeeded"))
+    Job.objects.filter(pk=job["id"]).update(type="bill")
+    narrowed = settle(api_with(make_key(job_types=["mail"])), said(job, "succeeded"))
+    Job.objects.filter(pk=job["id"]).delete()
+    [unknown] = settle(other, said(job, "succeeded"))
+
+    assert foreign == unknown == narrowed[0]
+    assert foreign["code"] == "not_found"
+    assert events_of(int(job["id"])) == []
+
+
+def test_key_whose_binding_is_narrowed_settles_no_more(
+    make_key: Callable[..., str],
+    api_with: Callable[..., ContractClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = make_key(job_types=["mail"])
+    api = api_with(key)
+    [job] = held(api)
+    client = access.find(key.partition(".")[0])
+    kept = {"name": client.name, "scopes": client.scopes, "executors": [], "rate": ""}
+    access.edit_client(
+        client,
+        **kept,
+        job_types=["bill"],
+        expires_at=None,
+        version=client.version,
+        actor="test",
+    )
+    # A process believes what it read for half a second.
+    monkeypatch.setattr(authentication, "BELIEVED_SECONDS", 0)
+
+    assert words(settle(api, said(job, "succeeded"))) == ["not_found"]
+
+
+def test_any_worker_of_the_key_may_report(api: ContractClient) -> None:
+    """The token is the right, not the name."""
+    [job] = held(api)
+    answer = api.post(SETTLE, {"worker": "pi-2", "outcomes": [said(job, "succeeded")]})
+
+    assert words(answer.json()["results"]) == ["succeeded"]
+
+
+def test_report_twice_in_one_batch(api: ContractClient) -> None:
+    one, two = held(api, 2)
+    report = said(one, "succeeded")
+
+    results = settle(api, report, report, said(two, "succeeded"), said(two, "released"))
+
+    assert words(results) == ["succeeded", "succeeded", "succeeded", "conflict"]
+
+
+_REPORTS = ("succeeded", "failed", "released", "cancelled")
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.lists(st.sampled_from(_REPORTS), min_size=1, max_size=8))
+def test_any_order_of_reports_has_one_end(api: ContractClient, order: list[str]) -> None:
+    """I31: the first wins, its repeats agree, all others contradict it."""
+    Job.objects.all().delete()
+    [job] = held(api)
+
+    answers = [words(settle(api, said(job, each)))[0] for each in order]
+
+    first = answers[0]
+    assert answers == [first if each == order[0] else "conflict" for each in order]
+    assert len(events_of(int(job["id"]))) == 1
+
+
+# --- with the next hold ---------------------------------------------------------------------------
+def test_settle_and_hold_in_one_request(api: ContractClient) -> None:
+    [job] = held(api)
+    [waiting] = jobs(1)
+
+    answer = api.post(
+        SETTLE,
+        {
+            "worker": "pi-1",
+            "outcomes": [said(job, "succeeded")],
+            "hold": {"types": ["mail"], "request_id": "r-1"},
+        },
+    ).json()
+
+    assert words(answer["results"]) == ["succeeded"]
+    assert [each["id"] for each in answer["jobs"]] == [str(waiting)]
+
+
+def test_repeated_exchange_is_answered_alike(api: ContractClient) -> None:
+    [job] = held(api)
+    jobs(2)
+    body = {
+        "worker": "pi-1",
+        "outcomes": [said(job, "succeeded")],
+        "hold": {"types": ["mail"], "limit": 1, "request_id": "r-1"},
+    }
+
+    assert api.post(SETTLE, body).json() == api.post(SETTLE, body).json()
+    assert Job.objects.filter(status="running").count() == 1
+
+
+def test_exchange_settles_even_if_it_may_hold_nothing(api: ContractClient) -> None:
+    [job] = held(api)
+
+    answer = api.post(
+        SETTLE,
+        {"worker": "pi-1", "outcomes": [said(job, "succeeded")], "hold": {"types": ["fax"]}},
+    ).json()
+
+    assert words(answer["results"]) == ["succeeded"]
+    assert (answer["jobs"], answer["unknown"]) == ([], ["fax"])
+    assert answer["retry_after"] > 0
+
+
+def test_freed_place_is_filled_in_the_same_request(api: ContractClient) -> None:
+    """S2.2: never one more than the maximum."""
+    job_type("mail", max_running=1)
+    [job] = held(api, 2)
+
+    answer = api.post(
+        SETTLE,
+        {"worker": "pi-1", "outcomes": [said(job, "succeeded")], "hold": {"types": ["mail"]}},
+    ).json()
+
+    assert len(answer["jobs"]) == 1
+    assert Job.objects.filter(status="running").count() == 1
