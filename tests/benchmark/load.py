@@ -6,8 +6,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 ANSWER_SECONDS = 30
@@ -79,23 +80,34 @@ class Clients:
         """
         answers: list[Any] = [None] * len(requests)
         sent_by = [0] * len(requests)
-        failures: list[Exception] = []
-        begun: list[float] = []
-        barrier = threading.Barrier(self._number, lambda: begun.append(time.perf_counter()))
         # Which process of the server has how many connections is chance, and the last of a fixed
         # share would wait for the busiest.
         waiting = iter(range(len(requests)))
 
-        def run(client: int) -> None:
+        def run(ask: Callable[[bytes], Answer], client: int) -> None:
             own = waiting
             if after is not None:
                 own = iter([n for n in range(len(requests)) if after.sent_by[n] == client])
+            for position in own:
+                answers[position] = ask(requests[position])
+                sent_by[position] = client
+
+        return Volley(answers, sent_by, self.work(run))
+
+    def work(self, work: Callable[[Callable[[bytes], Answer], int], None]) -> float:
+        """Let every client work at once, each given how to ask and its number; the seconds.
+
+        The first error of a client is raised when all have ended.
+        """
+        failures: list[Exception] = []
+        begun: list[float] = []
+        barrier = threading.Barrier(self._number, lambda: begun.append(time.perf_counter()))
+
+        def run(client: int) -> None:
             barrier.wait()
             try:
-                for position in own:
-                    answers[position] = _ask(self._wires[client], requests[position])
-                    sent_by[position] = client
-            except OSError as error:
+                work(partial(_ask, self._wires[client]), client)
+            except Exception as error:  # noqa: BLE001 - raised below
                 failures.append(error)
 
         threads = [
@@ -108,7 +120,7 @@ class Clients:
             thread.join()
         if failures:
             raise failures[0]
-        return Volley(answers, sent_by, time.perf_counter() - begun[0])
+        return time.perf_counter() - begun[0]
 
 
 def fire(port: int, requests: Sequence[bytes], *, connections: int = 8) -> Volley:

@@ -14,11 +14,16 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
 
-from tests.benchmark import backlog, dispatch, jobs, reports
+from tests.benchmark import backlog, dispatch, jobs, reports, workers
 from tests.benchmark.figures import Figure, Part, RunOptions, lines
 from tests.benchmark.processes import scratch_database
 
-PARTS = {"dispatch": dispatch.PARTS, "jobs": jobs.PARTS, "reports": reports.PARTS}
+PARTS = {
+    "dispatch": dispatch.PARTS,
+    "jobs": jobs.PARTS,
+    "workers": workers.PARTS,
+    "reports": reports.PARTS,
+}
 Write = Callable[[str], None]
 
 
@@ -59,7 +64,7 @@ def _measure_here(parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator
         run = RunOptions(Path(name), quick, lambda text: log(f"measuring: {text}"))
         for part in parts:
             run.log(part.name)
-            if part in jobs.PARTS:
+            if part in (*jobs.PARTS, *workers.PARTS):
                 backlog.ensure_types()
             yield from part.measure(run)
 

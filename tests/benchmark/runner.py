@@ -72,6 +72,13 @@ def beside_celery(run: RunOptions) -> Iterator[Figure]:
         )
 
 
+def plain_rate(run: RunOptions) -> float:
+    """Tasks a second of two forked processes of plain Celery."""
+    with worker(PLAIN_CELERY, run.folder, *prefork(plain_celery.QUEUE)):
+        _await_plain()
+        return median([_plain_rate(2_000) for _ in range(3)])
+
+
 def _await_plain() -> None:
     redis = plain_celery.server()
     plain_celery.noop.delay()

@@ -35,7 +35,7 @@ from apps.common.serializers import (
     Text,
 )
 from apps.common.views import ApiView, JsonAnswer
-from apps.jobs.api.shapes import JobOut
+from apps.jobs.api.held import HeldOut, held_json
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
@@ -45,7 +45,7 @@ from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import DAY, YEAR
 from apps.jobs.services import outside, register
 from apps.jobs.services.leases import NOTHING, Renewed, Sign, renew
-from apps.jobs.services.outside import Given, Wish, still_running
+from apps.jobs.services.outside import Given, Wish
 from apps.jobs.services.settle import settle
 
 MAX_WORKER = 100
@@ -143,18 +143,6 @@ class BeatBody(StrictSerializer):
 
 
 # --- what is answered -----------------------------------------------------------------------------
-class HeldOut(JobOut):
-    attempt = serializers.IntegerField(source="attempts")
-    lease_token = serializers.CharField(help_text="The right to report about this attempt.")
-    context = serializers.DictField()  # type: ignore[assignment]
-    checkpoint = serializers.JSONField(allow_null=True)
-    sequence = serializers.IntegerField(help_text="Of the checkpoint; the next one is higher.")
-    hard_end_at = Instant(help_text="When the attempt ends, unless a checkpoint or progress comes.")
-    alone = serializers.BooleanField(
-        help_text="It may have killed its last worker: run nothing beside it."
-    )
-
-
 class GivenOut(Answer):
     jobs = HeldOut(many=True)
     unknown = serializers.ListField(child=serializers.CharField(), help_text="Types.")
@@ -296,17 +284,11 @@ def _wish(body: Mapping[str, Any], worker: str) -> Wish:
 
 
 def _given(given: Given) -> dict[str, Any]:
-    jobs = still_running(given.ids, given.token) if given.ids else []
     return {
-        "jobs": [_held(job, given) for job in jobs],
+        "jobs": held_json(given.rows, given.alone),
         "unknown": given.unknown,
         "retry_after": given.retry_after,
     }
-
-
-def _held(job: Job, given: Given) -> dict[str, Any]:
-    job.alone = job.pk in given.alone  # type: ignore[attr-defined]
-    return HeldOut.of(job)
 
 
 def _outcome(body: Mapping[str, Any], now: datetime) -> Outcome | PlatformError:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 
 from apps.common import clock
-from apps.common.db import fetch, instant, table
+from apps.common.db import fetch, instant, placeholders, table
 from apps.common.errors import NotFound, PlatformError
 from apps.common.messages import Message as _
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.outcome import HeldJob, Outcome
-from apps.jobs.rules.transitions import SCHEDULED
+from apps.jobs.rules.transitions import RUNNING, SCHEDULED
 from apps.jobs.services import register
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import Holder, hold
@@ -30,9 +30,16 @@ from apps.jobs.services.rescue import rescue_all_of
 from apps.jobs.services.settle import settle
 from apps.jobs.services.type_snapshots import type_snapshots
 
+# The columns of a held job, as a worker over HTTP gets it.
+HELD = (
+    *("id", "type", "key", "user_id", "status", "stage", "priority", "run_at", "attempts"),
+    *("max_attempts", "holds", "progress", "cancel_requested", "worker", "host", "held_at"),
+    *("lease_until", "memo", "result", "created_at", "started_at", "finished_at", "trace_id"),
+    *("version", "lease_token", "context", "checkpoint", "sequence", "hard_end_at"),
+)
 # All idle workers together ask this often in a second; one of them waits so long at least and at
 # most, give or take a quarter.
-ASKS_PER_SECOND = 100
+ASKS_PER_SECOND = 50
 POLL_SECONDS = (0.2, 15.0)
 _SPREAD = 0.25
 # Longer than any attempt may take: the lease of a worker that promises no heartbeats.
@@ -57,14 +64,13 @@ class Wish:
 
 
 class Given(NamedTuple):
-    """What a hold over HTTP returns: the numbers of the jobs, and which of them are to run alone.
+    """What a hold over HTTP returns: the jobs that run under its token, as rows of HELD.
 
-    `unknown` are the types that the caller may not hold. After `retry_after` seconds it may ask
-    again.
+    Those in `alone` are to run with nothing beside them. `unknown` are the types that the caller
+    may not hold. After `retry_after` seconds it may ask again.
     """
 
-    ids: Sequence[int]
-    token: str
+    rows: Sequence[tuple[Any, ...]]
     alone: frozenset[int]
     unknown: Sequence[str]
     retry_after: float
@@ -165,8 +171,7 @@ class _Hold:
 
     def _given(self, jobs: Sequence[HeldJob]) -> Given:
         return Given(
-            [job.id for job in jobs],
-            jobs[0].token if jobs else "",
+            running([job.id for job in jobs], jobs[0].token) if jobs else [],
             frozenset(job.id for job in jobs if job.alone),
             self._unknown,
             0.0 if jobs else retry_after(),
@@ -178,7 +183,7 @@ class _Hold:
             return self._given([])
         # A suspect is the only job of its hold.
         alone = frozenset(earlier.ids if earlier.is_alone else ())
-        return Given(earlier.ids, earlier.token, alone, self._unknown, 0.0)
+        return Given(running(earlier.ids, earlier.token), alone, self._unknown, 0.0)
 
     @property
     def _unknown(self) -> list[str]:
@@ -234,8 +239,16 @@ def _next_due() -> datetime | None:
     return instant(rows[0][0]) if rows else None
 
 
-def still_running(ids: Collection[int], token: str) -> list[Job]:
-    """Those of the jobs that run under the token, in the given order."""
-    rows = Job.objects.filter(pk__in=ids, status=Job.Status.RUNNING, lease_token=token)
-    found = {row.pk: row for row in rows}
+def running(ids: Collection[int], token: str) -> list[tuple[Any, ...]]:
+    """Those of the jobs that run under the token, in the given order, as rows of HELD.
+
+    As the driver gives them: the ORM takes ten times as long.
+    """
+    names = ", ".join(connection.ops.quote_name(name) for name in HELD)
+    rows = fetch(
+        f"SELECT {names} FROM {table(Job)} WHERE id IN ({placeholders(len(ids))}) "
+        "AND status = %s AND lease_token = %s",
+        [*ids, RUNNING, token],
+    )
+    found = {row[0]: row for row in rows}
     return [found[number] for number in ids if number in found]

@@ -25,6 +25,7 @@ BEAT_SECONDS = 5.0
 # How long what is known of a worker over HTTP holds, and how many are remembered.
 TOUCH_SECONDS = 5.0
 MAX_SEEN = 10_000
+_UNTOUCHED = timedelta(seconds=2)
 # One that promises no heartbeats is forgotten when it has not called for so long.
 _UNHEARD = timedelta(hours=1)
 _PLAIN: dict[str, Any] = {
@@ -171,14 +172,18 @@ def _touch(key: WorkerKey, host: str, types: frozenset[str] | None) -> Presence:
         }
         ensure_row(Worker, ["client", "name"], {**_PLAIN, **new})
         return Presence(is_quiet=False, promises_beats=False)
-    changes: dict[str, Any] = {"last_heartbeat_at": now}
+    changes: dict[str, Any] = {}
+    if now - row.last_heartbeat_at >= _UNTOUCHED:
+        # Another process may just have noted it.
+        changes["last_heartbeat_at"] = now
     if row.state == Worker.State.GONE:
-        changes["state"] = Worker.State.ACTIVE
+        changes |= {"state": Worker.State.ACTIVE, "last_heartbeat_at": now}
     if not row.promises_beats:
         # One that has registered has said these itself.
-        changes |= {"host": host} if host else {}
-        changes |= {} if types is None else {"types": sorted(types)}
-    ours.update(**changes)
+        changes |= {"host": host} if host not in ("", row.host) else {}
+        changes |= {} if types is None or types == set(row.types) else {"types": sorted(types)}
+    if changes:
+        ours.update(**changes)
     return Presence(row.is_quiet, row.promises_beats)
 
 

@@ -1,0 +1,59 @@
+"""The JSON of held jobs, written without a serializer: a hold has a hundred of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.common.db import instant
+from apps.common.messages import wire_time
+from apps.common.serializers import Instant
+from apps.jobs.api.shapes import JobOut
+from apps.jobs.services.outside import HELD
+
+_AT = {name: position for position, name in enumerate(HELD)}
+_TIMES = [_AT[name] for name in HELD if name.endswith("_at") or name == "lease_until"]
+_JSON = [_AT[name] for name in ("context", "checkpoint", "result")]
+
+
+class HeldOut(JobOut):
+    attempt = serializers.IntegerField(source="attempts")
+    lease_token = serializers.CharField(help_text="The right to report about this attempt.")
+    context = serializers.DictField()  # type: ignore[assignment]
+    checkpoint = serializers.JSONField(allow_null=True)
+    sequence = serializers.IntegerField(help_text="Of the checkpoint; the next one is higher.")
+    hard_end_at = Instant(help_text="When the attempt ends, unless a checkpoint or progress comes.")
+    alone = serializers.BooleanField(
+        help_text="It may have killed its last worker: run nothing beside it."
+    )
+
+
+class _WireTimes(dict[Any, Any]):
+    """Times as they are sent, by those of the driver: most jobs of a hold share them."""
+
+    def __missing__(self, value: Any) -> Any:
+        at = self[value] = None if value is None else wire_time(instant(value))
+        return at
+
+
+def held_json(rows: Sequence[tuple[Any, ...]], alone: Collection[int]) -> list[dict[str, Any]]:
+    """The rows of HELD as HeldOut describes them."""
+    times = _WireTimes()
+    answer = []
+    for row in rows:
+        values = list(row)
+        for position in _TIMES:
+            values[position] = times[values[position]]
+        for position in _JSON:
+            text = values[position]
+            values[position] = None if text is None else json.loads(text)
+        job = dict(zip(HELD, values, strict=True))
+        job["id"] = str(row[0])
+        job["attempt"] = job["attempts"]
+        job["cancel_requested"] = bool(job["cancel_requested"])
+        job["alone"] = row[0] in alone
+        answer.append(job)
+    return answer
