@@ -35,6 +35,8 @@ from tests.benchmark.statements import record
 HOLD, SETTLE, BEAT = "/api/v1/jobs/hold/", "/api/v1/jobs/settle/", "/api/v1/jobs/heartbeat/"
 CLIENTS = 4
 IDLE_WORKERS = 200
+# A worker that only lost to others is told to come back within this time.
+LOST_SECONDS = 0.1
 Ask = Callable[[bytes], Answer]
 
 
@@ -124,16 +126,26 @@ def _wish(batch: int) -> dict[str, Any]:
 
 def _apart(ask: Ask, key: str, worker: str, batch: int) -> None:
     """Hold and settle until nothing is left, each in a request."""
-    while jobs := _good(ask(post(HOLD, {"worker": worker, **_wish(batch)}, key=key)))["jobs"]:
+    while jobs := _held(ask, key, worker, batch):
         _good(ask(post(SETTLE, {"worker": worker, "outcomes": _ended(jobs)}, key=key)))
 
 
 def _together(ask: Ask, key: str, worker: str, batch: int) -> None:
     """Settle and hold in one request until nothing is left."""
-    jobs = _good(ask(post(HOLD, {"worker": worker, **_wish(batch)}, key=key)))["jobs"]
-    while jobs:
-        body = {"worker": worker, "outcomes": _ended(jobs), "hold": _wish(batch)}
-        jobs = _good(ask(post(SETTLE, body, key=key)))["jobs"]
+    while jobs := _held(ask, key, worker, batch):
+        while jobs:
+            body = {"worker": worker, "outcomes": _ended(jobs), "hold": _wish(batch)}
+            jobs = _good(ask(post(SETTLE, body, key=key)))["jobs"]
+
+
+def _held(ask: Ask, key: str, worker: str, batch: int) -> list[dict[str, Any]]:
+    """The next jobs; none when nothing is left, and not when others were faster."""
+    while True:
+        given = _good(ask(post(HOLD, {"worker": worker, **_wish(batch)}, key=key)))
+        if given["jobs"] or given["retry_after"] > LOST_SECONDS:
+            jobs: list[dict[str, Any]] = given["jobs"]
+            return jobs
+        time.sleep(given["retry_after"])
 
 
 def _ended(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -33,6 +33,8 @@ class Look:
         self._until = 0.0
         self._counted: dict[str, tuple[int, float]] = {}
         self._contested: dict[str, float] = {}
+        # How often others were faster.
+        self.losses = 0
 
     def lately(self, names: Collection[str]) -> set[str]:
         """Those of the types that had a ready job; empty when it is time to look again."""
@@ -60,6 +62,7 @@ class Look:
 
     def note_lost(self, names: Iterable[str]) -> None:
         """Note that other workers took jobs of these types which this one had found."""
+        self.losses += 1
         until = time.monotonic() + CONTESTED_SECONDS
         self._contested.update(dict.fromkeys(names, until))
 

@@ -42,6 +42,7 @@ HELD = (
 ASKS_PER_SECOND = 50
 POLL_SECONDS = (0.2, 15.0)
 _SPREAD = 0.25
+_LOST_SECONDS = (0.02, 0.1)
 # Longer than any attempt may take: the lease of a worker that promises no heartbeats.
 _NO_BEATS = timedelta(days=31)
 _KNOWN_SECONDS = 0.2
@@ -125,17 +126,17 @@ class _Hold:
         earlier = self._request.earlier()
         if earlier is None and not self._takes_nothing:
             look, rotation = _look(frozenset(self._known), self._wish.host)
+            losses = look.losses
             try:
-                return self._given(
-                    hold(
-                        holder=self._holder,
-                        types=self._known,
-                        limit=self._wish.limit,
-                        rotation=next(rotation),
-                        look=look,
-                        take=self._request.take,
-                    )
+                jobs = hold(
+                    holder=self._holder,
+                    types=self._known,
+                    limit=self._wish.limit,
+                    rotation=next(rotation),
+                    look=look,
+                    take=self._request.take,
                 )
+                return self._given(jobs, is_lost=look.losses > losses)
             except IntegrityError:
                 earlier = self._request.earlier()
                 if earlier is None:
@@ -147,6 +148,7 @@ class _Hold:
         if earlier is not None or self._takes_nothing:
             return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
         look, rotation = _look(frozenset(self._known), self._wish.host)
+        losses = look.losses
         try:
             answers, jobs = exchange(
                 outcomes=outcomes,
@@ -163,18 +165,22 @@ class _Hold:
             if earlier is None:
                 raise
             return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
-        return answers, self._given(jobs)
+        return answers, self._given(jobs, is_lost=look.losses > losses)
 
     @property
     def _takes_nothing(self) -> bool:
         return self._presence.is_quiet or not self._known
 
-    def _given(self, jobs: Sequence[HeldJob]) -> Given:
+    def _given(self, jobs: Sequence[HeldJob], *, is_lost: bool = False) -> Given:
+        """`is_lost`: other workers were faster, so there may be more."""
+        wait = 0.0
+        if not jobs:
+            wait = random.uniform(*_LOST_SECONDS) if is_lost else retry_after()  # noqa: S311
         return Given(
             running([job.id for job in jobs], jobs[0].token) if jobs else [],
             frozenset(job.id for job in jobs if job.alone),
             self._unknown,
-            0.0 if jobs else retry_after(),
+            round(wait, 3),
         )
 
     def _again(self, earlier: Earlier | None) -> Given:
@@ -220,7 +226,7 @@ def retry_after() -> float:
         _poll = time.monotonic() + _KNOWN_SECONDS, poll, due
     if due is not None:
         poll = min(poll, max(POLL_SECONDS[0], (due - now).total_seconds()))
-    return round(poll * random.uniform(1 - _SPREAD, 1 + _SPREAD), 3)  # noqa: S311
+    return poll * random.uniform(1 - _SPREAD, 1 + _SPREAD)  # noqa: S311
 
 
 def forget() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -46,23 +47,24 @@ class Request:
 
         ReplayConflict when that request asked for something else.
         """
-        row = self._row() if self._request_id else None
-        if row is None:
+        if not self._request_id:
             return None
-        if row.body_key != self._body_key:
+        rows = fetch(
+            f"SELECT body_key, token, job_ids, is_alone FROM {table(Hold)} "
+            "WHERE client = %s AND request_id = %s AND expires_at > %s",
+            [self._client, self._request_id, clock.now()],
+        )
+        if not rows:
+            return None
+        [(body_key, token, ids, is_alone)] = rows
+        if body_key != self._body_key:
             raise ReplayConflict(
                 _(
                     "Request {id} asked for something else before; use a new request_id.",
                     id=self._request_id,
                 )
             )
-        return Earlier(row.token, row.job_ids, row.is_alone)
-
-    def _row(self) -> Hold | None:
-        now = clock.now()
-        return Hold.objects.filter(
-            client=self._client, request_id=self._request_id, expires_at__gt=now
-        ).first()
+        return Earlier(token, json.loads(ids), bool(is_alone))
 
     def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold what was found, and remember it in the same transaction."""
