@@ -1,0 +1,178 @@
+"""Workers on other machines at the same instant. I27, I31, I40, I41."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+
+from apps.common import clock
+from apps.common.errors import Conflict
+from apps.jobs.models import Hold, Job
+from apps.jobs.services import control
+from apps.jobs.services.rescue import rescue_due
+from apps.journal.models import JournalEntry
+from tests.clients import JsonClient
+from tests.jobs import job_type, jobs, row
+from tests.races import Race
+
+pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
+Racers = Callable[[Sequence[Callable[[], Any]]], Race]
+HOLD, SETTLE = "/api/v1/jobs/hold/", "/api/v1/jobs/settle/"
+
+
+@pytest.fixture
+def key(make_key: Callable[..., str]) -> str:
+    job_type("mail", lease_seconds=30)
+    return make_key()
+
+
+def hold(key: str, worker: str = "pi-1", **fields: Any) -> Any:
+    return JsonClient(key).post(HOLD, {"worker": worker, "types": ["mail"], **fields})
+
+
+def report(job: dict[str, Any], outcome: str = "succeeded") -> dict[str, Any]:
+    return {"id": job["id"], "lease_token": job["lease_token"], "outcome": outcome}
+
+
+def everything(key: str, worker: str) -> list[str]:
+    """What one worker gets, until it is told that nothing is due."""
+    mine: list[str] = []
+    while (given := hold(key, worker, limit=7).json())["jobs"] or given["retry_after"] < 0.14:
+        mine += [job["id"] for job in given["jobs"]]
+    return mine
+
+
+def test_workers_at_once_never_get_a_job_twice(racers: Racers, key: str) -> None:
+    """I40, S2.15"""
+    numbers = jobs(300)
+
+    shares = racers([lambda n=n: everything(key, f"pi-{n}") for n in range(8)]).results
+
+    assert sorted(int(each) for share in shares for each in share) == numbers
+
+
+def test_one_request_sent_ten_times_at_once_holds_once(racers: Racers, key: str) -> None:
+    """I41: all are answered alike."""
+    jobs(50)
+
+    answers = racers([lambda: hold(key, limit=5, request_id="r-1")] * 10).results
+
+    assert {each.status_code for each in answers} == {200}
+    held = {tuple(job["id"] for job in each.json()["jobs"]) for each in answers}
+    assert len(held) == 1
+    assert Job.objects.filter(status="running").count() == 5
+    assert Hold.objects.count() == 1
+
+
+def test_exchanges_at_once_never_exceed_the_maximum(racers: Racers, key: str) -> None:
+    job_type("mail", max_running=2)
+    jobs(60)
+    running: list[int] = []
+
+    def work(worker: str) -> int:
+        client, done = JsonClient(key), 0
+        held = client.post(HOLD, {"worker": worker, "types": ["mail"]}).json()["jobs"]
+        for _ in range(200):
+            running.append(Job.objects.filter(status="running").count())
+            body = {"worker": worker, "hold": {"types": ["mail"]}}
+            outcomes = {"outcomes": [report(job) for job in held]} if held else {}
+            answer = client.post(SETTLE, body | outcomes).json()
+            done += sum(result["ok"] for result in answer["results"])
+            held = answer["jobs"]
+            if not Job.objects.exclude(status="succeeded").exists():
+                break
+        return done
+
+    done = racers([lambda n=n: work(f"pi-{n}") for n in range(4)]).results
+
+    assert max(running) <= 2
+    assert sum(done) == 60
+
+
+def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers, key: str) -> None:
+    """I31: a yes is never undone."""
+    for _ in range(10):
+        [number] = jobs(1)
+        [job] = hold(key, lease_seconds=30).json()["jobs"]
+        Job.objects.filter(pk=number).update(lease_until=clock.now() - timedelta(seconds=1))
+
+        def cancel(number: int = number) -> bool:
+            try:
+                control.cancel(job=row(number), actor="admin:olga", reason="stop", force=True)
+            except Conflict:
+                return False
+            return True
+
+        def settle(job: dict[str, Any] = job) -> bool:
+            body = {"worker": "pi-1", "outcomes": [report(job)]}
+            [result] = JsonClient(key).post(SETTLE, body).json()["results"]
+            return bool(result["ok"])
+
+        settled, _, cancelled = racers(
+            [settle, lambda: rescue_due(until=clock.now() + timedelta(minutes=5)), cancel]
+        ).results
+
+        status = row(number).status
+        assert status == ("succeeded" if settled else "cancelled" if cancelled else "ready")
+        Job.objects.filter(pk=number).delete()
+
+
+def test_lost_answers_lose_and_double_nothing(
+    racers: Racers, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F7: the connection breaks before or after one COMMIT in twenty; each call is repeated."""
+    chance = random.Random(7)
+    database = type(connections[DEFAULT_DB_ALIAS])
+    commit = database._commit
+    broken = []
+
+    def cut(self: Any) -> None:
+        fate = chance.random()
+        if fate < 0.05:
+            broken.append("before")
+            self.connection.rollback()
+            raise OperationalError(2013, "Lost connection before COMMIT")
+        commit(self)
+        if fate > 0.95:
+            broken.append("after")
+            raise OperationalError(2013, "Lost connection after COMMIT")
+
+    monkeypatch.setattr(database, "_commit", cut)
+    job_type("mail", batch_limit=10)
+    numbers = jobs(200)
+
+    def until_answered(client: JsonClient, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        while (answer := client.post(path, body)).status_code != 200:
+            assert answer.status_code == 503, answer.content
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def work(worker: str) -> list[str]:
+        client, run = JsonClient(key, shows_500=True), list[str]()
+        outcomes: list[dict[str, Any]] = []
+        for turn in range(1000):
+            wish = {"types": ["mail"], "request_id": f"{worker}-{turn}"}
+            body = {"worker": worker, "hold": wish}
+            answer = until_answered(
+                client, SETTLE, body | ({"outcomes": outcomes} if outcomes else {})
+            )
+            assert all(result["ok"] for result in answer["results"])
+            run += [job["id"] for job in answer["jobs"]]
+            outcomes = [report(job) for job in answer["jobs"]]
+            if not outcomes and answer["retry_after"] >= 0.14:
+                break
+        return run
+
+    shares = racers([lambda n=n: work(f"pi-{n}") for n in range(3)]).results
+
+    assert {*broken} == {"before", "after"}
+    assert Counter(int(each) for share in shares for each in share) == Counter(numbers)
+    assert set(Job.objects.values_list("status", "holds")) == {("succeeded", 1)}
+    ends = JournalEntry.objects.filter(source="job", event="succeeded")
+    assert Counter(ends.values_list("subject_id", flat=True)) == Counter(numbers)
