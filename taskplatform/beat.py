@@ -21,6 +21,7 @@ def periods() -> dict[str, int]:
         "jobs.rescue": jobs.JOB_RESCUE_SECONDS,
         "jobs.give_up": 30,
         "jobs.reorder": 10,
+        "jobs.slices": 2,
         "jobs.starving": 10,
         "jobs.workers": 600,
         "reports.rollup": reports.REPORT_SWEEP_SECONDS,

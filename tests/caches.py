@@ -12,6 +12,8 @@ def clear_caches() -> None:
 
     from apps.dispatch.services import queue
     from apps.jobs.services import outside, register
+    from apps.jobs.services.preference import looks
+    from apps.jobs.services.slices import forget_slice_map
     from apps.jobs.services.type_snapshots import forget_type_snapshots
 
     cache.clear()
@@ -19,7 +21,9 @@ def clear_caches() -> None:
     outside.forget()
     queue.plans.clear()
     queue.entries.clear()
+    looks.clear()
     forget_type_snapshots()
+    forget_slice_map()
 
 
 class TwoProcesses:

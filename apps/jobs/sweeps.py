@@ -12,7 +12,7 @@ from apps.jobs.runner import record, worker
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
-from apps.jobs.services import counts, discard, register, reorder
+from apps.jobs.services import counts, discard, register, reorder, slices
 from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
@@ -74,6 +74,13 @@ def forget_workers() -> int:
     """
     with sweep_lease(WORKERS, at_most=MAX_TIME) as mine:
         return register.forget_gone(now=clock.now()) + forget_requests() if mine else 0
+
+
+@shared_task(name=slices.SWEEP)
+def follow_workers() -> int:
+    """Fit the slices of the shards to the living workers; returns the epoch of their map."""
+    with sweep_lease(slices.SWEEP, at_most=MAX_TIME) as mine:
+        return slices.follow(now=clock.now()) if mine else 0
 
 
 @shared_task(name=counts.STARVING_SWEEP)

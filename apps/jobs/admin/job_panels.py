@@ -42,9 +42,10 @@ REASON_WORDS = {
     rules.ALONE: _("runs alone"),
     rules.AHEAD: _("others first"),
     rules.NEXT: _("next"),
+    rules.PREFERRED: _("preferred"),
 }
 # Reasons that pass with time are warnings, the rest needs somebody to act.
-_FINE = {rules.RUNNING, rules.NEXT}
+_FINE = {rules.RUNNING, rules.NEXT, rules.PREFERRED}
 _PASSING = {
     rules.SCHEDULED,
     rules.BREAKER_OPEN,

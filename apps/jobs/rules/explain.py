@@ -30,6 +30,7 @@ AFFINITY = "affinity"
 ALONE = "alone"
 AHEAD = "ahead"
 NEXT = "next"
+PREFERRED = "preferred"
 
 CODES = (
     RUNNING,
@@ -49,6 +50,7 @@ CODES = (
     ALONE,
     AHEAD,
     NEXT,
+    PREFERRED,
 )
 # Jobs before it are counted up to this; each is a step in an index.
 MAX_AHEAD = 1_000
@@ -69,7 +71,8 @@ class Server:
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A job and what decides whether it runs. `settings` are those of its type, None if it is gone;
-    `ahead` is the number of ready jobs of its type before it, counted up to MAX_AHEAD."""
+    `ahead` is the number of ready jobs of its type before it, counted up to MAX_AHEAD;
+    `preferred_by` is the worker that takes it before those of other shards, "" if all are alike."""
 
     status: str
     type: str
@@ -89,6 +92,7 @@ class Case:
     filled_at: datetime | None
     workers: Sequence[Server]
     ahead: int
+    preferred_by: str = ""
 
 
 def reasons(case: Case, now: datetime) -> list[Reason]:
@@ -242,3 +246,11 @@ def _in_turn(case: Case) -> Iterator[Reason]:
         yield Reason(AHEAD, _("{count} jobs of its type are before it.", count=case.ahead))
     else:
         yield Reason(NEXT, _("The next free worker runs it."))
+    if case.preferred_by:
+        yield Reason(
+            PREFERRED,
+            _(
+                "Worker {worker} prefers its shard. Any other worker may take it, too.",
+                worker=case.preferred_by,
+            ),
+        )

@@ -30,6 +30,7 @@ from apps.jobs.services.discard import discard
 from apps.jobs.services.locked import first_free, locked_jobs
 from apps.jobs.services.look import Look
 from apps.jobs.services.move import arrow_update
+from apps.jobs.services.preference import Found, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
 
 # Of so few jobs, a claim chooses those that no other worker is just taking, among as many more.
@@ -113,23 +114,34 @@ class Claim:
 
     def _first_ready(self) -> dict[str, list[int]]:
         """The first ready jobs of each type, up to the wanted number, none of them locked; of a
-        contested type some more.
+        contested type some more. Those that this worker prefers come first.
 
         One range of the claim index for each type and host, so that nothing is sorted. Jobs that
         must not run any more are discarded.
         """
         locked, over = locked_jobs(), set[int]()
         limits = {n: k + _FEW if n in self._contested else k for n, k in self._wanted.items()}
-        found: dict[str, list[tuple[int, int]]] = {name: [] for name in limits}
-        for order_key, number, name, last_end, attempts, max_attempts, expected_at in fetch_each(
+        preference = Preference(self._holder.client, self._holder.name, limits)
+        found: dict[str, list[Found]] = {name: [] for name in limits}
+        for (
+            order_key,
+            number,
+            name,
+            last_end,
+            attempts,
+            max_attempts,
+            shard,
+            expected_at,
+        ) in fetch_each(
             (
                 # Reading a time costs as much as all the other columns.
-                f"SELECT {_PEEKED}, {'expected_at' if self.types[name].expires_after else 'NULL'} "
+                f"SELECT {_PEEKED}, {preference.column(name)}, "
+                f"{'expected_at' if self.types[name].expires_after else 'NULL'} "
                 f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
                 "ORDER BY order_key, id LIMIT %s",
-                (READY, name, host, limit + len(locked)),
+                (READY, name, host, preference.width(name) + len(locked)),
             )
-            for name, limit in limits.items()
+            for name in limits
             for host in self._hosts
         ):
             if number in locked:
@@ -140,12 +152,10 @@ class Claim:
             if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):
                 over.add(number)
             else:
-                found[name].append((order_key, number))
+                found[name].append(Found(order_key, number, shard))
         if over:
             self.discarded = discard(over, types=self.types, now=self._now)
-        return {
-            n: [number for _, number in sorted(found[n])[:limit]] for n, limit in limits.items()
-        }
+        return {name: preference.first(name, jobs) for name, jobs in found.items()}
 
     def _chosen(self, found: Mapping[str, list[int]], rotation: int) -> dict[str, list[int]]:
         """The jobs of each type before its first suspect; or one suspect, if its type is first."""

@@ -10,6 +10,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import Case, reasons
 from apps.jobs.services.counts import jobs_before
 from apps.jobs.services.register import registered, server_of
+from apps.jobs.services.slices import preferred_by
 
 MAX_COUNTED = 1000
 
@@ -39,6 +40,7 @@ def explain(job: Job) -> list[Reason]:
         filled_at=None if state is None else state.filled_at,
         workers=[server_of(worker) for worker in registered()] if waits else [],
         ahead=jobs_before(job),
+        preferred_by=preferred_by(job),
     )
     return reasons(case, now)
 

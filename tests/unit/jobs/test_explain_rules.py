@@ -125,7 +125,18 @@ def test_each_reason_alone(code: str, facts: dict[str, Any], until: datetime | N
 
 
 def test_every_code_has_its_case() -> None:
-    assert {code for code, _, _ in CASES} | {"alone"} == set(CODES)
+    assert {code for code, _, _ in CASES} | {"alone", "preferred"} == set(CODES)
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_preferring_worker_is_named_and_others_may_take_the_job(ahead: int) -> None:
+    """S4.10"""
+    found = reasons(replace(NEXT, ahead=ahead, preferred_by="host-b:7"), NOW)
+
+    assert [reason.code for reason in found] == ["ahead" if ahead else "next", "preferred"]
+    assert (
+        found[1].detail == "Worker host-b:7 prefers its shard. Any other worker may take it, too."
+    )
 
 
 def test_a_suspect_waits_to_be_alone() -> None:

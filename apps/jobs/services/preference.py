@@ -1,0 +1,76 @@
+"""Which of the jobs that it found a worker takes first: those of its own shards.
+
+So workers beside each other seldom try for the same rows. It is no right: what is left it takes in
+order, and every fourth look at a type is plain, so the first job in line is passed over in at most
+three looks, whoever prefers it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import NamedTuple
+
+from apps.jobs.rules.slices import Slices, member_key
+from apps.jobs.services.slices import slice_map
+
+PLAIN_EVERY = 4
+# So many times as many jobs are read as are wanted, to find own ones among those of others.
+_WIDER = 4
+_MAX_READ = 1_000
+# How many looks of this process at each type chose own jobs or could have. The rotation of a hold
+# would not do: with one slot, it decides which type is looked at, and some would never be plain.
+looks: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
+
+
+class Found(NamedTuple):
+    """A job in its order; the shard is None in a plain look."""
+
+    order_key: int
+    number: int
+    shard: int | None
+
+
+class Preference:
+    """Of one look at these types: how many jobs to read of each, and which of them to take."""
+
+    def __init__(self, client: str, name: str, limits: Mapping[str, int]) -> None:
+        self._limits = limits
+        self._member = member_key(client, name)
+        self._slices = self._of_the_look()
+
+    def _of_the_look(self) -> dict[str, Slices]:
+        """The slices of the types whose jobs the worker shares with others; no others matter."""
+        known = slice_map()
+        if self._member not in known.members:
+            return {}
+        shared = ((name, known.slices_of(name)) for name in self._limits)
+        return {
+            name: slices
+            for name, slices in shared
+            if len(slices.owners) > 1
+            and self._member in slices.owners
+            and next(looks[name]) % PLAIN_EVERY
+        }
+
+    def column(self, type_: str) -> str:
+        """What to read as the shard of a job."""
+        return "shard" if type_ in self._slices else "NULL"
+
+    def width(self, type_: str) -> int:
+        """How many jobs of the type to read."""
+        limit = self._limits[type_]
+        if type_ not in self._slices:
+            return limit
+        wider = limit * min(_WIDER, len(self._slices[type_].owners))
+        return max(limit, min(wider, _MAX_READ))
+
+    def first(self, type_: str, found: Sequence[Found]) -> list[int]:
+        """Those of the jobs to try, at most the limit: own ones in order, then others in order."""
+        jobs = sorted(found)
+        if type_ in self._slices:
+            slices, member = self._slices[type_], self._member
+            # Sorting keeps the order of equals.
+            jobs.sort(key=lambda job: slices.owner_of(job.shard or 0) != member)
+        return [job.number for job in jobs[: self._limits[type_]]]
