@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,15 +10,18 @@ from django.db.models import F
 
 from apps.common import clock, ids
 from apps.common.errors import PlatformError
+from apps.common.leases import save_position
 from apps.common.rows import insert_rows
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules.order import WEIGHT_MS, order_key
+from apps.jobs.rules.slices import SliceMap, member_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Process
 from apps.jobs.services.hold import HeldJob, Holder, hold
 from apps.jobs.services.rescue import rescue_due
 from apps.jobs.services.settle import settle
+from apps.jobs.services.slices import SWEEP, forget_slice_map
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
@@ -74,6 +78,15 @@ def take(
     limit: int = 100, *, types: tuple[str, ...] = ("mail",), by: Holder = HERE, rotation: int = 0
 ) -> list[HeldJob]:
     return hold(holder=by, types=types, limit=limit, rotation=rotation)
+
+
+def share(*holders: Holder, types: Collection[str] = ("mail",)) -> SliceMap:
+    """Let these workers share the shards of the types, as the sweep does; the map."""
+    members = {member_key(each.client, each.name): frozenset(types) for each in holders}
+    known = SliceMap(1, clock.now(), members)
+    save_position(SWEEP, known.to_json())
+    forget_slice_map()
+    return known
 
 
 def end(held: HeldJob, how: str = "succeeded", **details: Any) -> str:

@@ -14,7 +14,7 @@ from apps.jobs.models import Job
 from apps.jobs.services import control
 from apps.jobs.services.hold import HeldJob, Holder
 from apps.jobs.services.rescue import rescue_due
-from tests.jobs import end, events_of, job_type, jobs, row, take
+from tests.jobs import end, events_of, job_type, jobs, row, share, take
 from tests.races import Race
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -38,6 +38,24 @@ def test_many_workers_never_hold_a_job_twice(racers: Racers) -> None:
 
     held = [job.id for share in shares for job in share]
     assert sorted(held) == numbers
+    assert {job.attempts for job in Job.objects.all()} == {1}
+
+
+def test_workers_whose_slices_change_meanwhile_hold_each_job_once(racers: Racers) -> None:
+    """S4.11: the map is a preference, so no two views of it hold a job twice or leave one."""
+    job_type()
+    workers = [Holder(f"host:{n}", "host") for n in range(6)]
+    share(*workers[:3])
+    numbers = [number for shard in range(300) for number in jobs(1, shard=shard * 3)]
+
+    def change() -> list[HeldJob]:
+        for n in range(40):
+            share(*workers[n % 5 :])
+        return []
+
+    shares = racers([change, *(lambda by=by: drained(by) for by in workers)]).results
+
+    assert sorted(job.id for mine in shares for job in mine) == numbers
     assert {job.attempts for job in Job.objects.all()} == {1}
 
 

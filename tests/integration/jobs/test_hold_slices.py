@@ -1,0 +1,280 @@
+"""S4.10-S4.12: workers beside each other take the jobs of their own shards first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from apps.jobs.models import Job
+from apps.jobs.services import register
+from apps.jobs.services.explain import explain
+from apps.jobs.services.hold import Look
+from apps.jobs.services.preference import PLAIN_EVERY
+from tests.jobs import HERE, THERE, Holder, end, hold, job_type, jobs, row, share, take
+from tests.statements import is_read, sent_by
+
+pytestmark = pytest.mark.django_db
+
+FOURTH = Holder("host-d:4", "host-d")
+
+
+def jobs_of(owners: str, **columns: Any) -> list[int]:
+    """A job of a shard of each of these workers, `h` for HERE and `t` for THERE, in this order."""
+    known = share(HERE, THERE).slices_of("mail")
+    shards = {"h": known.shards_of(f"/{HERE.name}"), "t": known.shards_of(f"/{THERE.name}")}
+    return [
+        jobs(1, shard=shards[owner][position], **columns)[0]
+        for position, owner in enumerate(owners)
+    ]
+
+
+def ids(held: list[Any]) -> list[int]:
+    return [job.id for job in held]
+
+
+def peeks(statements: list[str]) -> list[str]:
+    """The statements that look for ready jobs in the order of the index."""
+    return [sql for sql in statements if is_read(Job, sql) and "order_key" in sql]
+
+
+def test_each_worker_takes_its_own_first() -> None:
+    job_type()
+    first, second, third, fourth = jobs_of("thth")
+
+    assert ids(take(2)) == [second, fourth]
+    assert ids(take(2, by=THERE)) == [first, third]
+
+
+def test_rest_is_taken_in_order() -> None:
+    """Nobody waits for the one that is preferred."""
+    job_type()
+    a, b, c, d = jobs_of("ttht")
+
+    assert ids(take(3)) == [c, a, b]
+    assert ids(take(3)) == [d]
+
+
+def test_urgent_jobs_are_first_among_the_own_ones() -> None:
+    job_type()
+    jobs_of("hh")
+    urgent = jobs_of("hh", priority=5)
+
+    assert ids(take(2)) == urgent
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_job_at_the_head_is_passed_over_in_more_than_three_looks(limit: int) -> None:
+    """Though the worker that prefers it never comes, and own ones are always there."""
+    job_type()
+    [head] = jobs_of("t")
+    jobs_of("h" * 50)
+
+    looks = [ids(take(limit)) for _ in range(PLAIN_EVERY)]
+
+    assert [head in each for each in looks] == [False, False, False, True]
+
+
+def test_with_one_slot_no_type_waits_longer_than_another() -> None:
+    """Four types take turns; each is looked at plainly at every fourth of its own turns."""
+    names = ("mail", "web", "crm", "bill")
+    known = share(HERE, THERE, types=names).slices_of("mail")
+    own, other = (known.shards_of(f"/{each.name}") for each in (HERE, THERE))
+    heads = set()
+    for name in names:
+        job_type(name)
+        heads |= set(jobs(1, name, shard=other[0]))
+        jobs(20, name, shard=own[0])
+
+    held = [
+        hold(holder=HERE, types=names, limit=1, rotation=turn, look=Look())[0].id
+        for turn in range(4 * len(names))
+    ]
+
+    assert heads <= set(held)
+
+
+def test_stale_map_leaves_nothing_undone() -> None:
+    """S4.12: the worker that it still names is dead; others take all."""
+    job_type()
+    numbers = jobs_of("thtthtt")
+
+    held = [job for _ in numbers for job in take(2)]
+
+    assert sorted(ids(held)) == numbers
+
+
+def test_two_views_of_the_map_share_no_job() -> None:
+    """S4.11: a change of slices under way makes nobody hold twice."""
+    job_type()
+    numbers = jobs_of("hthththt")
+    first = ids(take(4))
+    share(HERE, THERE, FOURTH)
+    second = ids(take(4, by=FOURTH))
+    share(THERE)
+
+    third = ids(take(4, by=THERE))
+
+    assert sorted(first + second + third) == numbers
+
+
+@pytest.mark.parametrize("who", [FOURTH, Holder(HERE.name, HERE.host, client="shop")])
+def test_worker_that_is_no_member_takes_in_order(who: Holder) -> None:
+    job_type()
+    numbers = jobs_of("thth")
+
+    assert ids(take(3, by=who)) == numbers[:3]
+
+
+def test_spare_takes_in_order() -> None:
+    """S4.12"""
+    job_type()
+    crowd = [Holder(f"host-{n}:{n}", f"host-{n}") for n in range(70)]
+    known = share(*crowd).slices_of("mail")
+    spare = next(each for each in crowd if f"/{each.name}" in known.spares)
+    numbers = [jobs(1, shard=shard)[0] for shard in range(5)]
+
+    assert ids(take(3, by=spare)) == numbers[:3]
+
+
+# --- what it costs --------------------------------------------------------------------------------
+def limits_of(sql: str) -> list[int]:
+    return [int(each) for each in re.findall(r"LIMIT (\d+)", sql)]
+
+
+@pytest.mark.parametrize("holders", [(), (HERE,), (THERE, FOURTH)])
+def test_without_workers_to_share_with_no_job_more_is_read(holders: tuple[Holder, ...]) -> None:
+    job_type()
+    share(*holders)
+    jobs(8)
+    take(1)
+
+    [peek] = peeks(sent_by(lambda: take(2)))
+
+    assert limits_of(peek) == [2, 2]
+    assert "shard" not in peek
+
+
+def test_wider_look_reads_at_most_a_thousand() -> None:
+    job_type(batch_limit=1000)
+    jobs_of("ht")
+
+    widths = [limits_of(peeks(sent_by(lambda n=n: take(n)))[0]) for n in (100, 700, 1000)]
+
+    assert widths == [[200, 200], [1000, 1000], [1000, 1000]]
+
+
+def test_many_owners_widen_a_look_no_further() -> None:
+    job_type()
+    share(HERE, *(Holder(f"host-{n}:{n}", f"host-{n}") for n in range(10)))
+
+    [peek] = peeks(sent_by(lambda: take(3)))
+
+    assert limits_of(peek) == [12, 12]
+
+
+def test_preference_costs_no_statement() -> None:
+    """Once a second the map is read, whatever is held meanwhile."""
+    job_type()
+    jobs(40)
+    share(HERE)
+    take(1)
+    alone = sent_by(lambda: take(1))
+    share(HERE, THERE)
+    take(1)
+
+    shared = sent_by(lambda: take(1))
+
+    assert len(shared) == len(alone)
+
+
+# --- what it leaves as it is ----------------------------------------------------------------------
+def test_suspect_of_the_own_shards_runs_alone() -> None:
+    job_type()
+    [suspect] = jobs_of("h", last_end="lost")
+    rest = jobs_of("hth")
+
+    [held] = take(3)
+    assert (held.id, held.alone) == (suspect, True)
+    assert ids(take(3)) == [rest[0], rest[2], rest[1]]
+
+
+def test_batch_ends_before_a_suspect() -> None:
+    job_type()
+    [first] = jobs_of("h")
+    [suspect] = jobs_of("t", last_end="lost")
+    [second] = jobs_of("h")
+
+    assert ids(take(3)) == [first, second]
+    [held] = take(3)
+    assert (held.id, held.alone) == (suspect, True)
+
+
+def test_limited_type_runs_no_more_than_its_maximum() -> None:
+    job_type(max_running=2)
+    _, own, _, second = jobs_of("thth")
+
+    assert ids(take(4)) == [own, second]
+    assert take(4, by=THERE) == []
+
+
+def test_contested_type_is_taken_from_the_own_shards() -> None:
+    job_type()
+    _, own, _ = jobs_of("tht")
+    look = Look()
+    look.note_lost(["mail"])
+
+    held = hold(holder=HERE, types=["mail"], limit=1, look=look)
+
+    assert ids(held) == [own]
+
+
+def test_batch_of_the_caller_is_the_limit() -> None:
+    job_type()
+    _, own, second, _ = jobs_of("thhh")
+
+    held = hold(holder=HERE, types=["mail"], limit=10, batch={"mail": 2})
+
+    assert ids(held) == [own, second]
+
+
+def test_exhausted_jobs_of_any_shard_are_discarded_on_the_way() -> None:
+    job_type(max_attempts=3)
+    [exhausted] = jobs_of("t", attempts=3)
+    [own] = jobs_of("h")
+
+    assert ids(take(1)) == [own]
+    assert row(exhausted).status == "failed"
+
+
+def test_job_for_one_host_is_taken_there_whoever_prefers_its_shard() -> None:
+    job_type()
+    [bound, free] = jobs_of("th")
+    Job.objects.filter(pk=bound).update(affinity_host=HERE.host)
+
+    assert ids(take(2, by=THERE)) == [free]
+    [held] = take(2)
+    assert (held.id, end(held)) == (bound, "succeeded")
+
+
+# --- why not --------------------------------------------------------------------------------------
+def test_why_not_names_who_prefers_a_ready_job() -> None:
+    """Any worker may take it, so that is no reason to wait."""
+    job_type()
+    [job] = jobs_of("t")
+    assert [reason.code for reason in explain(row(job))] == ["no_worker"]
+    register.register(name=THERE.name, host=THERE.host, types=["mail"])
+
+    found = {reason.code: reason.detail for reason in explain(row(job))}
+    assert list(found) == ["next", "preferred"]
+    assert found["preferred"].startswith(f"Worker {THERE.name} prefers")
+
+
+def test_why_not_says_nothing_of_a_preference_where_one_worker_is_alone() -> None:
+    job_type()
+    [job] = jobs_of("h")
+    share(HERE)
+    register.register(name=HERE.name, host=HERE.host, types=["mail"])
+
+    assert [reason.code for reason in explain(row(job))] == ["next"]
