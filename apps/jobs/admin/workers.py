@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import MachineRowAdmin
+from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
     label,
@@ -26,6 +27,8 @@ from apps.common.admin.filters import KeyFilter, read_key
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import WorkerStateFilter, seen_by
+from apps.jobs.admin.slices import URL as SLICES_URL
+from apps.jobs.admin.slices import slices_view, worker_panel
 from apps.jobs.conf import conf
 from apps.jobs.models import JobScope, JobType, Worker
 from apps.jobs.services.register import active_workers, busy_slots, is_lost, slots, unserved
@@ -63,6 +66,7 @@ class WorkerAdmin(MachineRowAdmin):
     )
     list_filter = (WorkerStateFilter, HostFilter)
     list_before_template = "admin/includes/workers_before.html"
+    custom_urls = (("slices/", SLICES_URL, slices_view),)
     search_help_text = _("Name, in full")
     exact_search = (("name", read_key),)
     fieldsets = (
@@ -93,6 +97,12 @@ class WorkerAdmin(MachineRowAdmin):
     def timeline(self, request: HttpRequest, row: Worker) -> Sequence[Moment]:
         entries = JournalEntry.objects.timeline(Source.WORKER, row.pk)
         return latest_moments(entries, shows_payload=True)
+
+    def panels(self, request: HttpRequest, row: Worker) -> list[Panel]:
+        found = super().panels(request, row)
+        if row.state == Worker.State.GONE:
+            return found
+        return [Panel(_("Slices"), worker_panel(row)), *found]
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()

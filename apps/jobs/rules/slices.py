@@ -32,9 +32,10 @@ def member_key(client: str, name: str) -> str:
     return f"{client}/{name}"
 
 
-def worker_name(member: str) -> str:
-    """The name of the worker, without its API key."""
-    return member.partition("/")[2]
+def client_and_name(member: str) -> tuple[str, str]:
+    """The API key, "" in-house, and the name of the worker."""
+    client, _, name = member.partition("/")
+    return client, name
 
 
 @dataclass(frozen=True)

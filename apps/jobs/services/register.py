@@ -292,6 +292,15 @@ def registered() -> list[Worker]:
     return list(Worker.objects.filter(state__in=_LIVING).order_by("name"))
 
 
+def ids_of(keys: Collection[WorkerKey]) -> dict[WorkerKey, int]:
+    """The ids of the rows of these workers, those of gone ones too."""
+    rows = Worker.objects.filter(name__in={key.name for key in keys})
+    found = {
+        WorkerKey(client, name): pk for pk, client, name in rows.values_list("pk", "client", "name")
+    }
+    return {key: found[key] for key in keys if key in found}
+
+
 def is_lost(worker: Worker, now: datetime) -> bool:
     """Whether its heartbeat is overdue."""
     silence = now - worker.last_heartbeat_at

@@ -6,17 +6,29 @@ import time
 from datetime import datetime
 from typing import Any
 
+from apps.common.db import fetch, force_index, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.models import Job, Worker
 from apps.jobs.rules.explain import Server
-from apps.jobs.rules.slices import STEADY_AFTER, Living, SliceMap, member_key, next_map, worker_name
+from apps.jobs.rules.slices import (
+    STEADY_AFTER,
+    Living,
+    SliceMap,
+    Slices,
+    client_and_name,
+    member_key,
+    next_map,
+)
 from apps.jobs.rules.transitions import READY
+from apps.jobs.services.counts import DueJob
 from apps.jobs.services.register import active_workers, server_of
 from apps.jobs.services.type_snapshots import all_types
 
 SWEEP = "jobs.slices"
 # A map this old costs a few lost races at worst.
 MAX_AGE_SECONDS = 1.0
+# How many ready jobs of a type are read to find the longest-waiting ones.
+MAX_IN_LINE = 1_000
 _cached: tuple[float, dict[str, Any], SliceMap] | None = None
 
 
@@ -87,4 +99,20 @@ def preferred_by(job: Job) -> str:
     if job.status != READY:
         return ""
     slices = slice_map().slices_of(job.type)
-    return worker_name(slices.owner_of(job.shard)) if len(slices.owners) > 1 else ""
+    return client_and_name(slices.owner_of(job.shard))[1] if len(slices.owners) > 1 else ""
+
+
+def oldest_due(type_: str, slices: Slices) -> dict[str, DueJob]:
+    """The longest-waiting one of the first ready jobs in line, by the worker that prefers it."""
+    jobs = f"{table(Job)}{force_index('job_claim')}"
+    rows = fetch(
+        f"SELECT id, shard, run_at FROM {jobs} WHERE status = '{READY}' AND type = %s "
+        f"ORDER BY affinity_host, order_key, id LIMIT {MAX_IN_LINE}",
+        [type_],
+    )
+    found: dict[str, DueJob] = {}
+    for number, shard, run_at in rows:
+        job, owner = DueJob(number, type_, instant(run_at)), slices.owner_of(shard)
+        if owner not in found or job.since < found[owner].since:
+            found[owner] = job
+    return found

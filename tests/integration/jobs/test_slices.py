@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -160,7 +161,7 @@ def test_flapping_worker_makes_at_most_one_epoch_in_ten_seconds(pair: FrozenCloc
             seen.append((epoch, pair.instant))
 
     assert len(seen) <= 7
-    gaps = [later - earlier for (_, earlier), (_, later) in zip(seen, seen[1:], strict=False)]
+    gaps = [later - earlier for (_, earlier), (_, later) in pairwise(seen)]
     assert min(gaps, default=timedelta(seconds=10)) >= timedelta(seconds=10)
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -17,10 +18,10 @@ from apps.jobs.rules.slices import (
     Living,
     SliceMap,
     Slices,
+    client_and_name,
     member_key,
     next_map,
     slices_among,
-    worker_name,
 )
 from apps.jobs.rules.submission import SHARDS
 
@@ -160,7 +161,7 @@ def test_workers_of_two_keys_may_have_one_name() -> None:
     both = slices_among(frozenset({member_key("shop", "pi-1"), member_key("bank", "pi-1")}))
 
     assert both.owners == ("bank/pi-1", "shop/pi-1")
-    assert [worker_name(each) for each in both.owners] == ["pi-1", "pi-1"]
+    assert [client_and_name(each) for each in both.owners] == [("bank", "pi-1"), ("shop", "pi-1")]
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -249,6 +250,6 @@ def test_flapping_worker_makes_at_most_one_epoch_in_ten_seconds(there: list[bool
             changes.append(now)
         known = following
 
-    gaps = [later - earlier for earlier, later in zip(changes, changes[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(changes)]
     assert min(gaps) >= CHANGE_EVERY
     assert known.epoch == len(changes) - 1

@@ -1,0 +1,216 @@
+"""S4.10, S4.12, S4.19: who owns which shards, on a page of its own and on that of a worker."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import JobScope, Worker
+from apps.jobs.services import register
+from apps.jobs.services.slices import MAX_IN_LINE, slice_map
+from apps.jobs.sweeps import follow_workers
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.jobs import HERE, THERE, Holder, job_type, jobs, share
+from tests.pages import english_in, tables_of, text_of
+from tests.statements import sent_by
+
+pytestmark = pytest.mark.django_db
+
+URL = "/admin/jobs/worker/slices/"
+
+
+@pytest.fixture(autouse=True)
+def pair(frozen_clock: FrozenClock) -> FrozenClock:
+    """Two workers that share mail; web is served by one of them, scan by nobody."""
+    for name in ("mail", "scan", "web"):
+        job_type(name)
+    register.register(name="a", host="host-a", types=["mail"])
+    register.register(name="b", host="host-b", types=["mail", "web"], client="shop")
+    frozen_clock.advance(seconds=5)
+    register.beat(name="a", drains={}, running=0)
+    register.beat(name="b", drains={}, running=0, client="shop")
+    follow_workers()
+    return frozen_clock
+
+
+def shown(client: Client, **query: str) -> list[list[str]]:
+    """The cells of the only table of the page, without its head."""
+    [table] = tables_of(client.get(URL, query))
+    return [[cell.text for cell in row] for row in table[1:]]
+
+
+def worker_page(client: Client, name: str) -> Any:
+    row = Worker.objects.get(name=name)
+    return client.get(reverse("admin:jobs_worker_change", args=[row.pk]))
+
+
+def test_owners_are_shown_with_their_shards_and_share(admin_client: Client) -> None:
+    slices = slice_map().slices_of("mail")
+    expected = [
+        (name, len(slices.shards_of(member)))
+        for name, member in (("a", "/a"), ("b shop", "shop/b"))
+    ]
+
+    lines = shown(admin_client, type="mail")
+
+    assert lines == [[who, str(n), f"{100 * n / 1024:.1f} %", "–"] for who, n in expected]
+    assert sum(n for _, n in expected) == 1024
+
+
+def test_owner_leads_to_its_page(admin_client: Client) -> None:
+    [table] = tables_of(admin_client.get(URL, {"type": "mail"}))
+
+    assert [admin_client.get(row[0].url).status_code for row in table[1:]] == [200, 200]
+
+
+def test_epoch_is_shown_and_when_it_may_change(admin_client: Client, pair: FrozenClock) -> None:
+    text = text_of(admin_client.get(URL))
+    assert re.search(r"Epoch 1 · since 2026-03-02 09:00:05 \S+ 0 s ago", text)
+    assert re.search(r"next change possible at 2026-03-02 09:00:15", text)
+
+    pair.advance(seconds=10)
+
+    assert "the next change is possible at any time" in text_of(admin_client.get(URL))
+
+
+def test_oldest_due_job_of_each_owner_is_shown(admin_client: Client, pair: FrozenClock) -> None:
+    slices = slice_map().slices_of("mail")
+    own = slices.shards_of("/a")
+    jobs(1, shard=own[0], run_at=pair.instant - timedelta(seconds=7), priority=-1)
+    [oldest] = jobs(1, shard=own[1], run_at=pair.instant - timedelta(minutes=2))
+    jobs(1, "web", shard=slices.shards_of("shop/b")[0])
+
+    first, second = shown(admin_client, type="mail")
+
+    assert first[3] == f"{oldest} due for 2 min 0 s"
+    assert second[3] == "–"
+
+
+def test_first_served_type_is_chosen_and_an_unknown_one_named(admin_client: Client) -> None:
+    assert len(shown(admin_client)) == 2
+    page = admin_client.get(URL, {"type": "<b>"})
+    assert "There is no job type <b>." in text_of(page)
+    assert "No worker has shards of type scan" in text_of(admin_client.get(URL, {"type": "scan"}))
+    assert "One worker alone takes the jobs in order" in text_of(
+        admin_client.get(URL, {"type": "web"})
+    )
+
+
+def test_spares_are_named(admin_client: Client) -> None:
+    crowd = [Holder(f"w{n:02}", "host") for n in range(90)]
+    spares = share(*crowd).slices_of("mail").spares
+
+    page = admin_client.get(URL, {"type": "mail"})
+
+    [table] = tables_of(page)
+    assert len(table) == 1 + 64
+    text = text_of(page)
+    assert f"{spares[0][1:]}, {spares[1][1:]}" in text
+    assert "and 6 more" in text
+
+
+def test_page_before_the_first_sweep_says_so(admin_client: Client) -> None:
+    share()
+    assert "No worker has shards" in text_of(admin_client.get(URL))
+
+
+def test_statements_depend_neither_on_workers_nor_on_jobs(admin_client: Client) -> None:
+    share(HERE, THERE)
+    jobs(2)
+    admin_client.get(URL)
+    few = sent_by(lambda: admin_client.get(URL))
+    share(*(Holder(f"w{n}", "host") for n in range(80)))
+    jobs(50)
+    for n in range(30):
+        job_type(f"type-{n}")
+    admin_client.get(URL)
+
+    many = sent_by(lambda: admin_client.get(URL))
+
+    assert len(many) <= len(few) <= 12
+    [line] = [sql for sql in many if "run_at" in sql]
+    assert f"LIMIT {MAX_IN_LINE}" in line
+
+
+def test_worker_list_leads_there(admin_client: Client) -> None:
+    page = admin_client.get(reverse("admin:jobs_worker_changelist"))
+    assert f'href="{URL}"' in page.content.decode()
+
+
+# --- the page of a worker -------------------------------------------------------------------------
+def test_page_of_a_worker_shows_its_share_of_each_type(admin_client: Client) -> None:
+    mail = len(slice_map().slices_of("mail").shards_of("shop/b"))
+
+    page = worker_page(admin_client, "b")
+
+    [table] = [each for each in tables_of(page) if each[0][0].text == "Type"]
+    assert [[cell.text for cell in row] for row in table[1:]] == [
+        ["mail", str(mail), f"{100 * mail / 1024:.1f} %"],
+        ["web", "1024", "100.0 %"],
+    ]
+    assert table[1][0].url == f"{URL}?type=mail"
+
+
+def test_page_of_a_worker_without_shards_says_why(admin_client: Client) -> None:
+    register.register(name="new", host="host-c", types=["mail"])
+    assert "It has no shards: a worker gets them after its second heartbeat" in text_of(
+        worker_page(admin_client, "new")
+    )
+
+
+def test_gone_worker_has_no_such_panel(admin_client: Client) -> None:
+    register.leave(name="a")
+    assert "Slices" not in text_of(worker_page(admin_client, "a"))
+
+
+# --- who sees what --------------------------------------------------------------------------------
+def test_limited_person_sees_only_the_own_types(role_client: Any, role_user: Any) -> None:
+    olga, page = role_user("operator"), role_client("operator")
+    JobScope.objects.create(operator=olga, type="web")
+
+    assert [line[0] for line in shown(page)] == ["b shop"]
+    refused = text_of(page.get(URL, {"type": "mail"}))
+    assert "There is no job type mail." in refused
+    [table] = [each for each in tables_of(worker_page(page, "b")) if each[0][0].text == "Type"]
+    assert [row[0].text for row in table[1:]] == ["web"]
+    assert "It has shards of no type that you see" in text_of(worker_page(page, "a"))
+
+
+def test_person_with_limits_to_users_gets_no_numbers_of_jobs(
+    role_client: Any, role_user: Any, pair: FrozenClock
+) -> None:
+    OperatorScope.objects.create(operator=role_user("operator"), executor=factories.user("uid_ann"))
+    [number] = jobs(1, shard=slice_map().slices_of("mail").shards_of("/a")[0])
+
+    text = text_of(role_client("operator").get(URL, {"type": "mail"}))
+
+    assert "due for 0 s" in text
+    assert str(number) not in text
+
+
+def test_page_needs_the_right_to_see_workers(client: Client, django_user_model: Any) -> None:
+    assert client.get(URL).status_code == 302
+    client.force_login(
+        django_user_model.objects.create_user("nora", is_staff=True),
+        backend="django.contrib.auth.backends.ModelBackend",
+    )
+    assert client.get(URL).status_code == 403
+
+
+def test_pages_are_chinese_throughout(admin_client: Client) -> None:
+    admin_client.defaults["HTTP_ACCEPT_LANGUAGE"] = "zh-hans"
+    crowd = [Holder(f"w{n:02}", "host") for n in range(66)]
+    jobs(1)
+    for holders in ([], [HERE], crowd):
+        share(*holders)
+        page = admin_client.get(URL, {"type": "mail"})
+        assert english_in(page) == []
+        assert "分片归属" in text_of(page)
+    assert english_in(worker_page(admin_client, "a")) == []
