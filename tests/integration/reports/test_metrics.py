@@ -332,7 +332,7 @@ def test_more_types_than_one_statement_takes_are_all_counted() -> None:
 
 
 def test_no_statement_reads_finished_jobs(client: Client, frozen_clock: FrozenClock) -> None:
-    """S4.12: history never slows what is asked every few seconds."""
+    """History never slows what is asked every few seconds."""
     job_type()
     jobs(3)
     jobs(400, status="succeeded", finished_at=clock.now())

@@ -52,7 +52,7 @@ def stages() -> list[list[str]]:
 
 @pytest.mark.django_db(transaction=True)  # ANALYZE TABLE commits
 def test_no_statement_reads_jobs_that_are_over(admin_client: Client, scene: FrozenClock) -> None:
-    """S4.12: history never slows what is asked every few seconds."""
+    """History never slows what is asked every few seconds."""
     jobs(400, status="succeeded", finished_at=clock.now())
     jobs(5, status="failed", finished_at=clock.now())
     jobs(5)
