@@ -45,7 +45,7 @@ def slices_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
         chosen=chosen,
         unknown=shown_text(asked, limit=80) if asked not in ("", chosen) else "",
         state=_state(known, now),
-        max_in_line=MAX_IN_LINE,
+        max_in_line=f"{MAX_IN_LINE:,}",
         **(_of_type(request, known.slices_of(chosen), chosen, now) if chosen else {}),
     )
     return page
@@ -57,7 +57,8 @@ def _state(known: SliceMap, now: datetime) -> dict[str, Any] | None:
     until = known.may_change_at(now)
     return {
         "epoch": known.epoch,
-        "since": labels.time_from_now(known.since, now),
+        "since": shown_time(known.since),
+        "ago": labels.relative(known.since, now),
         "until": until and shown_time(until),
     }
 
