@@ -47,6 +47,7 @@ from apps.jobs.services import outside, register
 from apps.jobs.services.leases import NOTHING, Renewed, Sign, renew
 from apps.jobs.services.outside import Given, Wish
 from apps.jobs.services.settle import settle
+from apps.jobs.services.slices import slice_map
 
 MAX_WORKER = 100
 MAX_TYPES = 100
@@ -260,7 +261,7 @@ class HeartbeatView(WorkView):
         signs = [_sign(each) for each in body["leases"]]
         renewed = renew(signs=signs, caller=caller)
         leases = [_lease(sign.id, each) for sign, each in zip(signs, renewed, strict=True)]
-        return _answer({"leases": leases, "epoch": 0})
+        return _answer({"leases": leases, "epoch": slice_map().epoch})
 
 
 def _answer(values: dict[str, Any], given: Given | None = None) -> JsonAnswer:

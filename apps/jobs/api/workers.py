@@ -26,6 +26,7 @@ from apps.jobs.api.work import MAX_TYPES, WorkerName, WorkView, caller_of
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.services import outside, register
+from apps.jobs.services.slices import shards_of
 
 MAX_VERSION = 64
 MAX_CAPACITY = 100_000
@@ -58,7 +59,7 @@ class LeaveBody(StrictSerializer):
 class RegisteredOut(Answer):
     name = serializers.CharField()
     shards = serializers.ListField(
-        child=serializers.IntegerField(), help_text="The slices it is given first."
+        child=serializers.IntegerField(), help_text="The shards whose jobs it is given first."
     )
     epoch = serializers.IntegerField(help_text="Of the slices; 0 without.")
     heartbeat_seconds = serializers.FloatField()
@@ -116,10 +117,11 @@ class LeaveView(WorkView):
 
 
 def _answer(worker: Worker) -> JsonAnswer:
+    epoch, shards = shards_of(worker.client, worker.name)
     values: dict[str, Any] = {
         "name": worker.name,
-        "shards": [],
-        "epoch": 0,
+        "shards": shards,
+        "epoch": epoch,
         "heartbeat_seconds": register.BEAT_SECONDS,
         "stop": worker.is_quiet,
         "now": wire_time(clock.now()),

@@ -15,7 +15,7 @@ from apps.jobs.models import Job, Worker
 from apps.jobs.rules.caller import Caller
 from apps.jobs.services import control, register
 from apps.jobs.services.leases import Renewed, Sign, renew
-from apps.jobs.sweeps import rescue
+from apps.jobs.sweeps import follow_workers, rescue
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
 from tests.jobs import events_of, job_type, jobs, row
@@ -289,3 +289,31 @@ def test_every_call_notes_the_worker_now_and_then(
     monkeypatch.setattr(register.time, "monotonic", lambda: 10.0**9)
     beat(api, {"id": "7", "lease_token": "x"})
     assert Worker.objects.get().last_heartbeat_at == frozen_clock.instant
+
+
+@pytest.mark.usefixtures("beating")
+def test_worker_gets_its_shards_and_their_epoch(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """S4.10: after its second heartbeat; two workers share them, and each holds its own first."""
+    api.post(f"{WORKERS}register/", {"name": "pi-2", "types": ["mail"]})
+    frozen_clock.advance(seconds=5)
+    for name in ("pi-1", "pi-2"):
+        first = api.post(f"{WORKERS}heartbeat/", {"name": name}).json()
+        assert (first["shards"], first["epoch"]) == ([], 0)
+    follow_workers()
+
+    one, two = (
+        api.post(f"{WORKERS}heartbeat/", {"name": name}).json() for name in ("pi-1", "pi-2")
+    )
+
+    assert sorted(one["shards"] + two["shards"]) == list(range(1024))
+    assert (one["epoch"], two["epoch"]) == (1, 1)
+    unknown = [{"id": "1", "lease_token": "0" * 32}]
+    answer = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": unknown}).json()
+    assert answer["epoch"] == 1
+    [foreign], [own] = jobs(1, shard=two["shards"][0]), jobs(1, shard=one["shards"][0])
+    answer = api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": ["mail"], "limit": 1}).json()
+    assert [job["id"] for job in answer["jobs"]] == [str(own)]
+    answer = api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": ["mail"], "limit": 1}).json()
+    assert [job["id"] for job in answer["jobs"]] == [str(foreign)]
