@@ -39,6 +39,10 @@ def peeks(statements: list[str]) -> list[str]:
     return [sql for sql in statements if is_read(Job, sql) and "order_key" in sql]
 
 
+def limits_of(sql: str) -> list[int]:
+    return [int(each) for each in re.findall(r"LIMIT (\d+)", sql)]
+
+
 def test_each_worker_takes_its_own_first() -> None:
     job_type()
     first, second, third, fourth = jobs_of("thth")
@@ -127,22 +131,20 @@ def test_worker_that_is_no_member_takes_in_order(who: Holder) -> None:
     assert ids(take(3, by=who)) == numbers[:3]
 
 
-def test_spare_takes_in_order() -> None:
+def test_spare_takes_in_order_and_reads_no_more() -> None:
     """S4.12"""
     job_type()
     crowd = [Holder(f"host-{n}:{n}", f"host-{n}") for n in range(70)]
     known = share(*crowd).slices_of("mail")
     spare = next(each for each in crowd if f"/{each.name}" in known.spares)
-    numbers = [jobs(1, shard=shard)[0] for shard in range(5)]
+    numbers = [jobs(1, shard=shard)[0] for shard in range(8)]
 
     assert ids(take(3, by=spare)) == numbers[:3]
+    [peek] = peeks(sent_by(lambda: take(3, by=spare)))
+    assert limits_of(peek) == [3, 3]
 
 
 # --- what it costs --------------------------------------------------------------------------------
-def limits_of(sql: str) -> list[int]:
-    return [int(each) for each in re.findall(r"LIMIT (\d+)", sql)]
-
-
 @pytest.mark.parametrize("holders", [(), (HERE,), (THERE, FOURTH)])
 def test_without_workers_to_share_with_no_job_more_is_read(holders: tuple[Holder, ...]) -> None:
     job_type()
