@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from django.db import close_old_connections
 
 from apps.access import services as access
 from apps.access.services import find
-from apps.common import ids
+from apps.common import clock, ids
 from apps.common.db import execute, table
-from apps.jobs.models import Job
+from apps.jobs.models import Job, Worker
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.outcome import Outcome
+from apps.jobs.services import slices
 from apps.jobs.services.outside import ASKS_PER_SECOND, HELD, Wish, hold_for
 from apps.jobs.services.settle import settle
 from taskplatform.web import APPLICATION
@@ -48,6 +50,7 @@ def over_http(run: RunOptions) -> Iterator[Figure]:
     statements = run.folder / "statements.json"
     statements.write_text(json.dumps(_recorded(key), default=str))
     plain = runner.plain_rate(run)
+    _make_slices(key)
     spent: dict[str, list[float]] = {}
     with (
         server(APPLICATION, run.folder) as web,
@@ -96,6 +99,21 @@ def _beside(name: str, ours: list[float], bare: list[float], least: float) -> Fi
 def _key() -> str:
     scopes = ["hold", "submit"]
     return access.create_client(name="Benchmark", scopes=scopes, actor="benchmark")[1]
+
+
+def _make_slices(key: str) -> None:
+    """The clients have been there for a while, as in a fleet, so each has its slices."""
+    now = clock.now()
+    for number in range(CLIENTS):
+        Worker.objects.create(
+            client=key.partition(".")[0],
+            name=f"client-{number}",
+            kind=Worker.Kind.HTTP,
+            types=["noop"],
+            started_at=now - timedelta(minutes=1),
+            last_heartbeat_at=now,
+        )
+    slices.follow(now=now)
 
 
 def _in_process(count: int) -> float:

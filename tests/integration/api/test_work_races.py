@@ -126,7 +126,7 @@ def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers, key: st
 def test_lost_answers_lose_and_double_nothing(
     racers: Racers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F7: the connection breaks before or after one COMMIT in twenty; each call is repeated."""
+    """I41: the connection breaks before or after one COMMIT in twenty; each call is repeated."""
     chance = random.Random(7)
     database = type(connections[DEFAULT_DB_ALIAS])
     commit = database._commit
