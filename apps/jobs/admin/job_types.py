@@ -27,6 +27,8 @@ from apps.jobs.admin import labels
 from apps.jobs.admin.backoff_picture import backoff_picture
 from apps.jobs.admin.filters import LaneFilter as JobLaneFilter
 from apps.jobs.admin.filters import seen_by, types_of_limits
+from apps.jobs.admin.handlers import URL as HANDLERS_URL
+from apps.jobs.admin.handlers import handlers_view
 from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
 from apps.jobs.models import Job, JobType, TypeState, bounds_of
 from apps.jobs.rules import breaker as rules
@@ -89,6 +91,7 @@ class JobTypeAdmin(ServiceModelAdmin):
     )
     list_filter = (LaneFilter, PausedFilter)
     list_before_template = "admin/includes/types_before.html"
+    custom_urls = (("handlers/", HANDLERS_URL, handlers_view),)
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
     ordering = ("name",)

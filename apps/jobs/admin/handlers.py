@@ -1,0 +1,122 @@
+"""Handlers: what this installation runs in-house, and how a program elsewhere works on jobs."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import shown_text
+from apps.jobs.handlers import registry
+from apps.jobs.models import JobType
+
+URL = "jobs_jobtype_handlers"
+MAX_SHOWN_TYPES = 10
+
+_HANDLER = """# shop/handlers.py, with EXTRA_APPS=shop in .env
+from apps.jobs.handlers import Fail, handler
+
+
+@handler("mail", max_attempts=5)
+def mail(context):
+    if "@" not in context["to"]:
+        raise Fail("no address")  # final; any other exception is retried
+    return {"sent": send(context["to"])}"""
+
+_CURL = """# once, with a key of scope operate or in the admin: a job type without a handler
+KEY=$(.venv/bin/python manage.py apiclient create "My worker" --scope hold --type video)
+call() {
+  curl -s -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
+    %(api)s/jobs/$1/ -d "$2"
+}
+call hold '{"worker":"pi-1","types":["video"],"limit":1}'
+# with the id and the lease_token that it returned:
+call heartbeat '{"worker":"pi-1","leases":[{"id":"7","lease_token":"8c1f","progress":40}]}'
+call settle '{"worker":"pi-1","outcomes":[
+  {"id":"7","lease_token":"8c1f","outcome":"succeeded","result":{"seconds":90}}]}'"""
+
+_SDK = """# worker.py beside a copy of taskplatform/sdk.py; Python 3.9 or later, nothing to install
+from sdk import Worker
+
+worker = Worker("%(site)s", "<client-id>.<secret>")
+
+
+@worker.handler("video")
+def video(job):
+    for n in range(job.saved or 0, job.context["parts"]):
+        render(n)
+        job.checkpoint(n + 1, progress=100 * n / job.context["parts"])
+    return {"parts": job.context["parts"]}
+
+
+worker.run()  # until SIGTERM"""
+
+_TASKS = """# shop/tasks.py, with EXTRA_APPS=shop in .env; pip install 'django-tasks>=0.12,<0.13'
+from django_tasks import task
+
+
+@task(priority=10)
+def send_receipt(order_id: int) -> str: ...
+
+
+send_receipt.enqueue(order.pk)  # a job of type task.default, in your transaction"""
+
+
+def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
+    """The handlers of this installation with their types, and the ways to connect others."""
+    if not model_admin.has_view_permission(request):
+        raise PermissionDenied
+    site = request.build_absolute_uri("/").rstrip("/")
+    types = defaultdict(list)
+    for name, handler in JobType.objects.visible_to(request.user).values_list("name", "handler"):
+        types[handler].append(name)
+    page: HttpResponse = model_admin.page(
+        request,
+        "admin/handlers.html",
+        title=_("Handlers"),
+        handlers=[
+            _shown(registry.known.handlers[name], types[name]) for name in sorted(registry.names())
+        ],
+        outside=_listed(types[""]),
+        ways=[
+            {"title": _("A function in-house"), "id": "in-house", "code": _HANDLER},
+            {
+                "title": _("Any language, over HTTP"),
+                "id": "http",
+                "code": _CURL % {"api": f"{site}/api/v1"},
+            },
+            {
+                "title": _("Python on another machine"),
+                "id": "sdk",
+                "code": _SDK % {"site": site},
+            },
+            {"title": _("Django's Tasks API"), "id": "tasks", "code": _TASKS},
+        ],
+    )
+    return page
+
+
+def _shown(handler: registry.Handler, types: list[str]) -> dict[str, Any]:
+    about = (inspect.getdoc(handler.function) or "").partition("\n")[0]
+    return {
+        "name": handler.name,
+        "location": handler.location,
+        "about": shown_text(about, limit=160),
+        **_listed(types),
+    }
+
+
+def _listed(types: list[str]) -> dict[str, Any]:
+    names = sorted(types)
+    return {
+        "types": [
+            {"name": name, "url": f"{reverse('admin:jobs_jobtype_changelist')}?q={name}"}
+            for name in names[:MAX_SHOWN_TYPES]
+        ],
+        "more": max(0, len(names) - MAX_SHOWN_TYPES),
+    }

@@ -1,0 +1,67 @@
+"""The page of handlers: what runs in-house, and how others connect."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from apps.jobs.admin import handlers
+from apps.jobs.api.work import HoldBody, SettleBody
+from apps.jobs.models import JobScope
+from tests import factories
+
+pytestmark = pytest.mark.django_db
+URL = "/admin/jobs/jobtype/handlers/"
+
+
+def shown(client: Client) -> str:
+    answer: Any = client.get(URL, headers={"host": "localhost"})
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def test_each_handler_is_shown_with_its_function_and_types(admin_client: Client) -> None:
+    factories.job_type("receipt", handler="echo")
+    factories.job_type("video", handler="")
+
+    text = shown(admin_client)
+
+    assert "apps.jobs.handlers.ready.echo" in text
+    assert "Return the context." in text
+    rows = {row.split("</strong>")[0]: row for row in text.split("<td><strong>")[1:]}
+    assert "?q=receipt" in rows["echo"]
+    assert "?q=video" in text.split("<em>")[1]
+
+
+def test_examples_name_this_site(admin_client: Client) -> None:
+    text = shown(admin_client)
+
+    assert "http://localhost/api/v1/jobs/$1/" in text
+    assert "Worker(&quot;http://localhost&quot;" in text
+
+
+def test_examples_are_what_the_api_takes() -> None:
+    for code in (handlers._HANDLER, handlers._SDK, handlers._TASKS):
+        compile(code, "example", "exec")
+    bodies = dict(re.findall(r"call (\w+) '(.*?)'\n", handlers._CURL + "\n", re.DOTALL))
+    HoldBody.check(json.loads(bodies["hold"]))
+    SettleBody.check(json.loads(bodies["settle"]))
+    assert bodies.keys() == {"hold", "heartbeat", "settle"}
+
+
+def test_types_outside_the_limits_of_a_person_are_not_named(
+    role_client: Any, role_user: Any
+) -> None:
+    factories.job_type("receipt", handler="echo")
+    factories.job_type("secret", handler="echo")
+    olga, page = role_user("operator"), role_client("operator")
+    JobScope.objects.create(operator=olga, type="receipt")
+
+    text = shown(page)
+
+    assert "?q=receipt" in text
+    assert "secret" not in text.split("Connect a worker")[0]
