@@ -1,4 +1,4 @@
-"""A client of the task platform for other machines: copy this one file and import `Client`.
+"""A client of the task platform for other machines: copy this one file and import from it.
 
 Python 3.9 or later, standard library only; one file on purpose.
 
@@ -7,6 +7,14 @@ Python 3.9 or later, standard library only; one file on purpose.
 
     submitted = client.submit("mail", {"to": "alice@example.com"}, key="order-7", unique=True)
     client.job(submitted.id).status
+
+    worker = Worker("https://tasks.example.com", "<client-id>.<secret>", threads=8)
+
+    @worker.handler("mail")
+    def mail(job):
+        return {"message": send(job.context)}
+
+    worker.run()
 
 Calls are repeated after 429, 5xx, timeouts and lost connections. This is safe because the server
 answers a repeat like the first call: a pull with the dispatch that is still open, a callback or
@@ -20,30 +28,49 @@ import email.utils
 import http.client
 import json
 import logging
+import math
+import os
 import random
 import re
+import secrets
+import signal
 import socket
 import ssl
 import threading
 import time
+import traceback
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal, TypeVar, final
+from typing import Any, Literal, TypeVar, cast, final
 
 __all__ = [
     "ApiError",
+    "Assigned",
+    "Bucket",
+    "Cancelled",
+    "Checked",
     "Client",
     "Dispatch",
     "Ending",
+    "Fail",
+    "HeldJob",
     "Job",
+    "Later",
+    "LeaseLost",
+    "NextStage",
     "Nothing",
     "PlatformError",
+    "Pool",
     "Release",
+    "Reported",
+    "Retry",
     "Submitted",
     "Unavailable",
     "UnexpectedAnswer",
+    "Worker",
 ]
 
 logger = logging.getLogger("taskplatform.sdk")
@@ -55,8 +82,9 @@ _API = "/api/v1"
 _MAX_BODY_BYTES = 256 * 1024
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 _MAX_BATCH = 1000
-_MAX_ANSWER_BYTES = 8 * 1024 * 1024
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _MAX_MESSAGE = 500
+_MAX_ERROR = 15_000
 # Pauses in seconds: between repeats, and between pulls while nothing is due.
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 10.0
@@ -64,6 +92,21 @@ _MIN_WAIT = 0.1
 _DEFAULT_WAIT = 5.0
 # A longer Retry-After is an error of a proxy.
 _MAX_WAIT = 86_400.0
+# A worker, in seconds: how old an outcome gets, for how long it holds jobs in advance, how long a
+# job waits for a thread, how long one that runs alone does, and how old a checkpoint gets.
+_OUTCOME_AGE = 0.05
+_AHEAD = 0.5
+_UNSTARTED = 1.5
+_ALONE = 15.0
+_CHECKPOINT_AGE = 1.0
+# The share of a lease after which nothing starts any more.
+_LEASE_SHARE = 0.8
+_REPORT_BYTES = 4 * 1024 * 1024
+_MAX_HELD = 10_000
+# Pause after a refusal of key or types, which only a person can change.
+_REFUSED_PAUSE = (10.0, 60.0)
+# How long a worker that stops tries to deliver what is done.
+_DELIVERY = 5.0
 # Codes for a dispatch that has ended in another way or is unknown to the server.
 _TOO_LATE = frozenset({"closed", "not_found"})
 # Not seeded: devices started from one image must not retry at the same moments.
@@ -234,6 +277,8 @@ class _Answer:
 
     body: Any
     wait: float
+    # The monotonic clock of this machine before the server got the call.
+    sent_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -548,7 +593,7 @@ class Client:
     def _call(
         self,
         path: str,
-        body: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | bytes | None,
         read: Callable[[_Answer], T],
         stop: threading.Event | None = None,
         *,
@@ -561,11 +606,9 @@ class Client:
         it. The pause is Retry-After plus full jitter: a random part of a span that doubles from
         0.25 s to 10 s, so that clients that fail together do not return together.
         """
-        payload = None
-        if body is not None:
-            payload = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-            if len(payload) > max_bytes:
-                raise ApiError(413, "too_large", f"The body has more than {max_bytes} bytes")
+        payload = body if body is None or isinstance(body, bytes) else _json(body)
+        if payload is not None and len(payload) > max_bytes:
+            raise ApiError(413, "too_large", f"The body has more than {max_bytes} bytes")
         give_up_at = time.monotonic() + self._give_up_after
         stop = stop or threading.Event()
         attempt = 0
@@ -574,8 +617,9 @@ class Client:
             asked = 0.0
             failure: Exception
             try:
+                sent_at = time.monotonic()
                 raw = self._exchange(self._path + path, payload, repeatable)
-                return self._read_answer(raw, read)
+                return self._read_answer(raw, read, sent_at)
             except ssl.SSLCertVerificationError as exc:
                 raise UnexpectedAnswer(
                     f"The certificate of {self.base_url} is not trusted: {exc.verify_message}; "
@@ -630,7 +674,7 @@ class Client:
             raise
         return _Raw(response.status, response.headers, content)
 
-    def _read_answer(self, raw: _Raw, read: Callable[[_Answer], T]) -> T:
+    def _read_answer(self, raw: _Raw, read: Callable[[_Answer], T], sent_at: float) -> T:
         """Convert a 2xx answer with `read`; raise the error of any other."""
         if raw.status == 429 or raw.status == 408 or raw.status >= 500:
             raise _Temporary(
@@ -649,7 +693,7 @@ class Client:
             raise _Temporary(f"the answer is incomplete JSON: {exc}") from exc
         try:
             wait = _DEFAULT_WAIT if raw.retry_after is None else raw.retry_after
-            return read(_Answer(body, wait))
+            return read(_Answer(body, wait, sent_at))
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise self._unexpected(f"JSON of another shape ({exc!r})") from exc
 
@@ -671,6 +715,815 @@ class Client:
             f"{self.base_url}{self._path} answered with {what}. Is base_url the address of the "
             "task platform, such as https://tasks.example.com?"
         )
+
+
+@final
+@dataclass(frozen=True)
+class Assigned:
+    """An item of a pool that this worker has; the lowest score comes first."""
+
+    key: str
+    id: str
+    lease_token: str
+    score: float
+    context: Mapping[str, Any]
+    lease_until: datetime
+
+
+@final
+@dataclass(frozen=True)
+class Bucket:
+    """All items that a worker has of a pool. `retry_after`: seconds until it may ask for more."""
+
+    items: tuple[Assigned, ...]
+    retry_after: float
+
+
+@final
+@dataclass(frozen=True)
+class Checked:
+    """Whether the server and the worker name the same items.
+
+    `missing` are held but were not named, `extra` were named but are not held.
+    """
+
+    match: bool
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Reported:
+    """The keys that a report took, and those that it refused, with the code of the reason."""
+
+    accepted: tuple[str, ...]
+    refused: tuple[str, ...]
+    reasons: Mapping[str, str]
+
+
+class Pool:
+    """The bucket that one worker has of a pool. Calls can be repeated and renew its leases."""
+
+    def __init__(self, client: Client, type: str, worker: str) -> None:  # noqa: A002
+        self._client = client
+        self._path = f"/pools/{urllib.parse.quote(type, safe='')}"
+        self._worker = worker
+
+    def assign(self, limit: int = 20) -> Bucket:
+        """Fill the bucket up to `limit` items, or give back those with the highest scores."""
+        return self._call("assign", _bucket, limit=limit)
+
+    def check(self, keys: Iterable[str]) -> Checked:
+        """Compare the keys that the worker knows of with those that it holds."""
+        return self._call("check", _checked, keys=list(keys))
+
+    def done(self, keys: Iterable[str]) -> Reported:
+        """These have succeeded."""
+        return self._call("done", _reported("done"), keys=list(keys))
+
+    def fail(self, keys: Iterable[str], error: str = "", retry: str = "policy") -> Reported:
+        """These have failed; `retry` is `policy` or `never`."""
+        return self._call("fail", _reported("failed"), keys=list(keys), error=error, retry=retry)
+
+    def release(self, keys: Iterable[str]) -> Reported:
+        """Give these back unfinished, with their scores."""
+        return self._call("release", _reported("released"), keys=list(keys))
+
+    def _call(self, verb: str, read: Callable[[_Answer], T], **more: Any) -> T:
+        body = {"worker": self._worker, **more}
+        return self._client._call(f"{self._path}/{verb}/", body, read, max_bytes=_MAX_BATCH_BYTES)
+
+
+class Fail(Exception):
+    """Raised by a handler: the job has failed and is not tried again."""
+
+
+class Retry(Exception):
+    """Raised by a handler: try again after this time (seconds), else by the policy of the type."""
+
+    def __init__(self, after: float | timedelta | None = None, reason: str = "") -> None:
+        super().__init__(reason or "the handler asked for another try")
+        self.after = after.total_seconds() if isinstance(after, timedelta) else after
+
+
+class Later(Exception):
+    """Raised by a handler: go on at this time, or after it; the attempt does not count."""
+
+    def __init__(self, run_at: datetime | timedelta) -> None:
+        super().__init__(f"the handler goes on later: {run_at}")
+        self.run_at = run_at
+
+
+class Cancelled(Exception):
+    """Raised by `checkpoint` and `progress` after somebody has cancelled the job."""
+
+
+class LeaseLost(Exception):
+    """Raised by `checkpoint` and `progress` when the job is no longer this worker's."""
+
+
+@final
+@dataclass(frozen=True)
+class NextStage:
+    """Returned by a handler when a stage is done: go on with another one."""
+
+    stage: str
+    context: Mapping[str, Any] | None = None
+    priority: int | None = None
+    run_at: datetime | timedelta | None = None
+
+
+@final
+class HeldJob:
+    """A job that a worker holds. `id` and `attempt` together serve as an idempotency key.
+
+    `saved` is the last checkpoint, of an earlier attempt or this one; None at first.
+    `cancelled`: somebody cancelled it. `lost`: another may have it now, what ends here does not
+    count. `stopping`: the worker is to end soon; save a checkpoint and raise `Retry(0)`.
+    """
+
+    def __init__(self, body: Mapping[str, Any], answer: _Answer, executor: _Executor) -> None:
+        self.id: str = body["id"]
+        self.type: str = body["type"]
+        self.key: str = body["key"]
+        self.user_id: str = body["user_id"]
+        self.stage: str = body["stage"]
+        self.attempt: int = body["attempt"]
+        self.max_attempts: int = body["max_attempts"]
+        self.context: Mapping[str, Any] = body["context"]
+        self.saved: Any = body["checkpoint"]
+        self.trace_id: str = body["trace_id"]
+        self.cancelled: bool = body["cancel_requested"]
+        self.lost = self.stopping = False
+        self._token: str = body["lease_token"]
+        self._is_alone: bool = body["alone"]
+        self._sequence: int = body["sequence"] or 0
+        self._executor = executor
+        self._came_at = time.monotonic()
+        # JSON of the newest checkpoint until the server has it.
+        self._unsent = ""
+        self._shown: int | None = None
+        self._refusal = ""
+        # Counts what the handler told; the server knows what it told up to `_known`.
+        self._told = self._known = 0
+        self._beat_at = math.inf
+        self._renew(body["lease_until"], answer)
+
+    def __repr__(self) -> str:
+        return f"job {self.id} of type {self.type}"
+
+    def checkpoint(self, data: Any, progress: float | None = None, *, now: bool = False) -> None:
+        """Keep any JSON to go on from. It is sent within a second, and with `now` at once.
+
+        Raises Cancelled and LeaseLost; with `now` also Unavailable when nothing is answered during
+        the lease, and ValueError when the server cannot keep it.
+        """
+        encoded = _json(data).decode()
+        if len(encoded) > _MAX_BODY_BYTES:
+            raise ValueError(f"a checkpoint of {len(encoded)} bytes is too large")
+        beats = self._executor.beats
+        with beats:
+            self.saved, self._unsent = data, encoded
+            self._sequence += 1
+            self._refusal = ""
+            told = self._tell(progress, 0.0 if now else _CHECKPOINT_AGE)
+            while now and self._known < told and not self.lost:
+                if not beats.wait(max(self._lease_end - time.monotonic(), 0.0)):
+                    raise Unavailable(f"The checkpoint of {self!r} is not kept", retry_after=0.0)
+            if now and self._refusal:
+                raise ValueError(f"The checkpoint of {self!r} is refused: {self._refusal}")
+        self._check()
+
+    def progress(self, percent: float) -> None:
+        """Show how far it is, 0 to 100. Raises Cancelled and LeaseLost."""
+        with self._executor.beats:
+            self._tell(percent, _CHECKPOINT_AGE)
+        self._check()
+
+    def _check(self) -> None:
+        if self.lost:
+            raise LeaseLost(f"{self!r} is no longer this worker's")
+        if self.cancelled:
+            raise Cancelled("cancelled as asked for")
+
+    def _tell(self, percent: float | None, within: float) -> int:
+        if percent is not None:
+            self._shown = int(max(0, min(100, percent)))
+        self._told += 1
+        if time.monotonic() + within < self._beat_at:
+            self._beat_at = time.monotonic() + within
+            self._executor.beats.notify_all()
+        return self._told
+
+    def _renew(self, until: str, answer: _Answer) -> None:
+        """Only spans of the server's clock count: that of this machine may be a day off."""
+        seconds = (_instant(until) - _instant(answer.body["now"])).total_seconds()
+        self._lease_end = answer.sent_at + seconds
+        self._start_before = answer.sent_at + _LEASE_SHARE * seconds
+        self._beat_at = answer.sent_at + min(seconds / 4, self._executor.heartbeat)
+
+    def _sign(self) -> bytes:
+        """A sign of life, with what the server does not know yet."""
+        sign: dict[str, Any] = {"id": self.id, "lease_token": self._token}
+        if self._known < self._told and self._shown is not None:
+            sign["progress"] = self._shown
+        if self._unsent:
+            sign["sequence"] = self._sequence
+        return _json(sign, self._unsent)
+
+    def _take_sign(self, told: int, lease: Mapping[str, Any], answer: _Answer) -> None:
+        """What the server said to a sign of life that had all up to `told`."""
+        self.cancelled = self.cancelled or lease["cancel_requested"]
+        wished_at = self._beat_at
+        self._renew(lease["lease_until"], answer)
+        self._beat_at = min(self._beat_at, wished_at)
+        if lease.get("code"):
+            self._refusal = str(lease.get("message") or lease["code"])
+            logger.warning("checkpoint of %r is not kept: %s", self, self._refusal)
+        self._known = told
+        if told == self._told:
+            self._unsent = ""
+
+    def _outcome(self, ended: object) -> dict[str, Any]:
+        """The outcome for what the handler returned or raised."""
+        if isinstance(ended, NextStage):
+            named = {"context": ended.context, "priority": ended.priority, **_when(ended.run_at)}
+            outcome: dict[str, Any] = {"outcome": "stage_done", "stage": ended.stage, **named}
+        elif isinstance(ended, Later):
+            outcome = {"outcome": "yielded", **_when(ended.run_at)}
+        elif isinstance(ended, Cancelled):
+            outcome = {"outcome": "cancelled", "memo": _sendable(str(ended))}
+        elif isinstance(ended, BaseException):
+            kind = type(ended)
+            path = f"{kind.__module__}.{kind.__qualname__}"[:200]
+            outcome = {"outcome": "failed", "error": _told(ended), "exception": path}
+            if isinstance(ended, Fail):
+                outcome["retry"] = "never"
+            if isinstance(ended, Retry) and ended.after is not None:
+                outcome["retry_after"] = max(ended.after, 0.0)
+        else:
+            outcome = {"outcome": "succeeded", "result": ended}
+        return {name: value for name, value in outcome.items() if value is not None}
+
+    def _encoded(self, outcome: Mapping[str, Any]) -> bytes:
+        goes_on = outcome["outcome"] in ("failed", "yielded")
+        named = {"id": self.id, "lease_token": self._token, **outcome}
+        return _json(named, self._unsent if goes_on else "")
+
+
+@dataclass(frozen=True)
+class _Report:
+    """An outcome on its way to the server, and since when."""
+
+    job: HeldJob
+    encoded: bytes
+    since: float
+    # Whether it stands for one that the server refused.
+    is_last: bool = False
+
+
+class _Executor:
+    """The threads that run handlers, the jobs before them and the outcomes after them.
+
+    `lock` guards all of it. A job is in `held` until the server has its outcome.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.lock = threading.RLock()
+        self.jobs_came = threading.Condition(self.lock)
+        self.news = threading.Condition(self.lock)
+        self.beats = threading.Condition(self.lock)
+        self.heartbeat = 5.0
+        # By type: the handler, and how many jobs it gets in a list; 0: one without a list.
+        self.handlers: dict[str, tuple[Callable[[Any], Any], int]] = {}
+        self.hooks: dict[str, list[Callable[..., object]]] = {}
+        self.held: dict[str, HeldJob] = {}
+        self.queue: deque[HeldJob] = deque()
+        self.outbox: deque[_Report] = deque()
+        # By thread: since when it runs which jobs.
+        self.runs: dict[int, tuple[float, list[HeldJob]]] = {}
+        # Seconds that a job takes, of the last ones; None before the first.
+        self.mean: float | None = None
+        self.ended = False
+
+    def add(self, jobs: Sequence[HeldJob]) -> None:
+        """Queue what a hold brought."""
+        for job in jobs:
+            if job.id in self.held:
+                self.lose(self.held[job.id])
+            self.held[job.id] = job
+            self.queue.append(job)
+        self.jobs_came.notify(len(jobs))
+        self.beats.notify_all()
+
+    def wanted(self) -> int:
+        """How many more jobs the threads can do in half a second, and at least one each.
+
+        Threads that are busy for longer do not count, and half of it must be free.
+        """
+        now = time.monotonic()
+        young = [jobs for since, jobs in self.runs.values() if now - since < _AHEAD]
+        waiting = [*self.queue, *(job for jobs in young for job in jobs)]
+        free = self.threads - len(self.runs) + len(young)
+        each = 1.0 if self.mean is None else max(_AHEAD / max(self.mean, 1e-6), 1.0)
+        target = int(min(free * each, _MAX_BATCH, _MAX_HELD - len(self.held)))
+        is_idle = not self.queue and len(self.runs) < self.threads
+        if any(job._is_alone for job in waiting) or (len(waiting) * 2 > target and not is_idle):
+            return 0
+        return max(target - len(waiting), 0)
+
+    def release(self, everything: bool) -> None:
+        """Give back what has waited for too long, so that others start it."""
+        now = time.monotonic()
+        for job in list(self.queue):
+            if everything or now - job._came_at > (_ALONE if job._is_alone else _UNSTARTED):
+                self.queue.remove(job)
+                self.report(job, {"outcome": "released"})
+                self.jobs_came.notify_all()
+
+    def report(self, job: HeldJob, outcome: Mapping[str, Any], *, is_last: bool = False) -> None:
+        """Keep the outcome until the server has it; that of a lost job does not count."""
+        with self.lock:
+            if job.lost:
+                logger.warning("%r was lost; its outcome %s is dropped", job, outcome["outcome"])
+                return
+            self.outbox.append(_Report(job, job._encoded(outcome), time.monotonic(), is_last))
+            if not self.queue or len(self.outbox) >= _MAX_BATCH:
+                self.news.notify()
+
+    def forget(self, job: HeldJob) -> None:
+        if self.held.get(job.id) is job:
+            del self.held[job.id]
+
+    def lose(self, job: HeldJob) -> None:
+        """Another worker has it now, or may."""
+        job.lost = True
+        self.forget(job)
+        self.queue = deque(each for each in self.queue if each is not job)
+        self.outbox = deque(each for each in self.outbox if each.job is not job)
+        self.jobs_came.notify_all()
+        self.beats.notify_all()
+
+    def abandon(self) -> None:
+        """Report what still runs as failed; what its handler says later does not count."""
+        with self.lock:
+            for _, jobs in self.runs.values():
+                for job in jobs:
+                    error = "The worker stopped before the handler ended."
+                    self.report(job, {"outcome": "failed", "error": error, "retry_after": 0})
+                    job.lost = True
+            self.runs.clear()
+
+    def work(self) -> None:
+        """What each thread does."""
+        while jobs := self._take():
+            function, size = self.handlers[jobs[0].type]
+            self._hook("before", jobs)
+            since = time.monotonic()
+            try:
+                ended = list(function(jobs)) if size else [function(jobs[0])]
+                if len(ended) != len(jobs):
+                    raise ValueError(f"{len(ended)} results for a batch of {len(jobs)} jobs")
+            except BaseException as error:  # noqa: BLE001 - sys.exit() must not end the thread
+                ended = [error] * len(jobs)
+            took = (time.monotonic() - since) / len(jobs)
+            for job, each in zip(jobs, ended):  # noqa: B905 - Python 3.9
+                self._finish(job, each)
+            with self.lock:
+                self.runs.pop(threading.get_ident(), None)
+                self.mean = took if self.mean is None else 0.9 * self.mean + 0.1 * took
+                if not self.queue:
+                    self.news.notify()
+                elif jobs[0]._is_alone or self.queue[0]._is_alone:
+                    self.jobs_came.notify_all()
+
+    def _take(self) -> list[HeldJob]:
+        """The job, or the jobs of a batch, that this thread runs next; none at the end."""
+        with self.lock:
+            while not self.ended:
+                if not self.queue or self._is_held_up():
+                    self.jobs_came.wait()
+                    continue
+                jobs = [job for job in self._next() if self._may_start(job)]
+                if jobs:
+                    self.runs[threading.get_ident()] = (time.monotonic(), jobs)
+                    return jobs
+            return []
+
+    def _is_held_up(self) -> bool:
+        """Whether a suspect runs, or waits until it can run with nothing beside it."""
+        is_alone = any(job._is_alone for _, jobs in self.runs.values() for job in jobs)
+        return is_alone or (bool(self.runs) and self.queue[0]._is_alone)
+
+    def _next(self) -> list[HeldJob]:
+        first = self.queue.popleft()
+        most = 1 if first._is_alone else self.handlers[first.type][1]
+        if most <= 1:
+            return [first]
+        alike = [job for job in self.queue if job.type == first.type and not job._is_alone]
+        batch = {id(job) for job in alike[: most - 1]}
+        self.queue = deque(job for job in self.queue if id(job) not in batch)
+        return [first, *alike[: most - 1]]
+
+    def _may_start(self, job: HeldJob) -> bool:
+        if job.cancelled:
+            self.report(job, {"outcome": "cancelled"})
+        elif time.monotonic() > job._start_before:
+            self.report(job, {"outcome": "released"})
+        else:
+            return True
+        return False
+
+    def _finish(self, job: HeldJob, ended: Any) -> None:
+        try:
+            outcome = job._outcome(ended)
+            job._encoded(outcome)
+        except Exception as error:  # noqa: BLE001 - what cannot be sent fails the attempt
+            ended, outcome = error, job._outcome(error)
+        if outcome["outcome"] == "failed":
+            logger.warning("%r failed: %r", job, ended)
+            self._hook("on_failed", [job], ended)
+        self._hook("after", [job])
+        self.report(job, outcome)
+
+    def _hook(self, name: str, jobs: Sequence[HeldJob], *more: Any) -> None:
+        for job in jobs:
+            for hook in self.hooks.get(name, ()):
+                try:
+                    hook(job, *more)
+                except Exception:
+                    logger.exception("hook %s of %r failed", name, job)
+
+
+class Worker:
+    """Holds jobs of the types that have a handler, runs them in threads, reports how they end.
+
+    A handler gets a `HeldJob`; it returns the result or `NextStage`, or raises `Fail`, `Retry`,
+    `Later` or `Cancelled`. Any other exception fails the attempt.
+    `name` is unique among the workers of this key. `lease_seconds`: else the lease of the type.
+    `stop_seconds`: how long handlers may go on after the worker is asked to stop.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str,
+        name: str = "",
+        threads: int = 8,
+        version: str = "",
+        *,
+        host: str = "",
+        lease_seconds: int | None = None,
+        stop_seconds: float = 20.0,
+        timeout: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Raises ValueError for a malformed address or key."""
+        self.host = host or socket.gethostname()[:60]
+        self.name = name or f"{self.host}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.version = version
+        self.stop_seconds = stop_seconds
+        self._asks = {} if lease_seconds is None else {"lease_seconds": lease_seconds}
+        self._executor = _Executor(threads)
+        # An exchange is repeated until it is answered; a sign of life is soon out of date.
+        self._client = Client(base_url, key, timeout=timeout, give_up_after=math.inf, tls=tls)
+        self._beats = Client(base_url, key, timeout=timeout, give_up_after=5.0, tls=tls)
+        self._given_up = threading.Event()
+        self._stop_at = self._idle_since = math.inf
+        self._is_signalled = self._is_registered = self._is_quiet = False
+        self._failure: BaseException | None = None
+        # The earliest times of the next hold, settle and heartbeat.
+        self._hold_at = self._settle_at = self._beat_at = -math.inf
+        self._largest = _MAX_BATCH
+        self._unknown: list[str] = []
+
+    def handler(self, type: str) -> Callable[[T], T]:  # noqa: A002 - the name on the wire
+        """Decorates the function that runs the jobs of this type."""
+        return self.batch(type, 0)
+
+    def batch(self, type: str, size: int = 100) -> Callable[[T], T]:  # noqa: A002
+        """Decorates a function that gets up to `size` jobs of this type in a list, and returns
+        their results or exceptions in the same order."""
+
+        def register(function: Any) -> Any:
+            self._executor.handlers[type] = (function, size)
+            return function
+
+        return register
+
+    def before(self, hook: T) -> T:
+        """Call `hook(job)` before each job."""
+        return self._hooked("before", hook)
+
+    def after(self, hook: T) -> T:
+        """Call `hook(job)` after each job, however it ended."""
+        return self._hooked("after", hook)
+
+    def on_failed(self, hook: T) -> T:
+        """Call `hook(job, error)` after each attempt that failed."""
+        return self._hooked("on_failed", hook)
+
+    def run(self) -> None:
+        """Work until SIGTERM, SIGINT or `stop()`; a second signal does what it did before.
+
+        Raises ApiError or UnexpectedAnswer when the server refuses the key at the start.
+        """
+        keeper = threading.Thread(target=self._keep, name="taskplatform-keeper", daemon=True)
+        earlier = self._listen()
+        try:
+            keeper.start()
+            while keeper.is_alive():
+                keeper.join(0.05)
+                if self._is_signalled:
+                    self.stop()
+                if self._stop_at < math.inf:
+                    self._press()
+        finally:
+            for number, action in earlier.items():
+                signal.signal(number, action)
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Ask `run` to end: jobs not begun are released, handlers get `stop_seconds`."""
+        with self._executor.lock:
+            self._stop_at = min(self._stop_at, time.monotonic())
+            for job in self._executor.held.values():
+                job.stopping = True
+            self._executor.news.notify()
+
+    def _hooked(self, name: str, hook: T) -> T:
+        self._executor.hooks.setdefault(name, []).append(cast("Callable[..., object]", hook))
+        return hook
+
+    def _listen(self) -> dict[int, Any]:
+        """Stop at the first signal; returns what signals did before."""
+        earlier: dict[int, Any] = {}
+
+        def note(number: int, frame: object) -> None:
+            # No more than this, because the thread that it interrupts may have the lock.
+            self._is_signalled = True
+            for each, action in earlier.items():
+                signal.signal(each, action)
+
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                earlier[number] = signal.signal(number, note)
+        return earlier
+
+    def _press(self) -> None:
+        """Leave handlers that do not end, and then a server that stays away."""
+        now = time.monotonic()
+        if now > self._stop_at + self.stop_seconds:
+            self._executor.abandon()
+        if not self._executor.runs:
+            self._idle_since = min(self._idle_since, now)
+        if now > self._idle_since + _DELIVERY or not self._is_registered:
+            self._given_up.set()
+
+    def _keep(self) -> None:
+        """The keeper: register, exchange outcomes for jobs, leave."""
+        executor = self._executor
+        threads = [threading.Thread(target=self._beat, name="taskplatform-beats", daemon=True)]
+        for number in range(executor.threads):
+            name = f"taskplatform-{number + 1}"
+            threads.append(threading.Thread(target=executor.work, name=name, daemon=True))
+        try:
+            self._register(self._client)
+            for thread in threads:
+                thread.start()
+            while not self._given_up.is_set() and self._turn():
+                pass
+        except Unavailable as error:
+            logger.error("%s stops with %d reports: %s", self.name, len(executor.held), error)
+        except BaseException as error:  # noqa: BLE001 - `run` raises it
+            self._failure = error
+        with executor.lock:
+            executor.ended = True
+            executor.jobs_came.notify_all()
+            executor.beats.notify_all()
+        if self._is_registered:
+            # A heartbeat after it would register the worker again.
+            threads[0].join()
+            self._leave()
+
+    def _turn(self) -> bool:
+        """Do one exchange, or wait until one may be due; False when nothing is left to do."""
+        executor = self._executor
+        with executor.lock:
+            is_over = self._stop_at < math.inf
+            executor.release(everything=is_over)
+            reports, limit = self._plan(is_over)
+            if is_over and not reports and not executor.held and not executor.runs:
+                return False
+            if not reports and not limit:
+                pause = 0.0 if executor.held else self._hold_at - time.monotonic()
+                executor.news.wait(min(max(pause, _OUTCOME_AGE), 1.0))
+                return True
+        hold: dict[str, Any] = {}
+        if limit:
+            hold = {"host": self.host, "types": list(executor.handlers), "limit": limit}
+            hold = {**hold, **self._asks, "request_id": secrets.token_hex(16)}
+        try:
+            self._apply(reports, self._exchange(reports, hold))
+        except (ApiError, UnexpectedAnswer) as error:
+            self._refused(error, reports, bool(hold))
+        return True
+
+    def _plan(self, is_over: bool) -> tuple[list[_Report], int]:
+        """The reports to send now, and how many jobs to ask for."""
+        executor, now = self._executor, time.monotonic()
+        outbox = executor.outbox
+        may_hold = not is_over and not self._is_quiet and now >= self._hold_at
+        limit = executor.wanted() if may_hold else 0
+        is_due = bool(outbox) and (
+            now - outbox[0].since >= _OUTCOME_AGE
+            or len(outbox) in (self._largest, len(executor.held))
+            or sum(len(report.encoded) for report in outbox) >= _REPORT_BYTES
+        )
+        reports: list[_Report] = []
+        if (is_due or limit) and now >= self._settle_at:
+            size = 0
+            while outbox and len(reports) < self._largest:
+                size += len(outbox[0].encoded)
+                if reports and size > _REPORT_BYTES:
+                    break
+                reports.append(outbox.popleft())
+        return reports, limit
+
+    def _exchange(self, reports: Sequence[_Report], hold: Mapping[str, Any]) -> _Exchanged:
+        """Settle and hold in one call, repeated byte for byte until it is answered."""
+        named: dict[str, Any] = {"worker": self.name}
+        path, body = "/jobs/hold/", _json({**named, **hold})
+        if reports:
+            named = {**named, "hold": hold} if hold else named
+            path, body = "/jobs/settle/", _listing(named, "outcomes", [r.encoded for r in reports])
+
+        def read(answer: _Answer) -> _Exchanged:
+            jobs = [HeldJob(job, answer, self._executor) for job in answer.body.get("jobs", ())]
+            results = [dict(result) for result in answer.body.get("results", ())]
+            wait = float(answer.body["retry_after"]) if hold else None
+            return _Exchanged(results, jobs, list(answer.body.get("unknown", ())), wait)
+
+        return self._client._call(path, body, read, self._given_up, max_bytes=_MAX_BATCH_BYTES)
+
+    def _apply(self, reports: Sequence[_Report], answer: _Exchanged) -> None:
+        executor = self._executor
+        with executor.lock:
+            for report, result in zip(reports, answer.results):  # noqa: B905 - Python 3.9
+                if not result["ok"] and result["code"] == "invalid":
+                    self._replace(report, str(result.get("message", "")))
+                    continue
+                if not result["ok"]:
+                    logger.warning("%r: its outcome does not count: %s", report.job, result["code"])
+                executor.forget(report.job)
+            if reports:
+                self._largest = min(self._largest * 2, _MAX_BATCH)
+            if answer.wait is None:
+                return
+            self._hold_at = time.monotonic() + max(answer.wait, 0.0 if answer.jobs else _MIN_WAIT)
+            for job in answer.jobs:
+                job.stopping = self._stop_at < math.inf
+            executor.add(answer.jobs)
+        if answer.unknown != self._unknown:
+            self._unknown = answer.unknown
+            logger.warning("%s: types that this key has not: %s", self.name, self._unknown)
+
+    def _refused(self, error: PlatformError, reports: Sequence[_Report], holds: bool) -> None:
+        """Without the hold, reports may be taken; among fewer reports, the wrong one is found."""
+        status = error.status if isinstance(error, ApiError) else 0
+        with self._executor.lock:
+            self._executor.outbox.extendleft(reversed(reports))
+            if reports and not holds and status in (400, 413, 422):
+                self._largest = max(len(reports) // 2, 1)
+                if len(reports) == 1:
+                    self._replace(self._executor.outbox.popleft(), str(error))
+                return
+            pause = _random.uniform(*_REFUSED_PAUSE)
+            if holds:
+                self._hold_at = time.monotonic() + pause
+            else:
+                self._settle_at = time.monotonic() + pause
+        logger.error("%s is refused and asks again in %.0f s: %s", self.name, pause, error)
+
+    def _replace(self, report: _Report, message: str) -> None:
+        """What the server never takes must not come back for ever."""
+        job = report.job
+        logger.error("%r: its outcome is refused: %s", job, message)
+        if report.is_last:
+            self._executor.forget(job)
+            return
+        job._unsent = ""
+        error = _sendable(f"The outcome was refused: {message}")
+        failed = {"outcome": "failed", "error": error, "retry": "never"}
+        self._executor.report(job, failed, is_last=True)
+
+    def _register(self, client: Client) -> None:
+        named = {"name": self.name, "host": self.host, "types": list(self._executor.handlers)}
+        body = {**named, "capacity": self._executor.threads, "version": self.version}
+        self._heard(client._call("/workers/register/", body, _heartbeat, self._given_up))
+        self._is_registered = True
+
+    def _heard(self, answer: tuple[float, bool]) -> None:
+        self._executor.heartbeat, is_quiet = answer
+        self._beat_at = time.monotonic() + self._executor.heartbeat
+        if is_quiet != self._is_quiet:
+            logger.info("%s %s", self.name, "takes nothing new" if is_quiet else "goes on")
+        self._is_quiet = is_quiet
+
+    def _beat(self) -> None:
+        """The thread of the signs of life."""
+        executor, resume_at = self._executor, -math.inf
+        while True:
+            with executor.lock:
+                while not executor.ended and (wait := self._next_beat(resume_at)) > 0:
+                    executor.beats.wait(wait)
+                if executor.ended:
+                    return
+            try:
+                self._beat_jobs()
+                if time.monotonic() >= self._beat_at:
+                    self._beat_worker()
+            except (Unavailable, ApiError, UnexpectedAnswer) as error:
+                pause = _random.uniform(*_REFUSED_PAUSE)
+                if isinstance(error, Unavailable):
+                    pause = error.retry_after
+                resume_at = time.monotonic() + pause
+                logger.warning("%s gives no sign of life for %.1f s: %s", self.name, pause, error)
+
+    def _next_beat(self, resume_at: float) -> float:
+        due = [job._beat_at for job in self._executor.held.values()]
+        return max(min([self._beat_at, *due]), resume_at) - time.monotonic()
+
+    def _beat_worker(self) -> None:
+        with self._executor.lock:
+            running = sum(len(jobs) for _, jobs in self._executor.runs.values())
+        body = {"name": self.name, "running": running, "stopping": self._stop_at < math.inf}
+        try:
+            answer = self._beats._call("/workers/heartbeat/", body, _heartbeat, self._given_up)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self._register(self._beats)
+        else:
+            self._heard(answer)
+
+    def _beat_jobs(self) -> None:
+        """Renew the leases that are due, with the newest checkpoints."""
+        with self._executor.lock:
+            now = time.monotonic()
+            due = [job for job in self._executor.held.values() if job._beat_at <= now]
+            signs = deque((job, job._told, job._sign()) for job in due)
+            for job in due:
+                job._beat_at = math.inf
+        while signs:
+            part: list[tuple[HeldJob, int, bytes]] = []
+            size = 0
+            while signs and len(part) < _MAX_BATCH and size < _REPORT_BYTES:
+                size += len(signs[0][2])
+                part.append(signs.popleft())
+            try:
+                self._beat_part(part)
+            except PlatformError as error:
+                for job, _, _ in (*part, *signs):
+                    job._beat_at = now
+                if not self._leaves_out(error, [job for job, _, _ in part if job._unsent]):
+                    raise
+
+    def _leaves_out(self, error: PlatformError, jobs: Sequence[HeldJob]) -> bool:
+        """Whether the leases can be kept without the checkpoints, which the server refuses."""
+        if not jobs or not isinstance(error, ApiError) or error.status not in (400, 413):
+            return False
+        logger.error("checkpoints of %s are refused: %s", jobs, error)
+        for job in jobs:
+            job._unsent, job._refusal = "", str(error)
+        return True
+
+    def _beat_part(self, part: Sequence[tuple[HeldJob, int, bytes]]) -> None:
+        body = _listing({"worker": self.name}, "leases", [sign for _, _, sign in part])
+        answer = self._beats._call(
+            "/jobs/heartbeat/", body, _leases, self._given_up, max_bytes=_MAX_BATCH_BYTES
+        )
+        with self._executor.lock:
+            for (job, told, _), lease in zip(part, answer.body["leases"]):  # noqa: B905
+                if self._executor.held.get(job.id) is not job:
+                    continue
+                if lease["ok"]:
+                    job._take_sign(told, lease, answer)
+                else:
+                    logger.warning("%r is lost: %s", job, lease.get("code"))
+                    self._executor.lose(job)
+            self._executor.beats.notify_all()
+
+    def _leave(self) -> None:
+        try:
+            self._beats._call("/workers/leave/", {"name": self.name}, bool, self._given_up)
+        except PlatformError as error:
+            logger.warning("%s could not leave: %s", self.name, error)
+        self._beats.close()
+        self._client.close()
 
 
 def _checked_address(base_url: str) -> urllib.parse.SplitResult:
@@ -703,6 +1556,12 @@ def _checked_key(key: str) -> str:
 def _sendable(text: str) -> str:
     """Text that the server accepts: cut, without NUL and lone surrogates."""
     return text[:_MAX_MESSAGE].replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+def _json(body: Mapping[str, Any], checkpoint: str = "") -> bytes:
+    """The body as it is sent, with a checkpoint that is JSON already."""
+    text = json.dumps(body, allow_nan=False, separators=(",", ":"))
+    return (f'{text[:-1]},"checkpoint":{checkpoint}}}' if checkpoint else text).encode()
 
 
 def _instant(text: str) -> datetime:
@@ -758,3 +1617,65 @@ def _ending_and_next(answer: _Answer) -> Ending:
     following = answer.body["next"]
     offer = Nothing(answer.wait) if following is None else _dispatch(following)
     return replace(_ending(answer), next=offer)
+
+
+@dataclass(frozen=True)
+class _Exchanged:
+    """The answer of an exchange; `wait` is None when it held nothing."""
+
+    results: list[dict[str, Any]]
+    jobs: list[HeldJob]
+    unknown: list[str]
+    wait: float | None
+
+
+def _listing(body: Mapping[str, Any], name: str, items: Sequence[bytes]) -> bytes:
+    """The body with a list of what is JSON already."""
+    return b'%b,"%b":[%b]}' % (_json(body)[:-1], name.encode(), b",".join(items))
+
+
+def _heartbeat(answer: _Answer) -> tuple[float, bool]:
+    return float(answer.body["heartbeat_seconds"]), bool(answer.body["stop"])
+
+
+def _leases(answer: _Answer) -> _Answer:
+    _instant(answer.body["now"])
+    for lease in answer.body["leases"]:
+        _ = lease["ok"] and (lease["cancel_requested"], _instant(lease["lease_until"]))
+    return answer
+
+
+def _when(run_at: datetime | timedelta | None) -> dict[str, Any]:
+    return {"delay" if isinstance(run_at, timedelta) else "run_at": _wire(run_at)}
+
+
+def _told(error: BaseException) -> str:
+    """The traceback, without the middle of a long one; of what a handler says, the words."""
+    try:
+        if isinstance(error, (Fail, Retry)):
+            text = str(error)
+        else:
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception as second:  # noqa: BLE001 - its __str__ may raise, too
+        text = f"{type(error).__name__}, which cannot be formatted: {type(second).__name__}"
+    if len(text) > _MAX_ERROR:
+        text = f"{text[: _MAX_ERROR - 3100]}\n… cut …\n{text[-3000:]}"
+    return text.strip().replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _bucket(answer: _Answer) -> Bucket:
+    names = [part.name for part in fields(Assigned)]
+    items = [{name: item[name] for name in names} for item in answer.body["items"]]
+    assigned = [Assigned(**{**i, "lease_until": _instant(i["lease_until"])}) for i in items]
+    return Bucket(tuple(assigned), float(answer.body["retry_after"]))
+
+
+def _checked(answer: _Answer) -> Checked:
+    body = answer.body
+    return Checked(body["match"], tuple(body["missing"]), tuple(body["extra"]))
+
+
+def _reported(verb: str) -> Callable[[_Answer], Reported]:
+    return lambda answer: Reported(
+        tuple(answer.body[verb]), tuple(answer.body["refused"]), answer.body["reasons"]
+    )

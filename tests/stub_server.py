@@ -51,6 +51,7 @@ class Seen:
     authorization: str
     peer: tuple[str, int]
     at: float
+    raw: bytes = b""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -63,9 +64,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
-        body = json.loads(self.rfile.read(length)) if length else {}
+        raw = self.rfile.read(length)
         self.seen = Seen(
-            self.path, body, self.headers["Authorization"], self.client_address, time.monotonic()
+            self.path,
+            json.loads(raw) if raw else {},
+            self.headers["Authorization"],
+            self.client_address,
+            time.monotonic(),
+            raw,
         )
         self.server.seen.append(self.seen)
         self.server.next_behaviour()(self)
@@ -166,7 +172,7 @@ cuts_short = then_closes(says_text(200, b'{"number": "90', "application/json", l
 class SteppingClock:
     """The clock of the client's patience: each reading is a step, however long it took."""
 
-    step = 0.2
+    step = 0.1
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0

@@ -1,0 +1,290 @@
+"""The worker for other machines: how what a handler returns or raises becomes an outcome."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from taskplatform import sdk
+from tests.stub_jobs import Jobs, job, running, worker_of
+from tests.stub_server import Stub, serving
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def jobs(stub: Stub) -> Jobs:
+    return Jobs(stub)
+
+
+@pytest.fixture
+def worker(stub: Stub) -> sdk.Worker:
+    return worker_of(stub)
+
+
+def raises(error: BaseException) -> Callable[[sdk.HeldJob], None]:
+    def work(held: sdk.HeldJob) -> None:
+        raise error
+
+    return work
+
+
+def outcome_of(jobs: Jobs, worker: sdk.Worker, work: Callable[[sdk.HeldJob], Any]) -> Any:
+    """The outcome of one job that runs this handler."""
+    worker.handler("mail")(work)
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert len(jobs.outcomes) == 1
+    assert outcome.pop("id") == "7"
+    return outcome
+
+
+def test_result_is_reported_with_the_next_hold(jobs: Jobs, worker: sdk.Worker) -> None:
+    seen: list[Any] = []
+
+    def work(held: sdk.HeldJob) -> dict[str, str]:
+        seen.append((held.id, held.type, held.key, held.stage, held.attempt, held.max_attempts))
+        seen.append((held.context, held.saved, held.trace_id, held.user_id))
+        seen.append((held.cancelled, held.lost, held.stopping))
+        return {"message": "sent"}
+
+    outcome = outcome_of(jobs, worker, work)
+
+    assert outcome == {"outcome": "succeeded", "result": {"message": "sent"}}
+    assert seen == [
+        ("7", "mail", "key-7", "", 1, 3),
+        ({"n": "7"}, None, "", ""),
+        (False, False, False),
+    ]
+    [registered] = jobs.calls("workers/register/")
+    assert registered.body == {
+        "name": "pi-1",
+        "host": worker.host,
+        "types": ["mail"],
+        "capacity": 2,
+        "version": "",
+    }
+    first = jobs.calls("jobs/hold/")[0].body
+    assert len(first.pop("request_id")) == 32
+    assert first == {"worker": "pi-1", "host": worker.host, "types": ["mail"], "limit": 2}
+
+
+def test_name_is_host_process_and_chance(stub: Stub) -> None:
+    one, other = (sdk.Worker(stub.url, "a.b", host="pi") for _ in range(2))
+    assert one.name.startswith("pi:")
+    assert one.name.count(":") == 2
+    assert one.name != other.name
+
+
+@pytest.mark.parametrize("empty", [None, {}, 0])
+def test_result_may_be_empty(jobs: Jobs, worker: sdk.Worker, empty: Any) -> None:
+    outcome = outcome_of(jobs, worker, lambda held: empty)
+    expected = {} if empty is None else {"result": empty}
+    assert outcome == {"outcome": "succeeded", **expected}
+
+
+def test_exception_fails_with_its_traceback_and_path(jobs: Jobs, worker: sdk.Worker) -> None:
+    outcome = outcome_of(jobs, worker, raises(LookupError("no such\0 shelf \ud800")))
+    error = outcome.pop("error")
+    assert outcome == {"outcome": "failed", "exception": "builtins.LookupError"}
+    assert error.startswith("Traceback (most recent call last)")
+    assert error.endswith("LookupError: no such\ufffd shelf ?")
+
+
+def test_long_traceback_keeps_its_end(jobs: Jobs, worker: sdk.Worker) -> None:
+    outcome = outcome_of(jobs, worker, raises(LookupError("x" * 99_000 + "the end")))
+    assert len(outcome["error"]) <= 15_000
+    assert outcome["error"].startswith("Traceback")
+    assert outcome["error"].endswith("xthe end")
+
+
+def test_exception_that_cannot_be_shown_fails_all_the_same(jobs: Jobs, worker: sdk.Worker) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise AttributeError
+
+    outcome = outcome_of(jobs, worker, raises(Mute()))
+    assert outcome["outcome"] == "failed"
+    assert "Mute" in outcome["error"]
+
+
+def test_exit_in_a_handler_fails_the_job_and_the_thread_goes_on(
+    jobs: Jobs, stub: Stub
+) -> None:
+    worker = worker_of(stub, threads=1)
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        if held.id == "1":
+            sys.exit(3)
+
+    jobs.has(job("1"), job("2"))
+    with running(worker):
+        first, second = jobs.await_outcomes(2)
+    assert (first["outcome"], first["exception"]) == ("failed", "builtins.SystemExit")
+    assert second == {"id": "2", "outcome": "succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            sdk.Fail("wrong address"),
+            {"error": "wrong address", "retry": "never", "exception": "taskplatform.sdk.Fail"},
+        ),
+        (
+            sdk.Retry(after=60, reason="busy"),
+            {"error": "busy", "retry_after": 60, "exception": "taskplatform.sdk.Retry"},
+        ),
+        (
+            sdk.Retry(timedelta(minutes=1)),
+            {
+                "error": "the handler asked for another try",
+                "retry_after": 60,
+                "exception": "taskplatform.sdk.Retry",
+            },
+        ),
+        (sdk.Retry(-5, "soon"), {"error": "soon", "retry_after": 0, "exception": "taskplatform.sdk.Retry"}),
+        (sdk.Retry(reason="soon"), {"error": "soon", "exception": "taskplatform.sdk.Retry"}),
+    ],
+)
+def test_fail_and_retry_say_when_the_next_attempt_is(
+    jobs: Jobs, worker: sdk.Worker, error: Exception, expected: dict[str, Any]
+) -> None:
+    assert outcome_of(jobs, worker, raises(error)) == {"outcome": "failed", **expected}
+
+
+@pytest.mark.parametrize(
+    ("run_at", "expected"),
+    [
+        (datetime(2026, 3, 2, 9, tzinfo=UTC), {"run_at": "2026-03-02T09:00:00.000000+00:00"}),
+        (timedelta(minutes=2), {"delay": 120}),
+    ],
+)
+def test_later_yields(
+    jobs: Jobs, worker: sdk.Worker, run_at: datetime | timedelta, expected: dict[str, Any]
+) -> None:
+    outcome = outcome_of(jobs, worker, raises(sdk.Later(run_at)))
+    assert outcome == {"outcome": "yielded", **expected}
+
+
+def test_later_without_time_zone_fails(jobs: Jobs, worker: sdk.Worker) -> None:
+    outcome = outcome_of(jobs, worker, raises(sdk.Later(datetime(2026, 3, 2, 9))))
+    assert outcome["outcome"] == "failed"
+    assert "needs a time zone" in outcome["error"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        (sdk.NextStage("mix"), {"stage": "mix"}),
+        (
+            sdk.NextStage("mix", {"a": 1}, priority=0, run_at=timedelta(seconds=5)),
+            {"stage": "mix", "context": {"a": 1}, "priority": 0, "delay": 5},
+        ),
+    ],
+)
+def test_next_stage_ends_the_stage(
+    jobs: Jobs, worker: sdk.Worker, stage: sdk.NextStage, expected: dict[str, Any]
+) -> None:
+    outcome = outcome_of(jobs, worker, lambda held: stage)
+    assert outcome == {"outcome": "stage_done", **expected}
+
+
+@pytest.mark.parametrize("result", [{"at": {1, 2}}, {"share": float("nan")}])
+def test_result_that_is_no_json_fails(jobs: Jobs, worker: sdk.Worker, result: Any) -> None:
+    outcome = outcome_of(jobs, worker, lambda held: result)
+    assert outcome["outcome"] == "failed"
+    assert "JSON" in outcome["error"]
+
+
+def test_cancelled_is_reported_with_its_words(jobs: Jobs, worker: sdk.Worker) -> None:
+    outcome = outcome_of(jobs, worker, raises(sdk.Cancelled("not wanted")))
+    assert outcome == {"outcome": "cancelled", "memo": "not wanted"}
+
+
+def test_job_cancelled_before_its_start_does_not_start(jobs: Jobs, worker: sdk.Worker) -> None:
+    worker.handler("mail")(raises(AssertionError()))
+    jobs.has(job("7", cancel_requested=True))
+    with running(worker):
+        assert jobs.await_outcomes() == [{"id": "7", "outcome": "cancelled"}]
+
+
+def test_batch_gets_jobs_of_its_type_and_each_its_own_outcome(jobs: Jobs, stub: Stub) -> None:
+    worker = worker_of(stub, threads=1)
+    sizes: list[list[str]] = []
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        """The first one; afterwards the worker holds more than one at a time."""
+
+    @worker.batch("points", size=3)
+    def points(batch: list[sdk.HeldJob]) -> list[Any]:
+        sizes.append([held.id for held in batch])
+        return [ValueError("odd") if held.id == "3" else {"n": held.id} for held in batch]
+
+    jobs.has(job("1"), *(job(str(n), "points") for n in range(2, 6)), job("6"))
+    with running(worker):
+        outcomes = {outcome["id"]: outcome for outcome in jobs.await_outcomes(6)}
+    assert sizes == [["2", "3", "4"], ["5"]]
+    assert outcomes["2"] == {"id": "2", "outcome": "succeeded", "result": {"n": "2"}}
+    assert outcomes["3"]["outcome"] == "failed"
+    assert outcomes["3"]["exception"] == "builtins.ValueError"
+    assert outcomes["5"]["outcome"] == outcomes["6"]["outcome"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("results", "words"), [([], "0 results for a batch of 1 jobs"), (None, "not iterable")]
+)
+def test_batch_without_a_result_for_each_fails_whole(
+    jobs: Jobs, worker: sdk.Worker, results: Any, words: str
+) -> None:
+    worker.batch("mail")(lambda batch: results)
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert outcome["outcome"] == "failed"
+    assert words in outcome["error"]
+
+
+def test_hooks_are_called_around_each_job(jobs: Jobs, worker: sdk.Worker) -> None:
+    calls: list[tuple[str, str]] = []
+
+    @worker.before
+    def before(held: sdk.HeldJob) -> None:
+        calls.append(("before", held.id))
+
+    @worker.after
+    def after(held: sdk.HeldJob) -> None:
+        calls.append(("after", held.id))
+
+    worker.on_failed(lambda held, error: calls.append((repr(error), held.id)))
+    outcome_of(jobs, worker, raises(sdk.Fail("no")))
+    assert calls == [("before", "7"), ("Fail('no')", "7"), ("after", "7")]
+
+
+def test_hook_that_fails_is_logged_and_blocks_nothing(
+    jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker.before(raises(OSError("no pager")))
+    worker.after(raises(OSError("no pager")))
+    outcome = outcome_of(jobs, worker, lambda held: {"n": 1})
+    assert outcome == {"outcome": "succeeded", "result": {"n": 1}}
+    assert "hook before of job 7 of type mail failed" in caplog.text
+    assert "hook after of job 7 of type mail failed" in caplog.text
+
+
+def test_failed_hook_is_not_called_for_what_is_no_failure(jobs: Jobs, worker: sdk.Worker) -> None:
+    calls: list[Any] = []
+    worker.on_failed(lambda held, error: calls.append(error))
+    outcome_of(jobs, worker, raises(sdk.Later(timedelta(seconds=1))))
+    assert calls == []
