@@ -1308,6 +1308,8 @@ class Worker:
             # A heartbeat after it would register the worker again.
             threads[0].join()
             self._leave()
+        self._client.close()
+        self._beats.close()
 
     def _turn(self) -> bool:
         """Do one exchange, or wait until one may be due; False when nothing is left to do."""
@@ -1522,8 +1524,6 @@ class Worker:
             self._beats._call("/workers/leave/", {"name": self.name}, bool, self._given_up)
         except PlatformError as error:
             logger.warning("%s could not leave: %s", self.name, error)
-        self._beats.close()
-        self._client.close()
 
 
 def _checked_address(base_url: str) -> urllib.parse.SplitResult:

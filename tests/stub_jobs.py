@@ -17,23 +17,23 @@ from tests.stub_server import KEY, Behaviour, Handler, Seen, Stub, problem, says
 AHEAD = timedelta(days=1)
 
 
-def job(id: str, type: str = "mail", **more: Any) -> dict[str, Any]:
+def job(number: str, kind: str = "mail", **more: Any) -> dict[str, Any]:
     """A job as the answer to a hold has it, without its lease."""
     return {
-        "id": id,
-        "type": type,
-        "key": f"key-{id}",
+        "id": number,
+        "type": kind,
+        "key": f"key-{number}",
         "user_id": "",
         "status": "running",
         "stage": "",
         "attempt": 1,
         "max_attempts": 3,
-        "context": {"n": id},
+        "context": {"n": number},
         "checkpoint": None,
         "sequence": 0,
         "trace_id": "",
         "cancel_requested": False,
-        "lease_token": f"token-{id}",
+        "lease_token": f"token-{number}",
         "alone": False,
         "a_later_field": True,
         **more,
@@ -78,8 +78,7 @@ class Jobs:
         for outcome in self.outcomes:
             assert outcome["lease_token"] == f"token-{outcome['id']}"
         return [
-            {"id": o["id"], **{k: v for k, v in o.items() if k not in named}}
-            for o in self.outcomes
+            {"id": o["id"], **{k: v for k, v in o.items() if k not in named}} for o in self.outcomes
         ]
 
     def await_calls(self, path: str, count: int = 1) -> list[Seen]:

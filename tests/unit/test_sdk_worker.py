@@ -117,9 +117,7 @@ def test_exception_that_cannot_be_shown_fails_all_the_same(jobs: Jobs, worker: s
     assert "Mute" in outcome["error"]
 
 
-def test_exit_in_a_handler_fails_the_job_and_the_thread_goes_on(
-    jobs: Jobs, stub: Stub
-) -> None:
+def test_exit_in_a_handler_fails_the_job_and_the_thread_goes_on(jobs: Jobs, stub: Stub) -> None:
     worker = worker_of(stub, threads=1)
 
     @worker.handler("mail")
@@ -153,7 +151,10 @@ def test_exit_in_a_handler_fails_the_job_and_the_thread_goes_on(
                 "exception": "taskplatform.sdk.Retry",
             },
         ),
-        (sdk.Retry(-5, "soon"), {"error": "soon", "retry_after": 0, "exception": "taskplatform.sdk.Retry"}),
+        (
+            sdk.Retry(-5, "soon"),
+            {"error": "soon", "retry_after": 0, "exception": "taskplatform.sdk.Retry"},
+        ),
         (sdk.Retry(reason="soon"), {"error": "soon", "exception": "taskplatform.sdk.Retry"}),
     ],
 )

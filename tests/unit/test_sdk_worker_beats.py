@@ -1,0 +1,336 @@
+"""The worker for other machines: its signs of life, and what it hears in their answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from taskplatform import sdk
+from tests.processes import eventually
+from tests.stub_jobs import Jobs, job, running, worker_of
+from tests.stub_server import Stub, problem, serving
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def jobs(stub: Stub) -> Jobs:
+    return Jobs(stub)
+
+
+@pytest.fixture
+def worker(stub: Stub) -> sdk.Worker:
+    return worker_of(stub)
+
+
+@pytest.fixture
+def may_end() -> Iterator[threading.Event]:
+    """The handler waits for it."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def until_told(held: sdk.HeldJob, tell: Callable[[], None]) -> str:
+    """Tell again and again; the name of what that raises at last."""
+    while True:
+        try:
+            tell()
+        except (sdk.Cancelled, sdk.LeaseLost) as error:
+            return type(error).__name__
+        threading.Event().wait(0.005)
+
+
+def test_newest_checkpoint_and_progress_are_sent_with_a_sign_of_life(
+    jobs: Jobs, worker: sdk.Worker
+) -> None:
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> int:
+        first = held.saved
+        held.checkpoint({"part": 1}, progress=20)
+        held.checkpoint({"part": 2}, progress=140)
+        assert held.saved == {"part": 2}
+        eventually(lambda: jobs.signs)
+        return first
+
+    jobs.has(job("7", checkpoint=5, sequence=41))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert outcome["result"] == 5
+    assert jobs.signs == [
+        {
+            "id": "7",
+            "lease_token": "token-7",
+            "progress": 100,
+            "sequence": 43,
+            "checkpoint": {"part": 2},
+        }
+    ]
+
+
+def test_checkpoint_now_is_kept_when_it_returns(jobs: Jobs, worker: sdk.Worker) -> None:
+    kept: list[Any] = []
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        for n in range(3):
+            held.checkpoint(n, now=True)
+            kept.append([sign["checkpoint"] for sign in jobs.signs])
+
+    jobs.has(job("7"))
+    with running(worker):
+        jobs.await_outcomes()
+    assert kept == [[0], [0, 1], [0, 1, 2]]
+    assert [sign["sequence"] for sign in jobs.signs] == [1, 2, 3]
+
+
+def test_what_the_server_knows_is_not_sent_again(
+    jobs: Jobs, worker: sdk.Worker, may_end: threading.Event
+) -> None:
+    jobs.lease_seconds = 0.8
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        held.checkpoint("a", progress=3, now=True)
+        may_end.wait(20)
+
+    jobs.has(job("7"))
+    with running(worker):
+        eventually(lambda: len(jobs.signs) >= 3)
+        may_end.set()
+        jobs.await_outcomes()
+    assert jobs.signs[0]["checkpoint"] == "a"
+    assert jobs.signs[1] == jobs.signs[2] == {"id": "7", "lease_token": "token-7"}
+
+
+def test_progress_that_repeats_is_a_sign_of_its_own(jobs: Jobs, worker: sdk.Worker) -> None:
+    """It moves the deadline of the attempt."""
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        held.progress(50)
+        eventually(lambda: len(jobs.signs) == 1)
+        held.progress(50)
+        eventually(lambda: len(jobs.signs) == 2)
+
+    jobs.has(job("7"))
+    with running(worker):
+        jobs.await_outcomes()
+    assert [sign["progress"] for sign in jobs.signs] == [50, 50]
+
+
+def test_failure_takes_the_checkpoint_along_that_was_not_sent(
+    jobs: Jobs, worker: sdk.Worker
+) -> None:
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        held.checkpoint({"part": 9})
+        raise sdk.Retry(0, "moved")
+
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert jobs.signs == []
+    assert (outcome["outcome"], outcome["checkpoint"]) == ("failed", {"part": 9})
+
+
+@pytest.mark.parametrize("data", [{"at": {1}}, "x" * 300_000])
+def test_checkpoint_that_cannot_be_sent_raises_in_the_handler(
+    jobs: Jobs, worker: sdk.Worker, data: Any
+) -> None:
+    worker.handler("mail")(lambda held: held.checkpoint(data))
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert outcome["exception"] in ("builtins.TypeError", "builtins.ValueError")
+
+
+def test_checkpoint_that_the_server_refuses_raises_only_with_now(
+    jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.sign_answers = {"code": "invalid", "message": "Nested too deeply."}
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> str:
+        held.checkpoint([[]])
+        eventually(lambda: "is not kept" in caplog.text)
+        with pytest.raises(ValueError, match=r"Nested too deeply\."):
+            held.checkpoint([[[]]], now=True)
+        return "done"
+
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert outcome == {"id": "7", "outcome": "succeeded", "result": "done"}
+
+
+def test_request_refused_for_a_checkpoint_is_sent_without(jobs: Jobs, worker: sdk.Worker) -> None:
+    """The lease must not end for it."""
+    jobs.fails("jobs/heartbeat/", problem(400, "bad_text"))
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        with pytest.raises(ValueError, match="bad_text"):
+            held.checkpoint("a", now=True)
+
+    jobs.has(job("7"))
+    with running(worker):
+        jobs.await_outcomes()
+    assert jobs.signs == [{"id": "7", "lease_token": "token-7"}]
+
+
+def test_cancelled_job_hears_of_it(jobs: Jobs, worker: sdk.Worker) -> None:
+    heard: list[Any] = []
+    jobs.cancelled.add("7")
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        heard.append(until_told(held, lambda: held.progress(1)))
+        heard.append((held.cancelled, held.lost))
+        held.checkpoint(1)
+
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert heard == ["Cancelled", (True, False)]
+    assert outcome == {"id": "7", "outcome": "cancelled", "memo": "cancelled as asked for"}
+
+
+def test_outcome_of_a_lost_lease_is_dropped(
+    jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Any] = []
+    jobs.lost.add("7")
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        if held.id == "7":
+            heard.append(until_told(held, lambda: held.checkpoint(1)))
+            heard.append(held.lost)
+
+    jobs.has(job("7"))
+    with running(worker):
+        eventually(lambda: "its outcome succeeded is dropped" in caplog.text)
+        jobs.has(job("8"))
+        assert jobs.await_outcomes() == [{"id": "8", "outcome": "succeeded"}]
+    assert heard == ["LeaseLost", True]
+
+
+def test_checkpoint_now_of_a_lost_lease_raises(jobs: Jobs, worker: sdk.Worker) -> None:
+    heard: list[str] = []
+    jobs.lost.add("7")
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        try:
+            held.checkpoint(1, now=True)
+        except sdk.LeaseLost as error:
+            heard.append(str(error))
+
+    jobs.has(job("7"))
+    with running(worker):
+        eventually(lambda: heard)
+    assert heard == ["job 7 of type mail is no longer this worker's"]
+
+
+def test_checkpoint_now_without_an_answer_ends_with_the_lease(
+    jobs: Jobs, worker: sdk.Worker
+) -> None:
+    jobs.lease_seconds = 1.0
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        jobs.away.set()
+        try:
+            held.checkpoint(1, now=True)
+        finally:
+            jobs.away.clear()
+
+    jobs.has(job("7"))
+    with running(worker):
+        [outcome] = jobs.await_outcomes()
+    assert outcome["exception"] == "taskplatform.sdk.Unavailable"
+    assert outcome["checkpoint"] == 1
+
+
+def test_short_lease_is_renewed_in_time(
+    jobs: Jobs, worker: sdk.Worker, may_end: threading.Event
+) -> None:
+    jobs.lease_seconds = 0.4
+    worker.handler("mail")(lambda held: may_end.wait(20))
+    jobs.has(job("7"))
+    with running(worker):
+        calls = jobs.await_calls("jobs/heartbeat/", 5)
+        may_end.set()
+        jobs.await_outcomes()
+    pauses = [later.at - earlier.at for earlier, later in zip(calls, calls[1:], strict=False)]
+    assert min(pauses) > 0.05
+    assert sorted(pauses)[len(pauses) // 2] < 0.3
+
+
+def test_nothing_starts_late_in_its_lease_wherever_the_clocks_are(jobs: Jobs, stub: Stub) -> None:
+    """The stub's clock is a day ahead; the second job waits for the thread of the first."""
+    worker = worker_of(stub, threads=1)
+    started: list[str] = []
+
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        started.append(held.id)
+        if held.id == "2":
+            eventually(lambda: time.monotonic() > held._lease_end)
+
+    jobs.lease_seconds = 0.4
+    jobs.has(job("1"))
+    with running(worker):
+        jobs.await_outcomes()
+        jobs.fails("jobs/heartbeat/", *[problem(503, "unavailable")] * 99)
+        jobs.has(job("2"), job("3"))
+        outcomes = {each["id"]: each["outcome"] for each in jobs.await_outcomes(3)}
+    assert started == ["1", "2"]
+    assert outcomes == {"1": "succeeded", "2": "succeeded", "3": "released"}
+
+
+def test_operator_quiets_and_resumes_a_worker(jobs: Jobs, worker: sdk.Worker) -> None:
+    jobs.heartbeat_seconds = 0.05
+    jobs.is_quiet = True
+    worker.handler("mail")(lambda held: None)
+    jobs.has(job("7"))
+    with running(worker):
+        beats = jobs.await_calls("workers/heartbeat/", 4)
+        assert jobs.calls("jobs/hold/") == []
+        jobs.is_quiet = False
+        jobs.await_outcomes()
+    assert beats[0].body == {"name": "pi-1", "running": 0, "stopping": False}
+
+
+def test_worker_that_the_server_forgot_registers_again(jobs: Jobs, worker: sdk.Worker) -> None:
+    jobs.heartbeat_seconds = 0.05
+    jobs.fails("workers/heartbeat/", problem(404, "not_found"))
+    worker.handler("mail")(lambda held: None)
+    with running(worker):
+        first, second = jobs.await_calls("workers/register/", 2)
+        jobs.await_calls("workers/heartbeat/", 3)
+    assert first.body == second.body
+    assert len(jobs.calls("workers/register/")) == 2
+
+
+def test_refused_signs_of_life_are_repeated_slowly(
+    jobs: Jobs, worker: sdk.Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdk, "_REFUSED_PAUSE", (0.5, 0.5))
+    jobs.heartbeat_seconds = 0.02
+    jobs.fails("workers/heartbeat/", *[problem(403, "forbidden")] * 2)
+    worker.handler("mail")(lambda held: None)
+    with running(worker):
+        calls = jobs.await_calls("workers/heartbeat/", 4)
+    assert calls[1].at - calls[0].at >= 0.5
+    assert calls[2].at - calls[1].at >= 0.5
+    assert calls[3].at - calls[2].at < 0.5
