@@ -1304,6 +1304,7 @@ class Worker:
             executor.ended = True
             executor.jobs_came.notify_all()
             executor.beats.notify_all()
+        self._given_up.set()
         if self._is_registered:
             # A heartbeat after it would register the worker again.
             threads[0].join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -271,7 +272,7 @@ def test_short_lease_is_renewed_in_time(
         calls = jobs.await_calls("jobs/heartbeat/", 5)
         may_end.set()
         jobs.await_outcomes()
-    pauses = [later.at - earlier.at for earlier, later in zip(calls, calls[1:], strict=False)]
+    pauses = [later.at - earlier.at for earlier, later in pairwise(calls)]
     assert min(pauses) > 0.05
     assert sorted(pauses)[len(pauses) // 2] < 0.3
 

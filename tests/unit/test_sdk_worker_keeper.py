@@ -149,7 +149,7 @@ class TestHolds:
         with running(worker):
             assert ids(jobs, 4) == ["1", "2", "3", "4"]
         assert [each for each in beside if each[0] in "12"] == [("1", 1), ("2", 1)]
-        assert [id for id, _ in beside[:2]] == ["1", "2"]
+        assert [each[0] for each in beside[:2]] == ["1", "2"]
 
     def test_unknown_types_are_named(
         self, jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
