@@ -1034,7 +1034,7 @@ class _Executor:
             return 0
         return max(target - len(waiting), 0)
 
-    def release(self, everything: bool) -> None:
+    def release(self, everything: bool = False) -> None:
         """Give back what has waited for too long, so that others start it."""
         now = time.monotonic()
         for job in list(self.queue):
@@ -1235,7 +1235,7 @@ class Worker:
         try:
             keeper.start()
             while keeper.is_alive():
-                keeper.join(0.05)
+                keeper.join(0.1)
                 if self._is_signalled:
                     self.stop()
                 if self._stop_at < math.inf:
@@ -1252,6 +1252,7 @@ class Worker:
             self._stop_at = min(self._stop_at, time.monotonic())
             for job in self._executor.held.values():
                 job.stopping = True
+            self._executor.release(everything=True)
             self._executor.news.notify()
 
     def _hooked(self, name: str, hook: T) -> T:
@@ -1317,13 +1318,13 @@ class Worker:
         executor = self._executor
         with executor.lock:
             is_over = self._stop_at < math.inf
-            executor.release(everything=is_over)
+            executor.release()
             reports, limit = self._plan(is_over)
             if is_over and not reports and not executor.held and not executor.runs:
                 return False
             if not reports and not limit:
-                pause = 0.0 if executor.held else self._hold_at - time.monotonic()
-                executor.news.wait(min(max(pause, _OUTCOME_AGE), 1.0))
+                pause = 1.0 if self._is_quiet else self._hold_at - time.monotonic()
+                executor.news.wait(_OUTCOME_AGE if executor.held else min(max(pause, 0.01), 1.0))
                 return True
         hold: dict[str, Any] = {}
         if limit:
@@ -1387,9 +1388,9 @@ class Worker:
             if answer.wait is None:
                 return
             self._hold_at = time.monotonic() + max(answer.wait, 0.0 if answer.jobs else _MIN_WAIT)
-            for job in answer.jobs:
-                job.stopping = self._stop_at < math.inf
             executor.add(answer.jobs)
+            if self._stop_at < math.inf:
+                executor.release(everything=True)
         if answer.unknown != self._unknown:
             self._unknown = answer.unknown
             logger.warning("%s: types that this key has not: %s", self.name, self._unknown)
@@ -1449,12 +1450,12 @@ class Worker:
                 self._beat_jobs()
                 if time.monotonic() >= self._beat_at:
                     self._beat_worker()
-            except (Unavailable, ApiError, UnexpectedAnswer) as error:
+            except Exception as error:  # noqa: BLE001 - this thread must not end
                 pause = _random.uniform(*_REFUSED_PAUSE)
                 if isinstance(error, Unavailable):
                     pause = error.retry_after
                 resume_at = time.monotonic() + pause
-                logger.warning("%s gives no sign of life for %.1f s: %s", self.name, pause, error)
+                logger.warning("%s gives no sign of life for %.1f s: %r", self.name, pause, error)
 
     def _next_beat(self, resume_at: float) -> float:
         due = [job._beat_at for job in self._executor.held.values()]
@@ -1489,13 +1490,13 @@ class Worker:
                 part.append(signs.popleft())
             try:
                 self._beat_part(part)
-            except PlatformError as error:
+            except Exception as error:
                 for job, _, _ in (*part, *signs):
                     job._beat_at = now
                 if not self._leaves_out(error, [job for job, _, _ in part if job._unsent]):
                     raise
 
-    def _leaves_out(self, error: PlatformError, jobs: Sequence[HeldJob]) -> bool:
+    def _leaves_out(self, error: Exception, jobs: Sequence[HeldJob]) -> bool:
         """Whether the leases can be kept without the checkpoints, which the server refuses."""
         if not jobs or not isinstance(error, ApiError) or error.status not in (400, 413):
             return False
@@ -1507,7 +1508,8 @@ class Worker:
     def _beat_part(self, part: Sequence[tuple[HeldJob, int, bytes]]) -> None:
         body = _listing({"worker": self.name}, "leases", [sign for _, _, sign in part])
         answer = self._beats._call(
-            "/jobs/heartbeat/", body, _leases, self._given_up, max_bytes=_MAX_BATCH_BYTES
+            *("/jobs/heartbeat/", body, lambda answer: answer, self._given_up),
+            max_bytes=_MAX_BATCH_BYTES,
         )
         with self._executor.lock:
             for (job, told, _), lease in zip(part, answer.body["leases"]):  # noqa: B905
@@ -1637,13 +1639,6 @@ def _listing(body: Mapping[str, Any], name: str, items: Sequence[bytes]) -> byte
 
 def _heartbeat(answer: _Answer) -> tuple[float, bool]:
     return float(answer.body["heartbeat_seconds"]), bool(answer.body["stop"])
-
-
-def _leases(answer: _Answer) -> _Answer:
-    _instant(answer.body["now"])
-    for lease in answer.body["leases"]:
-        _ = lease["ok"] and (lease["cancel_requested"], _instant(lease["lease_until"]))
-    return answer
 
 
 def _when(run_at: datetime | timedelta | None) -> dict[str, Any]:
