@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -96,6 +97,22 @@ class TestHolds:
             may_end.set()
             jobs.await_outcomes(6)
 
+    @pytest.mark.parametrize(
+        ("busy_for", "queued", "wanted"), [(0.0, 0, 9), (1.0, 0, 5), (1.0, 2, 3), (1.0, 3, 0)]
+    )
+    def test_threads_that_are_busy_for_long_do_not_count(
+        self, busy_for: float, queued: int, wanted: int
+    ) -> None:
+        """Two threads do ten jobs of 0.1 s in half a second."""
+        executor = sdk._Executor(2)
+        answer = sdk._Answer({"now": "2026-03-02T09:00:00Z"}, 0.0, time.monotonic())
+        body = job("1", lease_until="2026-03-02T09:00:30Z")
+        held = [sdk.HeldJob(body, answer, executor) for _ in range(queued + 1)]
+        executor.mean = 0.1
+        executor.runs[1] = (time.monotonic() - busy_for, held[:1])
+        executor.queue.extend(held[1:])
+        assert executor.wanted() == wanted
+
     def test_job_that_waits_too_long_for_a_thread_is_released(
         self, jobs: Jobs, stub: Stub, monkeypatch: pytest.MonkeyPatch, may_end: threading.Event
     ) -> None:
@@ -131,25 +148,26 @@ class TestHolds:
         with running(worker):
             assert ids(jobs, 3) == ["1", "2", "3"]
 
-    def test_suspect_runs_with_nothing_beside_it(
-        self, jobs: Jobs, stub: Stub, may_end: threading.Event
-    ) -> None:
+    def test_suspect_runs_with_nothing_beside_it(self, jobs: Jobs, stub: Stub) -> None:
         worker = worker_of(stub, threads=4)
-        beside: list[tuple[str, int]] = []
+        begun: list[str] = []
+        beside: dict[str, int] = {}
 
         @worker.handler("mail")
         def mail(held: sdk.HeldJob) -> None:
-            if held.id == "1":
-                eventually(lambda: "3" in worker._executor.held)
-            beside.append((held.id, len(worker._executor.runs)))
+            begun.append(held.id)
+            # Long enough for an idle thread to start another one, if it may.
+            threading.Event().wait(0.1)
+            beside[held.id] = len(worker._executor.runs)
             if held.id == "2":
                 assert worker._executor.wanted() == 0
 
         jobs.has(job("1"), job("2", alone=True), job("3"), job("4"))
         with running(worker):
-            assert ids(jobs, 4) == ["1", "2", "3", "4"]
-        assert [each for each in beside if each[0] in "12"] == [("1", 1), ("2", 1)]
-        assert [each[0] for each in beside[:2]] == ["1", "2"]
+            outcomes = jobs.await_outcomes(4)
+        assert {outcome["outcome"] for outcome in outcomes} == {"succeeded"}
+        assert begun[:2] == ["1", "2"]
+        assert (beside["1"], beside["2"]) == (1, 1)
 
     def test_unknown_types_are_named(
         self, jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
@@ -350,9 +368,15 @@ class TestReports:
     def test_outcome_waits_for_others_no_longer_than_a_moment(
         self, jobs: Jobs, stub: Stub, may_end: threading.Event
     ) -> None:
-        """Beside a job that runs for long."""
-        worker = worker_of(stub, threads=2)
-        worker.handler("mail")(lambda held: held.id == "1" and may_end.wait(20))
+        """Beside a job that runs for long, and before the next hold is due."""
+        worker = worker_of(stub, threads=3)
+
+        @worker.handler("mail")
+        def mail(held: sdk.HeldJob) -> None:
+            if held.id == "1":
+                may_end.wait(20)
+            jobs.await_calls("jobs/hold/", 2)
+
         jobs.retry_after = 30.0
         jobs.has(job("1"), job("2"))
         with running(worker):

@@ -67,7 +67,10 @@ def program(stub: Stub, tmp_path: Path) -> Iterator[Program]:
         process.process.wait()
 
 
-def test_stop_lets_handlers_end_and_releases_what_has_not_begun(jobs: Jobs, stub: Stub) -> None:
+def test_stop_lets_handlers_end_and_releases_what_has_not_begun(
+    jobs: Jobs, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdk, "_UNSTARTED", 60.0)
     worker = worker_of(stub, threads=1)
 
     @worker.handler("mail")
