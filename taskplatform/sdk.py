@@ -1025,14 +1025,15 @@ class _Executor:
         """
         now = time.monotonic()
         young = [jobs for since, jobs in self.runs.values() if now - since < _AHEAD]
-        waiting = [*self.queue, *(job for jobs in young for job in jobs)]
+        waiting = len(self.queue) + sum(map(len, young))
         free = self.threads - len(self.runs) + len(young)
         each = 1.0 if self.mean is None else max(_AHEAD / max(self.mean, 1e-6), 1.0)
         target = int(min(free * each, _MAX_BATCH, _MAX_HELD - len(self.held)))
         is_idle = not self.queue and len(self.runs) < self.threads
-        if any(job._is_alone for job in waiting) or (len(waiting) * 2 > target and not is_idle):
+        at_work = [job for _, jobs in self.runs.values() for job in jobs]
+        if any(job._is_alone for job in (*self.queue, *at_work)):
             return 0
-        return max(target - len(waiting), 0)
+        return max(target - waiting, 0) if is_idle or waiting * 2 <= target else 0
 
     def release(self, everything: bool = False) -> None:
         """Give back what has waited for too long, so that others start it."""
