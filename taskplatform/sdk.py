@@ -925,7 +925,8 @@ class HeldJob:
 
     def _sign(self) -> bytes:
         """A sign of life, with what the server does not know yet."""
-        sign: dict[str, Any] = {"id": self.id, "lease_token": self._token}
+        named = {"id": self.id, "lease_token": self._token}
+        sign: dict[str, Any] = {**named, **self._executor.asks}
         if self._known < self._told and self._shown is not None:
             sign["progress"] = self._shown
         if self._unsent:
@@ -996,6 +997,8 @@ class _Executor:
         self.news = threading.Condition(self.lock)
         self.beats = threading.Condition(self.lock)
         self.heartbeat = 5.0
+        # What holds and signs of life ask for.
+        self.asks: dict[str, int] = {}
         # By type: the handler, and how many jobs it gets in a list; 0: one without a list.
         self.handlers: dict[str, tuple[Callable[[Any], Any], int]] = {}
         self.hooks: dict[str, list[Callable[..., object]]] = {}
@@ -1186,8 +1189,9 @@ class Worker:
         self.name = name or f"{self.host}:{os.getpid()}:{secrets.token_hex(4)}"
         self.version = version
         self.stop_seconds = stop_seconds
-        self._asks = {} if lease_seconds is None else {"lease_seconds": lease_seconds}
         self._executor = _Executor(threads)
+        if lease_seconds is not None:
+            self._executor.asks = {"lease_seconds": lease_seconds}
         # An exchange is repeated until it is answered; a sign of life is soon out of date.
         self._client = Client(base_url, key, timeout=timeout, give_up_after=math.inf, tls=tls)
         self._beats = Client(base_url, key, timeout=timeout, give_up_after=5.0, tls=tls)
@@ -1330,7 +1334,7 @@ class Worker:
         hold: dict[str, Any] = {}
         if limit:
             hold = {"host": self.host, "types": list(executor.handlers), "limit": limit}
-            hold = {**hold, **self._asks, "request_id": secrets.token_hex(16)}
+            hold = {**hold, **executor.asks, "request_id": secrets.token_hex(16)}
         try:
             self._apply(reports, self._exchange(reports, hold))
         except (ApiError, UnexpectedAnswer) as error:

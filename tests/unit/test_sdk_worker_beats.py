@@ -262,9 +262,10 @@ def test_checkpoint_now_without_an_answer_ends_with_the_lease(
     assert outcome["checkpoint"] == 1
 
 
-def test_short_lease_is_renewed_in_time(
-    jobs: Jobs, worker: sdk.Worker, may_end: threading.Event
+def test_short_lease_is_renewed_in_time_for_as_long(
+    jobs: Jobs, stub: Stub, may_end: threading.Event
 ) -> None:
+    worker = worker_of(stub, lease_seconds=1)
     jobs.lease_seconds = 0.4
     worker.handler("mail")(lambda held: may_end.wait(20))
     jobs.has(job("7"))
@@ -273,6 +274,8 @@ def test_short_lease_is_renewed_in_time(
         may_end.set()
         jobs.await_outcomes()
     pauses = [later.at - earlier.at for earlier, later in pairwise(calls)]
+    assert jobs.calls("jobs/hold/")[0].body["lease_seconds"] == 1
+    assert jobs.signs[-1] == {"id": "7", "lease_token": "token-7", "lease_seconds": 1}
     assert min(pauses) > 0.05
     assert sorted(pauses)[len(pauses) // 2] < 0.3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -77,6 +78,9 @@ def test_stop_lets_handlers_end_and_releases_what_has_not_begun(
     def mail(held: sdk.HeldJob) -> str | None:
         if held.id == "1":
             return None
+        # No hold is under way then, whose answer would release it as well.
+        jobs.retry_after = 30.0
+        eventually(lambda: worker._hold_at > time.monotonic() + 5)
         worker.stop()
         eventually(lambda: len(jobs.outcomes) == 2)
         return "stopping" if held.stopping else "not told"
