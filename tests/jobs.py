@@ -31,9 +31,11 @@ THERE = Holder("host-b:2", "host-b")
 
 
 def job_type(name: str = "mail", **settings: Any) -> JobType:
-    """A type without jitter, so that waits are exact; an edited one has a new version."""
+    """A type with a handler of its name, and without jitter, so that waits are exact; an edited one
+    has a new version."""
     now = clock.now()
     settings = {"retry_jitter": 0.0, **settings}
+    settings.setdefault("handler", name)
     made, is_new = JobType.objects.update_or_create(
         name=name, defaults={"created_at": now, "updated_at": now, **settings}
     )

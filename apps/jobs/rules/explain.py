@@ -58,14 +58,23 @@ MAX_AHEAD = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A worker: its host, and the types and lanes it runs; no lanes means any."""
+    """A worker: its host, and the types and lanes it runs; no lanes means any.
+
+    One outside (over HTTP) runs whatever it lists. One in-house runs handlers, so it has nothing
+    to run for a type without one. A quiet one takes nothing new.
+    """
 
     host: str
     types: frozenset[str]
     lanes: frozenset[str]
+    is_outside: bool = False
+    is_quiet: bool = False
 
     def serves(self, type_: TypeSnapshot) -> bool:
-        return type_.name in self.types and (not self.lanes or type_.lane in self.lanes)
+        if type_.name not in self.types:
+            return False
+        runs_lane = not self.lanes or type_.lane in self.lanes
+        return self.is_outside or (bool(type_.handler) and runs_lane)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,16 +214,10 @@ def _too_fast(case: Case, per_minute: int, now: datetime) -> Iterator[Reason]:
 
 
 def _unserved(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
-    hosts = {server.host for server in case.workers if server.serves(type_)}
+    serving = [server for server in case.workers if server.serves(type_)]
+    hosts = {server.host for server in serving if not server.is_quiet}
     if not hosts:
-        yield Reason(
-            NO_WORKER,
-            _(
-                "No live worker runs jobs of type {type} in the lane {lane}.",
-                type=case.type,
-                lane=type_.lane,
-            ),
-        )
+        yield Reason(NO_WORKER, _no_worker(case, type_, is_quiet=bool(serving)))
     elif not any(type_.serves(host) for host in hosts):
         yield Reason(
             HOST,
@@ -229,6 +232,27 @@ def _unserved(case: Case, type_: TypeSnapshot) -> Iterator[Reason]:
             _("Only a worker on {host} may run it now.", host=case.affinity_host),
             until=case.affinity_until,
         )
+
+
+def _no_worker(case: Case, type_: TypeSnapshot, *, is_quiet: bool) -> Message:
+    if is_quiet:
+        return _(
+            "All live workers that run jobs of type {type} are quiet. Resume one, or start "
+            "another.",
+            type=case.type,
+        )
+    if not type_.handler:
+        return _(
+            "No live worker runs jobs of type {type}. It has no handler: connect a worker over "
+            "HTTP that lists it.",
+            type=case.type,
+        )
+    return _(
+        "No live worker runs jobs of type {type}. Start a worker with its handler in the lane "
+        "{lane}, or connect one over HTTP.",
+        type=case.type,
+        lane=type_.lane,
+    )
 
 
 def _in_turn(case: Case) -> Iterator[Reason]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from apps.common import clock
 from apps.common.messages import Reason
-from apps.jobs.models import Job, JobType, TypeState
+from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.explain import Case, reasons
+from apps.jobs.rules.explain import Case, Server, reasons
 from apps.jobs.services.counts import jobs_before
-from apps.jobs.services.register import registered, server_of
+from apps.jobs.services.register import alive, server_of
 from apps.jobs.services.slices import preferred_by
 
 MAX_COUNTED = 1000
@@ -38,11 +40,16 @@ def explain(job: Job) -> list[Reason]:
         running=_running(job_type) if waits else 0,
         tokens=None if state is None else state.tokens,
         filled_at=None if state is None else state.filled_at,
-        workers=[server_of(worker) for worker in registered()] if waits else [],
+        workers=_servers(now) if waits else [],
         ahead=jobs_before(job),
         preferred_by=preferred_by(job),
     )
     return reasons(case, now)
+
+
+def _servers(now: datetime) -> list[Server]:
+    """The live workers that take jobs, and the quiet ones."""
+    return [server_of(each) for each in alive(now) if each.state == Worker.State.ACTIVE]
 
 
 def _running(job_type: JobType | None) -> int:

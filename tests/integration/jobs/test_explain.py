@@ -24,7 +24,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def served(frozen_clock: Any) -> None:
     """Host-a has a worker for the type mail."""
-    factories.job_type("mail")
+    for name in ("mail", "sms"):
+        factories.job_type(name, handler="echo")
     factories.worker("host-a:1", types=["mail"])
 
 

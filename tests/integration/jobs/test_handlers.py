@@ -113,7 +113,7 @@ def test_type_of_a_handler_that_nobody_wrote_is_an_error_and_stops_workers(
 
 def test_type_whose_name_fits_no_address_is_warned_of() -> None:
     """Workers run its jobs all the same."""
-    job_type("mail")
+    job_type("mail", handler="")
     JobType.objects.filter(name="mail").update(name="../mail")
 
     [warning] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.W001"]

@@ -25,7 +25,7 @@ NEXT = Case(
     expected_at=NOW,
     affinity_host="",
     affinity_until=None,
-    settings=JobType(name="mail").snapshot,
+    settings=JobType(name="mail", handler="send").snapshot,
     pause_reason="",
     breaker=breaker.BreakerState(),
     running=0,
@@ -37,7 +37,7 @@ NEXT = Case(
 
 
 def type_(**settings: Any) -> Any:
-    return JobType(name="mail", **settings).snapshot
+    return JobType(name="mail", **{"handler": "send", **settings}).snapshot
 
 
 def at(**duration: float) -> datetime:
