@@ -32,6 +32,14 @@ import sys
 from taskplatform.celery import app
 app.send_task("jobs.drain", args=[sys.argv[1]], queue=sys.argv[1])
 """
+_OPERATE = """
+import sys, django
+django.setup()
+from apps.jobs.models import Worker
+from apps.jobs.services import register
+for worker in Worker.objects.filter(state="active", types__icontains="nap"):
+    getattr(register, sys.argv[1])(worker=worker, actor="admin:test", reason="test")
+"""
 
 
 def rows(database_url: str, sql: str) -> list[tuple[Any, ...]]:
@@ -91,6 +99,10 @@ class Workers:
     def send_drain(self, lane: str) -> None:
         """Send the message that starts a drain, as the scan does."""
         self._python(_DRAIN, lane)
+
+    def operate(self, how: str) -> None:
+        """Make the workers `quiet`, or `resume` them, as an operator does."""
+        self._python(_OPERATE, how)
 
     def _python(self, code: str, *arguments: str, given: str = "") -> str:
         ended = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -199,6 +200,33 @@ def test_stop_lets_a_handler_end_that_ends_soon(
     assert drains.process.returncode != -signal.SIGALRM
     assert swept.job(number)[:2] == ("succeeded", 1)
     assert swept.events(number) == ["succeeded"]
+
+
+@pytest.mark.parametrize("pool", [pytest.param("prefork", marks=forked), "threads"])
+def test_quiet_worker_ends_what_it_has_and_holds_nothing_until_it_is_resumed(
+    swept: Workers, tmp_path: Path, pool: str
+) -> None:
+    trace, enough = tmp_path / "trace", tmp_path / "enough"
+    drains = swept.drains(pool=pool)
+    context = {"file": str(trace), "until": str(enough)}
+    [first] = swept.submit({"type": "nap", "context": context})
+    eventually(lambda: traces(trace))
+
+    swept.operate("quiet")
+    # Each process hears of it with its next heartbeat.
+    processes = len(swept.processes())
+    eventually(lambda: drains.output.count("is quiet: it takes nothing new") == processes)
+    numbers = swept.submit(*[{"type": "good"}] * 20)
+    enough.touch()
+    eventually(lambda: swept.job(first)[0] == "succeeded")
+    # Meanwhile the sweeps look for slots every second.
+    time.sleep(3)
+    assert {swept.job(number)[0] for number in numbers} == {"ready"}
+    assert "running" not in swept.statuses()
+
+    swept.operate("resume")
+
+    eventually(lambda: {swept.job(number)[0] for number in numbers} == {"succeeded"}, seconds=15)
 
 
 @forked

@@ -14,6 +14,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from apps.common import clock
 from apps.jobs.handlers import registry
+from apps.jobs.models import Worker
 from apps.jobs.rules import slots
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.transitions import END_RELEASED
@@ -44,6 +45,8 @@ BARRED_SECONDS = 30.0
 _SNAPSHOT_SECONDS = 0.2
 _LOCK_SECONDS = 5.0
 _AWAY_SECONDS = 1.0
+# While the process is quiet: how soon a drain notices that it stops.
+_QUIET_SECONDS = 0.25
 
 
 class Drain:
@@ -66,10 +69,15 @@ class Drain:
         # The token of a hold whose answer was lost: it may have taken jobs.
         self._unanswered = ""
         self._rotation = random.randrange(1000)  # noqa: S311
-        self._lanes = slots.lanes_polled(lane, process.node.lanes, process.node.slots)
         self._round_at = 0.0
         self._listener = Listener(self._is_due, lambda: process.stopping, self._lanes)
         self._done = 0
+
+    @property
+    def _lanes(self) -> tuple[str, ...]:
+        """The lanes that it polls, its own first: both on a worker that has one slot left."""
+        node = self._process.node
+        return slots.lanes_polled(self.lane, node.lanes, self._process.open_slots)
 
     def run(self, *, wait: bool = True) -> int:
         """Run the loop; returns how many jobs it ran. Without `wait` it ends when none is due."""
@@ -96,6 +104,16 @@ class Drain:
                 refresh_connection()
             try:
                 self._give_back_unanswered()
+                if self._process.is_quiet:
+                    # It keeps its slot: if it ended, it would swallow the next start of a drain,
+                    # too, which is meant for another process.
+                    self._outbox.flush()
+                    has_work = woken = False
+                    if not wait:
+                        return
+                    self._process.await_resume(_QUIET_SECONDS)
+                    idle_since = time.monotonic()
+                    continue
                 found = self._poll()
                 if found or self._outbox.flush():
                     if not has_work and found >= FIRST_BATCH:
@@ -273,9 +291,9 @@ class Drain:
 
         Of several that start together, the last one by name ends.
         """
-        node = self._process.node
-        limit = slots.max_drains(self.lane, node.lanes, node.slots)
-        ours = [each for each in register.alive(clock.now()) if each.node == node.key]
+        node, alive = self._process.node, _open_workers()
+        limit = slots.max_drains(self.lane, node.lanes, self._process.open_slots)
+        ours = [each for each in alive if each.node == node.key]
         before = sum(
             each.drains.get(self.lane, 0) for each in ours if each.name < self._process.name
         )
@@ -284,7 +302,7 @@ class Drain:
 
     def _is_needed(self) -> bool:
         """Whether it is the one drain of its lane that stays when idle: the first by name."""
-        waiting = [each for each in register.alive(clock.now()) if each.drains.get(self.lane)]
+        waiting = [each for each in _open_workers() if each.drains.get(self.lane)]
         own: list[object] = [each for each in self._process.drains if each.lane == self.lane]
         return own[0] is self and not any(each.name < self._process.name for each in waiting)
 
@@ -314,6 +332,11 @@ class Drain:
         logger.warning("drain of %s: the database does not answer: %s", self.lane, error)
         refresh_connection()
         time.sleep(_AWAY_SECONDS)
+
+
+def _open_workers() -> list[Worker]:
+    """The live workers without the quiet ones, whose drains take nothing."""
+    return [each for each in register.alive(clock.now()) if not each.is_quiet]
 
 
 def _max_wait(jobs: Sequence[HeldJob]) -> float:

@@ -51,6 +51,7 @@ class Heartbeat(threading.Thread):
         if now >= self._beat_at or self._process.changed:
             self._beat_at = now + register.BEAT_SECONDS - 0.1
             self._process.beat()
+            self._process.note_siblings()
             lose_dead_neighbours()
 
     def _guarded(self, step: Callable[[], None]) -> None:

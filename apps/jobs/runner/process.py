@@ -215,6 +215,11 @@ class Process:
         self.changed = False
         self.stopping_since = 0.0
         self.period = register.BEAT_SECONDS
+        # Not set while an operator keeps the process quiet.
+        self._open = threading.Event()
+        self._open.set()
+        # The slots of the node without those of its quiet processes.
+        self.open_slots = node.slots
         # When the process counts as lost unless it sends another heartbeat.
         self.silent_at = datetime.min.replace(tzinfo=UTC)
         self._stop = False
@@ -239,6 +244,23 @@ class Process:
     def stop(self) -> None:
         """Hold nothing more. Takes no lock, since signal handlers call it."""
         self._stop = True
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the process must hold nothing new until an operator resumes it."""
+        return not self._open.is_set()
+
+    def await_resume(self, seconds: float) -> None:
+        """Wait until the process is no longer quiet, at most this long."""
+        self._open.wait(seconds)
+
+    def note_siblings(self) -> None:
+        """Note how many slots the quiet processes of the node leave."""
+        if self.node.forks:
+            alive = register.alive(clock.now())
+            siblings = [e for e in alive if e.node == self.node.key and e.name != self.name]
+            quiet = sum(each.capacity for each in siblings if each.is_quiet)
+            self.open_slots = max(1, self.node.slots - quiet)
 
     def join(self, drain: Draining) -> None:
         with self._drains_lock:
@@ -305,11 +327,23 @@ class Process:
         if row is None:
             self._registered = False
             logger.warning("worker %s counted as lost; it registers again", self.name)
-            self._register(types)
+            row = self._register(types)
+        self._hear(row)
         self.silent_at = began + conf.JOB_WORKER_SILENCE
 
-    def _register(self, types: Collection[str]) -> None:
-        register.register(
+    def _hear(self, row: Worker) -> None:
+        """Do what an operator asks for in the row."""
+        if row.is_quiet == self.is_quiet:
+            return
+        if row.is_quiet:
+            logger.info("worker %s is quiet: it takes nothing new", self.name)
+            self._open.clear()
+        else:
+            logger.info("worker %s takes jobs again", self.name)
+            self._open.set()
+
+    def _register(self, types: Collection[str]) -> Worker:
+        row = register.register(
             name=self.name,
             host=self.host,
             node=self.node.key,
@@ -320,6 +354,7 @@ class Process:
             capacity=self.capacity,
         )
         self._registered = True
+        return row
 
     def leave(self) -> None:
         """Leave the register; no later heartbeat registers the process again."""

@@ -47,10 +47,11 @@ def _promote_all() -> None:
 
 
 def groups(workers: Iterable[Worker]) -> list[slots.CeleryWorker]:
-    """The Celery workers with their slots and drains, from the rows of their processes."""
+    """The Celery workers with their slots and drains, from the rows of their processes that take
+    jobs."""
     found: dict[str, slots.CeleryWorker] = {}
     for worker in workers:
-        if worker.kind != Worker.Kind.CELERY or worker.state != Worker.State.ACTIVE:
+        if worker.kind != Worker.Kind.CELERY or not register.takes_jobs(worker):
             continue
         known = found.get(worker.node, slots.CeleryWorker(worker.lanes, 0, {}))
         drains = dict(known.drains)

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import repeatable, transactional
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.messages import Message as _
 from apps.common.rows import ensure_row
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
@@ -238,8 +240,46 @@ def forget_gone(*, now: datetime) -> int:
     return Worker.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 
+# --- what operators do ----------------------------------------------------------------------------
+@transactional
+def quiet(*, worker: Worker, actor: str, reason: str) -> Worker:
+    """The worker takes nothing new from its next heartbeat on, and ends what it has.
+
+    It stays so when it registers again. Conflict when it is gone.
+    """
+    current = _locked(worker)
+    if current.state == Worker.State.GONE:
+        raise Conflict(_("Worker {name} is gone; it takes nothing.", name=current.name))
+    return _set_quiet(current, True, "quieted", actor, reason)
+
+
+@transactional
+def resume(*, worker: Worker, actor: str, reason: str) -> Worker:
+    """A quiet worker takes jobs again from its next heartbeat on; a gone one when it is back."""
+    return _set_quiet(_locked(worker), False, "resumed", actor, reason)
+
+
+def _locked(worker: Worker) -> Worker:
+    """The row, locked until this transaction ends."""
+    current = Worker.objects.select_for_update().filter(pk=worker.pk).first()
+    if current is None:
+        raise NotFound(_("There is no worker {name} any more.", name=worker.name))
+    return current
+
+
+def _set_quiet(worker: Worker, is_quiet: bool, event: str, actor: str, reason: str) -> Worker:
+    if not reason.strip():
+        raise Invalid.field("reason", _("Say why; the worker's timeline shows it."))
+    if worker.is_quiet != is_quiet:
+        worker.is_quiet = is_quiet
+        worker.save(update_fields=["is_quiet"])
+        key = WorkerKey(worker.client, worker.name)
+        _write_entries({worker.pk: key}, event, clock.now(), reason, actor)
+    return worker
+
+
 def _write_entries(
-    workers: Mapping[int, WorkerKey], event: str, now: datetime, reason: str = ""
+    workers: Mapping[int, WorkerKey], event: str, now: datetime, reason: str = "", actor: str = ""
 ) -> None:
     """Write the event of these workers, given by id, into the journal."""
     journal.write(
@@ -250,6 +290,7 @@ def _write_entries(
                 subject_id=pk,
                 event=event,
                 worker=key.name,
+                actor=actor,
                 reason=reason,
             )
             for pk, key in sorted(workers.items())
@@ -259,7 +300,7 @@ def _write_entries(
 
 # --- who is there ---------------------------------------------------------------------------------
 def alive(now: datetime) -> list[Worker]:
-    """The workers with a recent heartbeat, by name."""
+    """The workers with a recent heartbeat or call, by name."""
     return list(
         Worker.objects.filter(
             state__in=_LIVING, last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE
@@ -301,20 +342,26 @@ def ids_of(keys: Collection[WorkerKey]) -> dict[WorkerKey, int]:
     return {key: found[key] for key in keys if key in found}
 
 
-def is_lost(worker: Worker, now: datetime) -> bool:
-    """Whether its heartbeat is overdue."""
+def is_there(worker: Worker, now: datetime) -> bool:
+    """Whether it has not left, and was heard of lately."""
     silence = now - worker.last_heartbeat_at
-    is_there = worker.state != Worker.State.GONE and worker.promises_beats
-    return is_there and silence >= conf.JOB_WORKER_SILENCE
+    return worker.state != Worker.State.GONE and silence < conf.JOB_WORKER_SILENCE
+
+
+def is_lost(worker: Worker, now: datetime) -> bool:
+    """Whether its heartbeat is overdue; never for one that promises none."""
+    has_stayed = worker.state != Worker.State.GONE and worker.promises_beats
+    return has_stayed and not is_there(worker, now)
 
 
 def active_workers(now: datetime) -> list[Worker]:
     """The workers that take jobs now, by name."""
-    return [
-        worker
-        for worker in alive(now)
-        if worker.state == Worker.State.ACTIVE and not worker.is_quiet
-    ]
+    return [worker for worker in alive(now) if takes_jobs(worker)]
+
+
+def takes_jobs(worker: Worker) -> bool:
+    """Whether a worker that is there takes new jobs: it is neither stopping nor quiet."""
+    return worker.state == Worker.State.ACTIVE and not worker.is_quiet
 
 
 def hosts() -> list[str]:
@@ -343,7 +390,13 @@ def busy_slots(worker: Worker) -> int:
 
 
 def server_of(worker: Worker) -> Server:
-    return Server(host=worker.host, types=frozenset(worker.types), lanes=frozenset(worker.lanes))
+    return Server(
+        host=worker.host,
+        types=frozenset(worker.types),
+        lanes=frozenset(worker.lanes),
+        is_outside=worker.kind == Worker.Kind.HTTP,
+        is_quiet=worker.is_quiet,
+    )
 
 
 def serves(worker: Worker, type_: TypeSnapshot) -> bool:

@@ -1,0 +1,322 @@
+"""Workers that take nothing new until an operator resumes them, and who serves which type."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.jobs.models import Worker
+from apps.jobs.runner import scan as scan_module
+from apps.jobs.runner.drain import Drain
+from apps.jobs.runner.process import Node, Process
+from apps.jobs.services import register
+from apps.jobs.services.explain import explain
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.jobs import drained, job_type, jobs, row
+from tests.processes import eventually
+
+Make = Callable[..., Any]
+pytestmark = pytest.mark.django_db
+OLGA = {"actor": "admin:olga", "reason": "New disk"}
+
+
+def outside(name: str = "pi-1", *, types: list[str], **columns: Any) -> Worker:
+    columns = {"kind": "http", "client": "key-1", "lanes": [], **columns}
+    return factories.worker(name, types=types, **columns)
+
+
+def told() -> list[tuple[str, str, str, str]]:
+    entries = JournalEntry.objects.filter(source="worker").order_by("id")
+    return [(each.event, each.worker, each.actor, each.reason) for each in entries]
+
+
+def own_row(process: Process) -> Worker:
+    return Worker.objects.get(name=process.name)
+
+
+def quiet(process: Process) -> None:
+    """As an operator does it; the process hears of it with its next heartbeat."""
+    register.quiet(worker=own_row(process), **OLGA)
+    process.beat()
+
+
+def resume(process: Process) -> None:
+    register.resume(worker=own_row(process), **OLGA)
+    process.beat()
+
+
+# --- what operators do ----------------------------------------------------------------------------
+def test_quiet_and_resume_are_in_the_journal_with_name_and_reason() -> None:
+    worker = factories.worker()
+
+    assert register.quiet(worker=worker, **OLGA).is_quiet
+    register.quiet(worker=worker, **OLGA)
+    assert not register.resume(worker=worker, **OLGA).is_quiet
+    register.resume(worker=worker, **OLGA)
+
+    # What changes nothing is no event.
+    assert told() == [
+        ("quieted", worker.name, "admin:olga", "New disk"),
+        ("resumed", worker.name, "admin:olga", "New disk"),
+    ]
+
+
+def test_worker_is_made_quiet_with_a_reason_only() -> None:
+    with pytest.raises(Invalid, match="Say why"):
+        register.quiet(worker=factories.worker(), actor="admin:olga", reason=" ")
+
+
+def test_gone_worker_is_not_made_quiet_and_a_quiet_one_resumed_for_when_it_is_back() -> None:
+    gone = factories.worker(state="gone")
+    with pytest.raises(Conflict, match="is gone"):
+        register.quiet(worker=gone, **OLGA)
+
+    Worker.objects.update(is_quiet=True)
+    register.resume(worker=gone, **OLGA)
+
+    assert not Worker.objects.get().is_quiet
+
+
+def test_worker_that_was_forgotten_meanwhile_is_not_found() -> None:
+    worker = factories.worker()
+    Worker.objects.all().delete()
+    with pytest.raises(NotFound, match="no worker host-a:1"):
+        register.quiet(worker=worker, **OLGA)
+
+
+def test_quiet_worker_stays_quiet_when_it_registers_again() -> None:
+    worker = outside(types=["mail"])
+    register.quiet(worker=worker, **OLGA)
+
+    register.leave(name="pi-1", client="key-1")
+    register.register(name="pi-1", client="key-1", host="pi", kind="http", types=["mail"])
+
+    assert Worker.objects.get().is_quiet
+
+
+# --- a process in-house ---------------------------------------------------------------------------
+def test_quiet_process_holds_nothing_until_it_is_resumed(handle: Make, process: Process) -> None:
+    handle("mail", lambda context: None)
+    [number] = jobs()
+    process.beat()
+    quiet(process)
+
+    assert drained(process) == 0
+    assert row(number).status == "ready"
+
+    resume(process)
+
+    assert drained(process) == 1
+    assert row(number).status == "succeeded"
+
+
+def test_process_made_quiet_by_its_row_ends_what_it_has(handle: Make, process: Process) -> None:
+    """It hears of it with a heartbeat while a handler runs, and what it holds runs to its end."""
+    process.beat()
+    handle("mail", lambda context: quiet(process))
+    numbers = jobs(3)
+
+    assert drained(process) == 3
+    assert process.is_quiet
+    assert {row(number).status for number in numbers} == {"succeeded"}
+
+
+def test_process_that_registers_again_is_quiet_still(process: Process) -> None:
+    process.beat()
+    quiet(process)
+    again = Process(process.node)
+    register.lose(workers=[register.WorkerKey("", process.name)], reason="gone")
+
+    again.beat()
+
+    assert again.is_quiet
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waiting_drain_of_a_quiet_process_asks_for_nothing_and_goes_on(
+    handle: Make, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle("mail", lambda context: None)
+    process.beat()
+    quiet(process)
+    polls: list[bool] = []
+    waits = threading.Event()
+    poll, await_resume = Drain._poll, process.await_resume
+
+    def counted_poll(drain: Drain) -> int:
+        polls.append(process.is_quiet)
+        return poll(drain)
+
+    def noted_wait(seconds: float) -> None:
+        waits.set()
+        await_resume(seconds)
+
+    monkeypatch.setattr(Drain, "_poll", counted_poll)
+    monkeypatch.setattr(process, "await_resume", noted_wait)
+
+    def run() -> None:
+        Drain(process, "fast").run()
+        connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert waits.wait(60)
+        [number] = jobs()
+        resume(process)
+        eventually(lambda: row(number).status == "succeeded")
+    finally:
+        process.stop()
+        thread.join()
+
+    assert polls
+    assert not any(polls)
+
+
+def test_quiet_process_that_stops_ends_its_drains(process: Process) -> None:
+    process.beat()
+    quiet(process)
+    process.stop()
+
+    assert Drain(process, "fast").run() == 0
+
+
+# --- starting drains ------------------------------------------------------------------------------
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lanes that drains were started for."""
+    lanes: list[str] = []
+    monkeypatch.setattr(scan_module, "_start", lambda lane: lanes.append(lane) or True)
+    return lanes
+
+
+def test_scan_starts_no_drain_for_a_quiet_worker(process: Process, sent: list[str]) -> None:
+    process.beat()
+    quiet(process)
+    scan_module.scan()
+    assert sent == []
+
+    resume(process)
+    scan_module.scan()
+    assert sorted(sent) == ["fast", "slow"]
+
+
+def test_drains_that_rest_in_a_quiet_worker_do_not_replace_others(
+    handle: Make, sent: list[str]
+) -> None:
+    """Its slots are not free, and another worker has a drain of each lane of its own."""
+    handle("mail", lambda context: None)
+    jobs()
+    here, there = (Process(Node(name, ("fast",), 2)) for name in ("a@test", "b@test"))
+    here.beat()
+    there.beat()
+    quiet(here)
+    Worker.objects.filter(name=here.name).update(drains={"fast": 1})
+
+    scan_module.scan()
+
+    assert sent == ["fast", "fast"]
+    drain = Drain(there, "fast")
+    there.join(drain)
+    assert drain._is_needed()
+
+
+def test_last_slot_of_a_node_serves_both_lanes_while_the_others_are_quiet() -> None:
+    """Else nobody would run slow jobs: its drain of the fast lane leaves them to others."""
+    node = Node("forks@test", ("fast", "slow"), 2, forks=True)
+    here = Process(node)
+    here.beat()
+    other = factories.worker("other:1", node=node.key, capacity=1, drains={"slow": 1})
+    drain = Drain(here, "fast")
+    here.note_siblings()
+    assert drain._lanes == ("fast",)
+
+    register.quiet(worker=other, **OLGA)
+    here.note_siblings()
+
+    assert drain._lanes == ("fast", "slow")
+    assert not drain_is_surplus(here, drain)
+
+
+def drain_is_surplus(process: Process, drain: Drain) -> bool:
+    process.join(drain)
+    return drain._is_surplus()
+
+
+# --- workers that promise no heartbeats -----------------------------------------------------------
+def test_worker_without_heartbeats_is_there_while_it_calls_and_never_lost(
+    frozen_clock: FrozenClock,
+) -> None:
+    worker = outside(types=["mail"], promises_beats=False)
+    frozen_clock.advance(seconds=24)
+    assert register.active_workers(frozen_clock.instant) == [worker]
+
+    frozen_clock.advance(seconds=1)
+
+    assert register.active_workers(frozen_clock.instant) == []
+    assert not register.is_lost(worker, frozen_clock.instant)
+    assert register.lose_overdue(now=frozen_clock.instant) == 0
+
+
+# --- who serves a type ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "handler", "lane", "is_served"),
+    [
+        ("celery", "send", "fast", True),
+        ("celery", "send", "slow", False),
+        ("celery", "", "fast", False),
+        ("http", "send", "fast", True),
+        ("http", "send", "slow", True),
+        ("http", "", "fast", True),
+    ],
+)
+def test_types_are_served_by_both_kinds(
+    kind: str, handler: str, lane: str, is_served: bool, frozen_clock: FrozenClock
+) -> None:
+    """In-house by handler and lane, over HTTP by whoever lists the type."""
+    snapshot = job_type(handler=handler, lane=lane).snapshot
+    lanes = ["fast"] if kind == "celery" else []
+    worker = factories.worker(types=["mail"], kind=kind, lanes=lanes)
+
+    left = register.unserved([snapshot], register.active_workers(frozen_clock.instant))
+
+    assert register.serves(worker, snapshot) == is_served
+    assert [each.name for each in left] == ([] if is_served else ["mail"])
+
+
+@pytest.mark.parametrize("columns", [{"is_quiet": True}, {"state": "draining"}, {"late": 25}])
+@pytest.mark.parametrize("promises_beats", [True, False])
+def test_who_takes_nothing_serves_nothing(
+    columns: dict[str, Any], promises_beats: bool, frozen_clock: FrozenClock
+) -> None:
+    snapshot, columns = job_type(handler="").snapshot, dict(columns)
+    at = frozen_clock.instant - timedelta(seconds=columns.pop("late", 0))
+    beats = {"promises_beats": promises_beats, "last_heartbeat_at": at}
+    outside(types=["mail"], **beats, **columns)
+
+    assert register.unserved([snapshot], register.active_workers(frozen_clock.instant))
+
+
+def test_why_not_says_how_to_get_a_worker(frozen_clock: FrozenClock) -> None:
+    job_type(handler="")
+    job = row(jobs()[0])
+    assert "connect a worker over HTTP that lists it" in explain(job)[0].detail
+
+    job_type(lane="slow")
+    expected = "Start a worker with its handler in the lane slow, or connect one over HTTP."
+    assert expected in explain(job)[0].detail
+
+    worker = outside(types=["mail"])
+    register.quiet(worker=worker, **OLGA)
+    assert "are quiet. Resume one" in explain(job)[0].detail
+
+    register.resume(worker=worker, **OLGA)
+    assert [reason.code for reason in explain(job)] == ["next"]
