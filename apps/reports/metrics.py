@@ -6,6 +6,7 @@ the rollups, a minute late.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -33,6 +34,8 @@ from apps.reports.services.totals import all_time
 LATELY = timedelta(minutes=15)
 MAX_COUNTED = 10_000
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# The state of workers that are active, and that an operator keeps quiet.
+_QUIET = "quiet"
 _BREAKER_STATES = (breaker.CLOSED, breaker.OPEN, breaker.HALF_OPEN)
 _UP_TO = f"counted up to {MAX_COUNTED}, which means that many or more"
 
@@ -106,18 +109,25 @@ def _dispatches(status: Status) -> Iterator[Metric]:
 def _workers(status: Status) -> Iterator[Metric]:
     alive = status.live_workers
     workers = GaugeMetricFamily(
-        "taskplatform_workers", "Workers whose heartbeat is fresh", labels=["kind", "state"]
+        "taskplatform_workers",
+        "Workers heard of lately; quiet ones take nothing new until an operator resumes them",
+        labels=["kind", "state"],
     )
+    counted = Counter((each.kind, _state_of(each)) for each in alive)
     for kind in Worker.Kind.values:
-        for state in (Worker.State.ACTIVE, Worker.State.DRAINING):
-            fitting = [each for each in alive if (each.kind, each.state) == (kind, state)]
-            workers.add_metric([kind, state.value], len(fitting))
+        for state in (Worker.State.ACTIVE.value, Worker.State.DRAINING.value, _QUIET):
+            workers.add_metric([kind, state], counted[kind, state])
     yield workers
     yield _single(
         "worker_places",
         "Jobs that the live in-house workers can run at once (slots)",
-        register.slots(alive).total,
+        register.slots(each for each in alive if not each.is_quiet).total,
     )
+
+
+def _state_of(worker: Worker) -> str:
+    is_quiet = worker.is_quiet and worker.state == Worker.State.ACTIVE
+    return _QUIET if is_quiet else worker.state
 
 
 def _sweeps(status: Status) -> Iterator[Metric]:

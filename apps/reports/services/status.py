@@ -83,13 +83,18 @@ class Status:
 
     @property
     def live_workers(self) -> list[Worker]:
-        """Those with a recent heartbeat, draining ones included."""
-        return [each for each in self.workers if not register.is_lost(each, self.now)]
+        """Those with a recent heartbeat or call, draining and quiet ones included."""
+        return [each for each in self.workers if register.is_there(each, self.now)]
 
     @property
     def active_workers(self) -> list[Worker]:
         """Those that take jobs."""
-        return [each for each in self.live_workers if each.state == Worker.State.ACTIVE]
+        return [each for each in self.live_workers if register.takes_jobs(each)]
+
+    @property
+    def quiet_workers(self) -> list[Worker]:
+        """Those that take nothing new until an operator resumes them."""
+        return [each for each in self.live_workers if each.is_quiet]
 
     @property
     def lost_workers(self) -> list[Worker]:

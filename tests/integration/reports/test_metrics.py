@@ -170,6 +170,8 @@ def test_live_workers_are_counted_with_their_slots(
     for name in ("w1", "w2", "w3"):
         register.register(name=name, host="h1", capacity=4)
     register.register(name="w4", host="h2", kind=Worker.Kind.HTTP, capacity=9)
+    register.register(name="w5", host="h1", capacity=4)
+    Worker.objects.filter(name="w5").update(is_quiet=True)
     register.beat(name="w2", drains={}, running=0, stopping=True)
     Worker.objects.filter(name="w3").update(last_heartbeat_at=clock.now() - timedelta(minutes=1))
 
@@ -177,6 +179,7 @@ def test_live_workers_are_counted_with_their_slots(
 
     assert said["workers{kind=celery,state=active}"] == 1
     assert said["workers{kind=celery,state=draining}"] == 1
+    assert said["workers{kind=celery,state=quiet}"] == 1
     assert said["workers{kind=http,state=active}"] == 1
     assert said["worker_places"] == 8
 

@@ -111,6 +111,32 @@ def test_workers_beat_and_sweeps_show_how_they_are(
     assert "w3" in notices(html)["lost"]
 
 
+def test_quiet_and_calling_workers_are_counted_for_what_they_take(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """A quiet one has no free slot and serves nobody; one over HTTP is there while it calls."""
+    job_type(handler="")
+    register.register(name="w1", host="h1", capacity=4)
+    register.register(name="w2", host="h1", capacity=4)
+    register.quiet(worker=Worker.objects.get(name="w2"), actor="admin:olga", reason="New disk")
+    factories.worker("pi-1", kind="http", lanes=[], promises_beats=False)
+
+    html = home(admin_client)
+
+    shown = tiles(html)
+    assert (shown["workers"], shown["slots"]) == ("2", "0 of 4")
+    assert "1 quiet" in html
+    assert "w2" in notices(html)["quiet"]
+    assert "No live worker runs this type" not in html
+
+    frozen_clock.advance(seconds=25)
+    html = home(admin_client)
+    assert tiles(html)["workers"] == "0"
+    assert "pi-1" not in notices(html)["lost"]
+    assert "No live worker runs this type" in html
+    assert "or connect one over HTTP." in html
+
+
 def test_stopped_beat_and_missing_workers_are_alarming(
     admin_client: Client, frozen_clock: FrozenClock
 ) -> None:

@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
@@ -43,7 +43,7 @@ from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.services.status import Status
 
 MAX_COUNTED = 5_000
-MAX_LOST = 20
+MAX_NAMED = 20
 # With more drift from the database, logs and certificates of this machine go wrong. No decision of
 # the platform uses its clock.
 NOTABLE_DRIFT = timedelta(seconds=2)
@@ -150,7 +150,7 @@ def processes(sight: Sight, status: Status) -> dict[str, Any]:
     sweeps: list[SafeString] = []
     if sight.may("jobs.view_worker"):
         tiles += _workers(status)
-        notices += _lost(status)
+        notices += _out_of_work(status)
     if sight.may("common.view_sweeplease"):
         tiles += _beat(status)
         tiles.append(_clock())
@@ -160,14 +160,17 @@ def processes(sight: Sight, status: Status) -> dict[str, Any]:
 
 
 def _workers(status: Status) -> Iterator[Tile]:
-    active = status.active_workers
+    active, quiet = status.active_workers, len(status.quiet_workers)
     last = max((each.last_heartbeat_at for each in status.workers), default=None)
+    notes = [] if last is None else [gettext("heartbeat %s") % relative(last, status.now)]
+    if quiet:
+        notes.append(ngettext("%d quiet", "%d quiet", quiet) % quiet)
     yield Tile(
         key="workers",
         title=_("live workers"),
         value=f"{len(active):,}",
         url=listed(Worker, state=Worker.State.ACTIVE),
-        note="" if last is None else gettext("heartbeat %s") % relative(last, status.now),
+        note=" · ".join(notes),
         tone="" if active else DANGER,
     )
     slots = register.slots(active)
@@ -180,17 +183,21 @@ def _workers(status: Status) -> Iterator[Tile]:
     )
 
 
-def _lost(status: Status) -> Iterator[Notice]:
-    links = [
-        Link(
-            name=shown_text(each.name),
-            url=row_of(Worker, each.id),
-            note=relative(each.last_heartbeat_at, status.now),
-        )
-        for each in status.lost_workers[:MAX_LOST]
-    ]
-    if links:
-        yield Notice(key="lost", text=_("Lost workers:"), links=links)
+def _out_of_work(status: Status) -> Iterator[Notice]:
+    for key, text, workers in (
+        ("lost", _("Lost workers:"), status.lost_workers),
+        ("quiet", _("Quiet workers, which take nothing new:"), status.quiet_workers),
+    ):
+        links = [
+            Link(
+                name=shown_text(each.name),
+                url=row_of(Worker, each.id),
+                note=relative(each.last_heartbeat_at, status.now),
+            )
+            for each in workers[:MAX_NAMED]
+        ]
+        if links:
+            yield Notice(key=key, text=text, links=links)
 
 
 def _beat(status: Status) -> Iterator[Tile]:
