@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 from django.utils.text import capfirst
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
@@ -121,7 +121,26 @@ class CreatedFilter(DayFilter):
     title = _("created")
 
 
+class ClientFilter(KeyFilter):
+    title = _("API key")
+    parameter = "client"
+
+
+class WorkerKindFilter(ChoiceFilter):
+    title = _("kind")
+    parameter = "kind"
+    options = Worker.Kind.choices
+
+
 class WorkerStateFilter(ChoiceFilter):
+    """By the state; active ones that an operator keeps quiet have one of their own."""
+
     title = _("state")
     parameter = "state"
-    options = Worker.State.choices
+    options = (*Worker.State.choices, ("quiet", pgettext_lazy("worker", "quiet")))
+
+    def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
+        state = given["state"]
+        if state in (Worker.State.ACTIVE, "quiet"):
+            return rows.filter(state=Worker.State.ACTIVE, is_quiet=state == "quiet")
+        return super().narrowed(rows, given)

@@ -25,6 +25,7 @@ from apps.common.admin.display import (
     shown_time,
 )
 from apps.jobs.admin import labels
+from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions
@@ -193,6 +194,25 @@ def only_host(job: Job) -> SafeString | None:
     return format_html("{} · {} {}", job.affinity_host, gettext("until"), until)
 
 
+@column(_("worker"))
+def worker_page(job: Any) -> SafeString | None:
+    """The worker that holds it or held it last, and the API key of one over HTTP."""
+    if not job.worker:
+        return None
+    if not hasattr(job, "shown_worker"):
+        # The page asks for each of its fields several times.
+        job.shown_worker = _worker(job)
+    return job.shown_worker  # type: ignore[no-any-return]
+
+
+def _worker(job: Job) -> SafeString:
+    shown = WorkerLinks([job.worker]).link(job.worker, job.client)
+    if not job.client:
+        return shown
+    key = KeyNames([job.client]).name(job.client)
+    return format_html("{} · {} {}", shown, gettext("API key"), key)
+
+
 @column(_("held"))
 def held(job: Job) -> SafeString | None:
     return None if job.held_at is None else labels.time_from_now(job.held_at, clock.now())
@@ -266,7 +286,7 @@ _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
             _time("finished_at", _("finished")),
         ),
     ),
-    (_("Where"), ("worker", "host", only_host, held, lease, deadline)),
+    (_("Where"), (worker_page, "host", only_host, held, lease, deadline)),
     (_("Context and result"), (_CONTEXT, checkpoint_number, _CHECKPOINT, _RESULT, "trace_id")),
 )
 

@@ -18,6 +18,7 @@ from apps.common.admin.display import duration_of, label, shown_text, shown_time
 from apps.common.masking import redacted
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.state_picture import Pair, state_picture
+from apps.jobs.admin.worker_links import WorkerLinks
 from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.journal.admin.words import event_of, reason_of
@@ -42,8 +43,9 @@ def head(job: Job) -> Head:
     rows = JournalEntry.objects.timeline(Source.JOB, job.pk).order_by("-id").defer("data")
     latest = list(rows[:MAX_ENTRIES])
     ends = [each for each in latest if each.attempt is not None and each.run_ms is not None]
-    now = clock.now()
-    lines = [*_running(job, now), *(_ended(each) for each in ends[:MAX_ATTEMPTS])]
+    now, shown = clock.now(), ends[:MAX_ATTEMPTS]
+    workers = WorkerLinks([job.worker, *(each.worker for each in shown)])
+    lines = [*_running(job, workers, now), *(_ended(each, workers) for each in shown)]
     attempts = None
     if lines:
         html = render_to_string("admin/includes/job_attempts.html", {"lines": lines})
@@ -123,12 +125,12 @@ class _Attempt(NamedTuple):
     began: SafeString
     waited: str
     took: str
-    where: str
+    where: SafeString | str
     end: SafeString
     error: str
 
 
-def _running(job: Job, now: datetime) -> Iterable[_Attempt]:
+def _running(job: Job, workers: WorkerLinks, now: datetime) -> Iterable[_Attempt]:
     if job.status != t.RUNNING or job.held_at is None:
         return
     yield _Attempt(
@@ -136,13 +138,13 @@ def _running(job: Job, now: datetime) -> Iterable[_Attempt]:
         began=shown_time(job.held_at),
         waited="",
         took=labels.age(job.held_at, now),
-        where=job.worker or job.host,
+        where=workers.link(job.worker, job.client) if job.worker else job.host,
         end=job_fields.shown_status(job),
         error="",
     )
 
 
-def _ended(entry: JournalEntry) -> _Attempt:
+def _ended(entry: JournalEntry, workers: WorkerLinks) -> _Attempt:
     error = redacted(entry.error.strip()).splitlines()[-1:] or [reason_of(entry.reason)]
     event = event_of(entry.event)
     return _Attempt(
@@ -150,7 +152,7 @@ def _ended(entry: JournalEntry) -> _Attempt:
         began=shown_time(entry.at - timedelta(milliseconds=entry.run_ms or 0)),
         waited="" if entry.wait_ms is None else duration_of(entry.wait_ms),
         took=duration_of(entry.run_ms or 0),
-        where=entry.worker or entry.host,
+        where=workers.link(entry.worker) if entry.worker else entry.host,
         end=label(str(event.words), event.colour),
         error=shown_text(error[0], limit=MAX_ERROR),
     )

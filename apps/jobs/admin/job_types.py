@@ -35,7 +35,7 @@ from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
 from apps.jobs.services.protection import breakers
-from apps.jobs.services.register import active_workers, serves, unserved
+from apps.jobs.services.register import active_workers, alive, serves, takes_jobs, unserved
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
@@ -262,7 +262,8 @@ def _states(job_type: Any) -> list[tuple[str, str]]:
 def _state_panel(job_type: JobType) -> SafeString:
     now = clock.now()
     counts = counts_of([job_type.name])[job_type.name]
-    serving = [worker for worker in active_workers(now) if serves(worker, job_type.snapshot)]
+    serving = [worker for worker in alive(now) if serves(worker, job_type.snapshot)]
+    taking = [worker for worker in serving if takes_jobs(worker)]
     shown = (
         (Job.Status.READY, counts.ready),
         (Job.Status.SCHEDULED, counts.scheduled),
@@ -284,8 +285,9 @@ def _state_panel(job_type: JobType) -> SafeString:
             for status, count in shown
         ],
         "too_long": labels.waiting_too_long([job_type.snapshot]),
-        "workers": serving[:MAX_SERVING],
-        "more": max(0, len(serving) - MAX_SERVING),
+        "workers": taking[:MAX_SERVING],
+        "more": max(0, len(taking) - MAX_SERVING),
+        "quiet": [worker for worker in serving if worker.is_quiet][:MAX_SERVING],
         "breaker": _breaker(job_type, now),
     }
     return SafeString(render_to_string("admin/includes/job_type_state.html", context))

@@ -24,6 +24,7 @@ from apps.common.admin.keyset import KeysetAdmin
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import job_fields, job_panels, labels
 from apps.jobs.admin.filters import (
+    ClientFilter,
     CreatedFilter,
     ErrorFilter,
     HostFilter,
@@ -82,6 +83,7 @@ class JobAdmin(ServiceModelAdmin, KeysetAdmin):
         HostFilter,
         ErrorFilter,
         WorkerFilter,
+        ClientFilter,
         CreatedFilter,
         InstantFilter,
     )

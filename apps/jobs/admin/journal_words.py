@@ -68,6 +68,8 @@ register(
         "cancel_requested": Event(_("Asked to stop"), "pan_tool", "warning"),
         "registered": Event(_("Worker registered"), "login", "success"),
         "left": Event(_("Worker left"), "logout"),
+        "quieted": Event(_("Worker made quiet"), "do_not_disturb_on", "warning"),
+        "resumed": Event(_("Worker resumed"), "play_circle", "success"),
         "type_created": Event(_("Job type created"), "add_circle", "success"),
         "type_changed": Event(_("Job type changed"), "edit", "info"),
         "type_paused": Event(_("Job type paused"), "pause_circle", "warning"),

@@ -1,19 +1,21 @@
-"""The processes that hold jobs, and the types that none of them serves. Read-only."""
+"""The workers in-house and over HTTP: who is there, what each runs, and which take nothing new."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy, pgettext
 from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
-from apps.common.admin import MachineRowAdmin
+from apps.common.admin import MachineRowAdmin, ReasonForm, reason_action
+from apps.common.admin.actions import Button
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
     column,
@@ -25,22 +27,35 @@ from apps.common.admin.display import (
 )
 from apps.common.admin.filters import KeyFilter, read_key
 from apps.common.admin.timeline import Moment
-from apps.jobs.admin import labels
-from apps.jobs.admin.filters import WorkerStateFilter, seen_by
+from apps.jobs.admin import labels, worker_panels
+from apps.jobs.admin.filters import ClientFilter, WorkerKindFilter, WorkerStateFilter, seen_by
 from apps.jobs.admin.slices import URL as SLICES_URL
 from apps.jobs.admin.slices import slices_view, worker_panel
+from apps.jobs.admin.worker_links import KeyNames
 from apps.jobs.conf import conf
-from apps.jobs.models import JobScope, JobType, Worker
-from apps.jobs.services.register import active_workers, busy_slots, is_lost, slots, unserved
+from apps.jobs.models import JobScope, JobType, Worker, bounds_of
+from apps.jobs.services import register
+from apps.jobs.services.register import WorkerKey, busy_slots, slots, unserved
+from apps.jobs.services.running import running_counts
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source
 
-STATE_COLOURS = {
-    Worker.State.ACTIVE: "success",
-    Worker.State.DRAINING: "warning",
-}
-MAX_TYPES = 6
+MAX_TYPES = 3
+
+
+class QuietForm(ReasonForm):
+    """A worker serves everybody's jobs, so people with limits neither quiet nor resume one."""
+
+    def clean(self) -> dict[str, Any]:
+        if self.request is None or not bounds_of(self.request.user).are_open:
+            raise forms.ValidationError(
+                _(
+                    "You see some jobs only, and a worker runs those of others, too. Ask somebody "
+                    "without such limits."
+                )
+            )
+        return super().clean() or self.cleaned_data
 
 
 class HostFilter(KeyFilter):
@@ -49,22 +64,21 @@ class HostFilter(KeyFilter):
 
 
 class WorkerAdmin(MachineRowAdmin):
-    when_empty = _("A worker is listed as soon as it starts.")
+    when_empty = _("A worker is listed as soon as it starts, or calls over HTTP.")
     list_display = (
         "name",
         "shown_state",
-        "shown_heartbeat",
-        "host",
-        "shown_kind",
-        "shown_lanes",
+        "shown_contact",
+        "kind_and_key",
+        "host_and_version",
         "shown_types",
         "shown_load",
     )
     list_mobile = (
         ("shown_state", "name"),
-        ("shown_heartbeat", "host", "shown_load"),
+        ("kind_and_key", "shown_contact", "host_and_version", "shown_load"),
     )
-    list_filter = (WorkerStateFilter, HostFilter)
+    list_filter = (WorkerStateFilter, WorkerKindFilter, HostFilter, ClientFilter)
     list_before_template = "admin/includes/workers_before.html"
     custom_urls = (("slices/", SLICES_URL, slices_view),)
     search_help_text = _("Name, in full")
@@ -72,7 +86,7 @@ class WorkerAdmin(MachineRowAdmin):
     fieldsets = (
         (
             None,
-            {"fields": ("name", "shown_state", "shown_heartbeat", "shown_kind")},
+            {"fields": ("name", "shown_state", "last_contact", "shown_kind", "shown_key")},
         ),
         (
             _("Where"),
@@ -82,17 +96,16 @@ class WorkerAdmin(MachineRowAdmin):
                     "pid",
                     "shown_version",
                     "shown_started_at",
-                    "shown_last_heartbeat",
                 )
             },
         ),
         (_("Work"), {"fields": ("shown_lanes", "all_types", "shown_load", "shown_drains")}),
     )
+    actions = ("quiet", "resume")
 
     shown_started_at = time_column("started_at", _("started"))
-    shown_last_heartbeat = time_column("last_heartbeat_at", _("last heartbeat"))
     shown_version = text_column("version", _("version"))
-    shown_kind = state_label("kind", {Worker.Kind.HTTP: "info"}, _("kind"), ordering=False)
+    shown_kind: Any = state_label("kind", {Worker.Kind.HTTP: "info"}, _("kind"), ordering=False)
 
     def timeline(self, request: HttpRequest, row: Worker) -> Sequence[Moment]:
         entries = JournalEntry.objects.timeline(Source.WORKER, row.pk)
@@ -106,38 +119,79 @@ class WorkerAdmin(MachineRowAdmin):
 
     def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
         now = clock.now()
+        may_see_keys = request.user.has_perm("access.view_apiclient")
+        keys = KeyNames([row.client for row in rows], are_linked=may_see_keys)
+        # They report no number by themselves.
+        counts = running_counts([row for row in rows if not row.promises_beats])
         for row in rows:
-            row.now = now
+            row.now, row.keys = now, keys
+            if not row.promises_beats:
+                row.running = counts.get(WorkerKey(row.client, row.name), 0)
         _leave_types(rows, request)
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Worker | None:
         row: Worker | None = super().get_object(request, *args, **kwargs)
         if row is not None:
-            _leave_types([row], request)
+            self.prepare_page(request, [row])
         return row
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Without the fields that only workers in-house have, or only those over HTTP."""
+        is_outside = obj is not None and obj.kind == Worker.Kind.HTTP
+        hidden = {"pid", "shown_lanes", "shown_drains"} if is_outside else {"shown_key"}
+        return [
+            (title, {"fields": [name for name in options["fields"] if name not in hidden]})
+            for title, options in self.fieldsets
+        ]
+
+    def top_panels(self, request: HttpRequest, row: Worker) -> list[Panel]:
+        panels = [worker_panels.quiet_panel(row)] if row.is_quiet else []
+        if request.user.has_perm("jobs.view_job"):
+            panels.append(worker_panels.running_panel(row, request.user))
+        return panels
+
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        workers = active_workers(clock.now())
+        found = register.alive(clock.now())
+        workers = [worker for worker in found if register.takes_jobs(worker)]
         return {
+            "quiet": sum(worker.is_quiet for worker in found),
             "unserved": seen_by(request.user, unserved(all_types(), workers)),
             "slots": slots(workers),
             "scan_seconds": conf.JOB_SCAN_SECONDS,
         }
 
+    # --- columns and fields -----------------------------------------------------------------------
     @column(_("state"))
     def shown_state(self, worker: Any) -> SafeString:
-        now = getattr(worker, "now", None) or clock.now()
-        if is_lost(worker, now):
-            return label(gettext("Lost"), "danger")
-        text = str(worker.get_state_display())
-        return label(text[:1].upper() + text[1:], STATE_COLOURS.get(worker.state, ""))
+        text, colour = _state(worker)
+        # Over HTTP a name comes back, and is quiet still.
+        stays = worker.is_quiet and worker.state == Worker.State.GONE and worker.client
+        note = pgettext("worker", "quiet") if stays else ""
+        return format_html("{}{}", label(text, colour), _note(note))
 
-    @column(_("heartbeat"))
-    def shown_heartbeat(self, worker: Any) -> SafeString:
-        now = getattr(worker, "now", None) or clock.now()
-        return format_html(
-            '<span class="unbroken">{}</span>', labels.relative(worker.last_heartbeat_at, now)
-        )
+    @column(_("last contact"))
+    def shown_contact(self, worker: Any) -> SafeString:
+        shown = labels.relative(worker.last_heartbeat_at, worker.now)
+        return format_html('<span class="unbroken">{}</span>{}', shown, _note(_habit(worker)))
+
+    @column(_("last contact"))
+    def last_contact(self, worker: Any) -> SafeString:
+        at = labels.time_from_now(worker.last_heartbeat_at, worker.now)
+        return format_html("{}{}", at, _note(_habit(worker)))
+
+    @column(_("API key"))
+    def shown_key(self, worker: Any) -> SafeString:
+        return worker.keys.name(worker.client)  # type: ignore[no-any-return]
+
+    @column(_("kind"))
+    def kind_and_key(self, worker: Any) -> SafeString:
+        key = worker.keys.name(worker.client) if worker.client else ""
+        return format_html("{}{}", self.shown_kind(worker), _note(key))
+
+    @column(_("host"))
+    def host_and_version(self, worker: Any) -> SafeString:
+        version = shown_text(worker.version, limit=80)
+        return format_html("{}{}", shown_text(worker.host) or "–", _note(version))
 
     @column(_("lanes"))
     def shown_lanes(self, worker: Worker) -> str:
@@ -161,18 +215,14 @@ class WorkerAdmin(MachineRowAdmin):
 
     @column(_("running"))
     def shown_load(self, worker: Worker) -> SafeString:
+        url = worker_panels.jobs_url(worker, status="running")
+        jobs = ngettext("%d job", "%d jobs", worker.running) % worker.running
+        used = ""
+        if worker.promises_beats:
+            numbers = {"used": busy_slots(worker), "slots": worker.capacity}
+            used = gettext("%(used)d of %(slots)d slots") % numbers
         return format_html(
-            '<span class="unbroken">{}</span>',
-            ngettext(
-                "%(running)d job, %(used)d of %(slots)d slots",
-                "%(running)d jobs, %(used)d of %(slots)d slots",
-                worker.running,
-            )
-            % {
-                "running": worker.running,
-                "used": busy_slots(worker),
-                "slots": worker.capacity,
-            },
+            '<a class="text-link unbroken" href="{}">{}</a>{}', url, jobs, _note(used)
         )
 
     @column(_("worker loops"))
@@ -181,6 +231,72 @@ class WorkerAdmin(MachineRowAdmin):
         return format_html_join(
             ", ", "{}: {}", ((words.get(lane, lane), n) for lane, n in worker.drains.items())
         )
+
+    # --- actions ----------------------------------------------------------------------------------
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Whoever controls jobs controls who runs them; QuietForm refuses people with limits."""
+        return self._has_own_permission(request, "operate_job")
+
+    def buttons(self, request: HttpRequest, row: Worker) -> list[Button]:
+        return super().buttons(request, row) if bounds_of(request.user).are_open else []
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        return super().get_actions(request) if bounds_of(request.user).are_open else {}
+
+    @reason_action(
+        description=_("Quiet"),
+        permission="operate",
+        question=_(
+            "The workers take nothing new from their next heartbeat on and end what they have. "
+            "They go on when somebody resumes them."
+        ),
+        done=ngettext_lazy("%d worker made quiet.", "%d workers made quiet."),
+        icon="do_not_disturb_on",
+        offered=lambda worker: not worker.is_quiet and worker.state != Worker.State.GONE,
+        form=QuietForm,
+    )
+    def quiet(self, row: Worker, *, reason: str, actor: str) -> object:
+        if row.is_quiet:
+            return False
+        return register.quiet(worker=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Resume"),
+        permission="operate",
+        question=_("The workers take jobs again from their next heartbeat on."),
+        done=ngettext_lazy("%d worker resumed.", "%d workers resumed."),
+        icon="play_circle",
+        offered=lambda worker: worker.is_quiet,
+        form=QuietForm,
+    )
+    def resume(self, row: Worker, *, reason: str, actor: str) -> object:
+        if not row.is_quiet:
+            return False
+        return register.resume(worker=row, actor=actor, reason=reason)
+
+
+def _state(worker: Any) -> tuple[str, str]:
+    """What to say of its state, and in which colour."""
+    if register.is_lost(worker, worker.now):
+        return gettext("Lost"), "danger"
+    if worker.state == Worker.State.GONE:
+        return gettext("Gone"), ""
+    if worker.state == Worker.State.DRAINING:
+        return gettext("Stopping"), "warning"
+    if worker.is_quiet:
+        return pgettext("worker", "Quiet"), "warning"
+    if not register.is_there(worker, worker.now):
+        # It promised no heartbeats, so nobody misses it.
+        return pgettext("worker", "Away"), ""
+    return pgettext("worker", "Active"), "success"
+
+
+def _habit(worker: Worker) -> str:
+    return "" if worker.promises_beats else gettext("calls when it wants work")
+
+
+def _note(text: str) -> SafeString:
+    return format_html('<span class="cell-note faint">{}</span>', text) if text else SafeString("")
 
 
 def _leave_types(rows: Sequence[Worker], request: HttpRequest) -> None:

@@ -103,7 +103,7 @@ def test_workers_page_shows_slots_and_the_longest_wait(
 ) -> None:
     """S1.17: the figures follow from workers and period, and operators see them."""
     shown = text_of(admin_client.get(WORKERS))
-    assert "No in-house worker is running. Start one so that jobs run." in shown
+    assert "No in-house worker takes jobs now." in shown
     worker("host-a:1", capacity=4, running=3)
     worker("host-b:1", capacity=2, running=5)
     worker("host-c:1", capacity=9, kind=Worker.Kind.HTTP)

@@ -1,0 +1,40 @@
+"""What workers run now; reads running jobs only, which are few."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from apps.common.db import fetch, force_index, placeholders, table
+from apps.jobs.models import Job, Worker
+from apps.jobs.rules.transitions import RUNNING
+from apps.jobs.services.register import WorkerKey
+
+
+def running_ids(worker: Worker, limit: int) -> list[int]:
+    """The jobs that the worker holds now, longest held first."""
+    return [
+        number
+        for (number,) in fetch(
+            f"SELECT id FROM {_running_jobs()} AND client = %s AND worker = %s "
+            "ORDER BY held_at, id LIMIT %s",
+            [worker.client, worker.name, limit],
+        )
+    ]
+
+
+def running_counts(workers: Collection[Worker]) -> dict[WorkerKey, int]:
+    """How many jobs these workers hold now; those that hold none are left out."""
+    if not workers:
+        return {}
+    names = sorted({worker.name for worker in workers})
+    rows = fetch(
+        f"SELECT client, worker, COUNT(*) FROM {_running_jobs()} "
+        f"AND worker IN ({placeholders(len(names))}) GROUP BY client, worker",
+        names,
+    )
+    return {WorkerKey(client, name): count for client, name, count in rows}
+
+
+def _running_jobs() -> str:
+    # A literal, without which SQLite would not use its partial index.
+    return f"{table(Job)}{force_index('job_due')} WHERE status = '{RUNNING}'"

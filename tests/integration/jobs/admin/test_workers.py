@@ -1,0 +1,396 @@
+"""Workers in the admin: both kinds on one page, what each runs now, quiet and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from apps.access.models import ApiClient
+from apps.access.services import create_client
+from apps.common import clock
+from apps.jobs.admin import worker_panels
+from apps.jobs.models import Job, JobScope, Worker
+from apps.jobs.rules.caller import Caller
+from apps.jobs.services import register
+from apps.jobs.services.settle import settle
+from apps.journal.models import JournalEntry
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.jobs.admin.pages import LIST, WORKERS, buttons, page_of
+from tests.jobs import HERE, end, job_type, jobs, row, take
+from tests.pages import tables_of, text_of
+from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, sent_by
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def key() -> ApiClient:
+    """The key of workers over HTTP."""
+    create_client(name="Warehouse", scopes=["hold"], actor="ann")
+    return ApiClient.objects.get()
+
+
+def outside(key: ApiClient, name: str = "pi-1", **columns: Any) -> Worker:
+    columns = {"kind": "http", "client": key.client_id, "lanes": [], "host": "pi", **columns}
+    return factories.worker(name, **columns)
+
+
+def url_of(worker: Worker) -> str:
+    return reverse("admin:jobs_worker_change", args=[worker.pk])
+
+
+def act(client: Client, name: str, *workers: Worker) -> Any:
+    ids = ",".join(str(worker.pk) for worker in workers)
+    return client.post(f"{WORKERS}act/{name}/", {"ids": ids, "reason": "New disk"})
+
+
+def lines_of(page: Any) -> list[list[str]]:
+    """The table of running jobs, without its heading."""
+    found = [table for table in tables_of(page) if table[0][0].text == "Job"]
+    return [[cell.text for cell in line] for table in found for line in table[1:]]
+
+
+# --- the list -------------------------------------------------------------------------------------
+def test_both_kinds_are_on_one_page_with_key_version_and_host(
+    admin_client: Client, key: ApiClient
+) -> None:
+    factories.worker("host-a:1", capacity=4)
+    outside(key, version="2.1.0")
+
+    text = text_of(admin_client.get(WORKERS))
+
+    assert "host-a:1 Active 0 s ago In-house host-a" in text
+    assert "pi-1 Active 0 s ago Over HTTP Warehouse pi 2.1.0" in text
+    only_outside = text_of(admin_client.get(f"{WORKERS}?kind=http&client={key.client_id}"))
+    assert "pi-1" in only_outside
+    assert "host-a:1" not in only_outside
+
+
+def test_key_is_linked_for_those_who_see_keys(
+    admin_client: Client, client: Client, key: ApiClient
+) -> None:
+    worker = outside(key)
+    nina = User.objects.create_user("nina", is_staff=True)
+    nina.user_permissions.add(Permission.objects.get(codename="view_worker"))
+    client.force_login(nina)
+    link = reverse("admin:access_apiclient_change", args=[key.pk])
+    for url in (WORKERS, url_of(worker)):
+        assert link in admin_client.get(url).content.decode()
+        page = client.get(url)
+        assert link not in page.content.decode()
+        assert "Warehouse" in text_of(page)
+    ApiClient.objects.all().delete()
+    assert key.client_id in text_of(admin_client.get(WORKERS))
+
+
+def test_worker_without_heartbeats_calls_when_it_wants_work_and_is_never_lost(
+    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
+) -> None:
+    job_type(handler="")
+    outside(key, promises_beats=False)
+    frozen_clock.advance(seconds=24)
+    page = admin_client.get(WORKERS)
+    assert "Active 24 s ago calls when it wants work" in text_of(page)
+    assert page.context["unserved"] == []
+
+    frozen_clock.advance(seconds=1)
+
+    page = admin_client.get(WORKERS)
+    assert "Away 25 s ago calls when it wants work" in text_of(page)
+    assert [each.name for each in page.context["unserved"]] == ["mail"]
+
+
+def test_jobs_of_workers_that_report_none_are_counted(
+    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    worker = outside(key, promises_beats=False)
+    outside(key, "pi-2", promises_beats=False)
+    jobs(3)
+    take(2, by=HERE._replace(name="pi-1", client=key.client_id))
+
+    page = admin_client.get(WORKERS)
+
+    assert "2 jobs" in text_of(page)
+    assert "0 jobs" in text_of(page)
+    assert worker_panels.jobs_url(worker, status="running").replace("&", "&amp;") in (
+        page.content.decode()
+    )
+
+
+def test_list_of_many_workers_asks_as_often_as_one_of_two(
+    admin_client: Client, key: ApiClient, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(2):
+        outside(key, f"pi-{number}", promises_beats=False)
+    admin_client.get(WORKERS)
+    with django_assert_max_num_queries(14) as few:
+        admin_client.get(WORKERS)
+    for number in range(2, 40):
+        outside(key, f"pi-{number}", promises_beats=False)
+    with django_assert_max_num_queries(len(few)):
+        admin_client.get(WORKERS)
+
+
+# --- what it runs now -----------------------------------------------------------------------------
+def test_page_lists_what_the_worker_runs_now(
+    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
+) -> None:
+    """Of two workers of one name each has its own."""
+    job_type(max_processing_seconds=600)
+    worker, other = outside(key), factories.worker("pi-1")
+    [number] = jobs(key="order-17")
+    [held] = take(by=HERE._replace(name="pi-1", client=key.client_id))
+    Job.objects.filter(pk=number).update(progress=40)
+    [foreign] = jobs()
+    take(by=HERE._replace(name="pi-1"))
+    frozen_clock.advance(seconds=90)
+
+    page = admin_client.get(url_of(worker))
+
+    assert lines_of(page) == [
+        [str(number), "mail", "order-17", "1 min 30 s", "40 %", "in 8 min 30 s"]
+    ]
+    assert reverse("admin:jobs_job_change", args=[number]) in page.content.decode()
+    assert [line[0] for line in lines_of(admin_client.get(url_of(other)))] == [str(foreign)]
+
+    frozen_clock.move_to(frozen_clock.instant - timedelta(seconds=90))
+    settle(outcomes=[held.ended("succeeded")], caller=Caller(key.client_id))
+    assert "It runs nothing now." in text_of(admin_client.get(url_of(worker)))
+
+
+def test_more_than_fifty_are_in_the_filtered_list_of_jobs(
+    admin_client: Client, key: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_panels, "MAX_SHOWN", 3)
+    job_type()
+    worker = outside(key)
+    factories.worker("pi-1")
+    numbers = jobs(4)
+    take(by=HERE._replace(name="pi-1", client=key.client_id))
+    jobs(2)
+    take(by=HERE._replace(name="pi-1"))
+
+    page = admin_client.get(url_of(worker))
+
+    assert [line[0] for line in lines_of(page)] == [str(number) for number in numbers[:3]]
+    url = worker_panels.jobs_url(worker, status="running")
+    assert url.replace("&", "&amp;") in page.content.decode()
+    listed = admin_client.get(url).context["cl"].result_list
+    assert {job.pk for job in listed} == set(numbers)
+
+
+def test_person_with_limits_sees_only_own_jobs_there(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User], key: ApiClient
+) -> None:
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    job_type()
+    job_type("sms")
+    worker = outside(key, types=["mail", "sms"])
+    [own, foreign] = [*jobs(), *jobs(1, "sms")]
+    take(types=("mail", "sms"), by=HERE._replace(name="pi-1", client=key.client_id))
+
+    page = role_client("operator").get(url_of(worker))
+
+    assert [line[0] for line in lines_of(page)] == [str(own)]
+    assert str(foreign) not in text_of(page)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_running_jobs_are_found_by_an_index_of_what_runs(
+    admin_client: Client, key: ApiClient
+) -> None:
+    job_type()
+    worker = outside(key, promises_beats=False)
+    jobs(500, status="succeeded", finished_at=clock.now())
+    jobs(500)
+    jobs(60)
+    take(60, by=HERE._replace(name="pi-1", client=key.client_id))
+    analyze(Job)
+    for url in (WORKERS, url_of(worker)):
+        reads = [sql for sql in sent_by(lambda url=url: admin_client.get(url)) if is_read(Job, sql)]  # type: ignore[misc]
+        assert reads, url
+        for sql in reads:
+            assert indexes_on(Job, sql) <= OPEN_JOBS | {"PRIMARY"}, sql
+
+
+def test_page_of_a_busy_worker_asks_as_often_as_that_of_an_idle_one(
+    admin_client: Client, key: ApiClient, django_assert_max_num_queries: Any
+) -> None:
+    job_type()
+    worker = outside(key)
+    jobs(41)
+    take(1, by=HERE._replace(name="pi-1", client=key.client_id))
+    admin_client.get(url_of(worker))
+    with django_assert_max_num_queries(14) as few:
+        admin_client.get(url_of(worker))
+    take(40, by=HERE._replace(name="pi-1", client=key.client_id))
+    with django_assert_max_num_queries(len(few)):
+        assert len(lines_of(admin_client.get(url_of(worker)))) > 1
+
+
+# --- from a job to its worker ---------------------------------------------------------------------
+def test_job_leads_to_its_worker_by_key_and_name(admin_client: Client, key: ApiClient) -> None:
+    job_type()
+    worker, other = outside(key), factories.worker("pi-1")
+    [number] = jobs()
+    [held] = take(by=HERE._replace(name="pi-1", client=key.client_id))
+
+    running = admin_client.get(reverse("admin:jobs_job_change", args=[number]))
+    assert url_of(worker) in running.content.decode()
+    assert url_of(other) not in running.content.decode()
+    assert "pi-1 · API key Warehouse" in text_of(running)
+
+    settle(outcomes=[held.ended("succeeded")], caller=Caller(key.client_id))
+    assert row(number).status == "succeeded"
+    ended = page_of(admin_client, number).content.decode()
+    assert url_of(worker) in ended
+    assert url_of(other) not in ended
+
+
+def test_job_leads_to_a_worker_that_is_gone_until_its_row_is_forgotten(
+    admin_client: Client,
+) -> None:
+    job_type()
+    worker = factories.worker(HERE.name)
+    [number] = jobs()
+    end(take()[0])
+    register.leave(name=HERE.name)
+    html = page_of(admin_client, number).content.decode()
+    # In the table of attempts and among the fields.
+    assert html.count(url_of(worker)) == 2
+    page = admin_client.get(url_of(worker))
+    assert "Gone" in text_of(page)
+    assert f"{LIST}?worker={HERE.name.replace(':', '%3A')}" in page.content.decode()
+
+    Worker.objects.all().delete()
+
+    page = page_of(admin_client, number)
+    assert HERE.name in text_of(page)
+    assert url_of(worker) not in page.content.decode()
+
+
+# --- quiet and resume -----------------------------------------------------------------------------
+def test_operator_makes_a_worker_quiet_and_resumes_it(
+    role_client: Callable[[str], Client], frozen_clock: FrozenClock
+) -> None:
+    job_type()
+    client, worker = role_client("operator"), factories.worker()
+    page = client.get(url_of(worker))
+    assert buttons(page) == {"Quiet"}
+    question = client.get(f"{WORKERS}act/quiet/?ids={worker.pk}")
+    assert "take nothing new from their next heartbeat on" in text_of(question)
+
+    done = act(client, "quiet", worker)
+
+    assert "1 worker made quiet." in text_of(client.get(done["Location"]))
+    page = client.get(url_of(worker))
+    assert buttons(page) == {"Resume"}
+    text = text_of(page)
+    assert "Quiet since 2026-03-02 09:00:00 UTC : New disk (admin:operator)" in text
+    assert "Worker made quiet" in text
+    listed = client.get(WORKERS)
+    assert "host-a:1 Quiet" in text_of(listed)
+    assert "1 worker is quiet: it takes nothing new." in text_of(listed)
+    assert [each.name for each in listed.context["unserved"]] == ["mail"]
+    assert "host-a:1" in text_of(client.get(f"{WORKERS}?state=quiet"))
+    assert "host-a:1" not in text_of(client.get(f"{WORKERS}?state=active"))
+
+    act(client, "resume", worker)
+
+    assert not Worker.objects.get().is_quiet
+    events = JournalEntry.objects.filter(source="worker").values_list("event", "actor", "reason")
+    expected = [(event, "admin:operator", "New disk") for event in ("quieted", "resumed")]
+    assert list(events.order_by("id")) == expected
+    assert "Nothing was left to do" in text_of(
+        client.get(act(client, "resume", worker)["Location"])
+    )
+
+
+def test_many_are_made_quiet_and_those_that_are_gone_are_left_out(
+    role_client: Callable[[str], Client],
+) -> None:
+    client = role_client("operator")
+    here, there = factories.worker("a:1"), factories.worker("b:1")
+    gone = factories.worker("c:1", state="gone")
+
+    page = act(client, "quiet", here, there, gone)
+
+    assert "2 workers made quiet." in text_of(page)
+    assert "Worker c:1 is gone; it takes nothing." in text_of(page)
+    assert sorted(Worker.objects.values_list("name", "is_quiet")) == [
+        ("a:1", True),
+        ("b:1", True),
+        ("c:1", False),
+    ]
+
+
+def test_gone_worker_that_would_come_back_quiet_says_so_and_is_resumed(
+    role_client: Callable[[str], Client], key: ApiClient
+) -> None:
+    client, worker = role_client("operator"), outside(key, state="gone", is_quiet=True)
+    assert "pi-1 Gone quiet" in text_of(client.get(WORKERS))
+    assert buttons(client.get(url_of(worker))) == {"Resume"}
+
+    act(client, "resume", worker)
+
+    assert "pi-1 Gone 0 s ago" in text_of(client.get(WORKERS))
+
+
+@pytest.mark.parametrize("name", ["quiet", "resume"])
+def test_viewer_makes_no_worker_quiet(role_client: Callable[[str], Client], name: str) -> None:
+    worker = factories.worker(is_quiet=name == "resume")
+    client = role_client("viewer")
+    assert act(client, name, worker).status_code == 403
+    assert buttons(client.get(url_of(worker))) == set()
+
+
+@pytest.mark.parametrize("name", ["quiet", "resume"])
+def test_person_limited_to_types_is_told_who_can(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User], name: str
+) -> None:
+    """A worker runs the jobs of others, too."""
+    JobScope.objects.create(operator=role_user("operator"), type="mail")
+    worker = factories.worker(is_quiet=name == "resume")
+    client = role_client("operator")
+    assert buttons(client.get(url_of(worker))) == set()
+
+    page = act(client, name, worker)
+
+    assert "a worker runs those of others, too" in text_of(page)
+    assert Worker.objects.get().is_quiet == (name == "resume")
+
+
+# --- who serves a type ----------------------------------------------------------------------------
+def test_page_of_a_type_names_workers_of_both_kinds(admin_client: Client, key: ApiClient) -> None:
+    made = job_type()
+    url = reverse("admin:jobs_jobtype_change", args=[made.pk])
+    factories.worker()
+    worker = outside(key)
+    assert "Workers: host-a:1 , pi-1" in text_of(admin_client.get(url))
+
+    Worker.objects.exclude(pk=worker.pk).delete()
+    register.quiet(worker=worker, actor="admin:olga", reason="New disk")
+    assert "These are quiet; resume one: pi-1" in text_of(admin_client.get(url))
+
+    worker.delete()
+    expected = "Start a worker with its handler, connect one over HTTP, or change the allowed hosts"
+    assert expected in text_of(admin_client.get(url))
+    assert "or connect one over HTTP." in text_of(admin_client.get(WORKERS))
+
+    job_type(handler="")
+    assert "connect a worker over HTTP that lists it" in text_of(admin_client.get(url))
+
+
+def test_job_says_that_a_quiet_worker_would_run_it(admin_client: Client) -> None:
+    job_type()
+    [number] = jobs(run_at=clock.now() - timedelta(seconds=1))
+    register.quiet(worker=factories.worker(), actor="admin:olga", reason="New disk")
+    assert "are quiet. Resume one, or start another." in text_of(page_of(admin_client, number))
