@@ -1147,7 +1147,9 @@ class _Executor:
         except Exception as error:  # noqa: BLE001 - what cannot be sent fails the attempt
             ended, outcome = error, job._outcome(error)
         if outcome["outcome"] == "failed":
-            logger.warning("%r failed: %r", job, ended)
+            is_expected = isinstance(ended, (Fail, Retry))
+            level = logging.INFO if is_expected else logging.WARNING
+            logger.log(level, "%r failed: %r", job, ended)
             self._hook("on_failed", [job], ended)
         self._hook("after", [job])
         self.report(job, outcome)
