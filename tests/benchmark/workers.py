@@ -250,18 +250,26 @@ def _idle_load(port: int, key: str, seconds: int) -> float:
     asks = [
         post(HOLD, {"worker": f"idle-{n}", "types": ["noop"]}, key=key) for n in range(IDLE_WORKERS)
     ]
-    fire(port, asks, connections=2)
-    begun, busy = time.perf_counter(), _cpu_of_children()
+    spent = list[float]()
 
     def run(ask: Ask, client: int) -> None:
+        for each in asks:
+            # Now the process has seen them all.
+            _good(ask(each))
+        busy = _cpu_of_children()
+        # The servers are not quite still without them.
+        time.sleep(seconds)
+        still = _cpu_of_children() - busy
+        begun = time.perf_counter()
         for n in range(seconds * ASKS_PER_SECOND):
             due = begun + n / ASKS_PER_SECOND
             time.sleep(max(0.0, due - time.perf_counter()))
             _good(ask(asks[n % IDLE_WORKERS]))
+        spent.append(_cpu_of_children() - busy - 2 * still)
 
     with Clients(port, 1) as clients:
         clients.work(run)
-    return 100 * (_cpu_of_children() - busy) / (time.perf_counter() - begun)
+    return 100 * spent[0] / seconds
 
 
 def _cpu_of_children() -> float:

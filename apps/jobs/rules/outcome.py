@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -49,9 +50,10 @@ _ARROWS = {
 class HeldJob:
     """A job as it was held. `token` is the right to write to it; `attempt` counts this hold.
 
-    `alone`: it may have killed its worker before, so nothing else should run beside it. The last
-    four are kept by the process that runs it: the deadline of the attempt on the monotonic clock,
-    when its handler started (0 before), and what the heartbeat learned.
+    `alone`: it may have killed its worker before, so nothing else should run beside it. `row` are
+    the columns that the holder asked for; context and checkpoint are then None. The last four are
+    kept by the process that runs it: the deadline of the attempt on the monotonic clock, when its
+    handler started (0 before), and what the heartbeat learned.
     """
 
     id: int
@@ -71,6 +73,7 @@ class HeldJob:
     lease_until: datetime
     hard_end_at: datetime
     alone: bool
+    row: Sequence[Any] = ()
     deadline: float = 0.0
     started: float = 0.0
     lost: bool = False

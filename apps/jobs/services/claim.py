@@ -7,9 +7,12 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from django.db import connection
 
 from apps.common.db import (
     execute,
@@ -27,7 +30,7 @@ from apps.jobs.rules.slots import shares
 from apps.jobs.rules.transitions import READY
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.discard import discard
-from apps.jobs.services.locked import first_free, locked_jobs
+from apps.jobs.services.locked import first_free, locked_jobs, unlocked
 from apps.jobs.services.look import Look
 from apps.jobs.services.move import arrow_update
 from apps.jobs.services.preference import Found, Preference
@@ -35,10 +38,12 @@ from apps.jobs.services.protection import TypeLimits, lock_states
 
 # Of so few jobs, a claim chooses those that no other worker is just taking, among as many more.
 _FEW = 4
-_HELD = (
-    "id, type, `key`, user_id, stage, attempts, max_attempts, sequence, progress, trace_id, "
-    "context, checkpoint"
+# What a held job consists of, in the order of its fields, and what of it is JSON.
+_PLAIN = (
+    *("id", "type", "key", "user_id", "stage", "attempts", "max_attempts", "sequence"),
+    *("progress", "trace_id"),
 )
+_JSON = ("context", "checkpoint")
 _PEEKED = "order_key, id, type, last_end, attempts, max_attempts"
 
 
@@ -64,7 +69,10 @@ class Claim:
         now: datetime,
         token: str,
         look: Look | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
+        """`columns`, if there are any, are read of each held job as its `row`; its context and
+        checkpoint are then read there only."""
         self.types = types
         self.discarded = 0
         self.full: Collection[str] = ()
@@ -80,6 +88,7 @@ class Claim:
         self._token = token
         self._look = look or Look()
         self._hosts = ["", holder.host] if holder.host else [""]
+        self._columns = columns
 
     def peek(self, limit: int, rotation: int, batch: Mapping[str, int]) -> dict[str, list[int]]:
         """The jobs of each type to try, in order; plain reads that lock nothing."""
@@ -105,11 +114,7 @@ class Claim:
                 1, most if type_.max_running is None else min(most, type_.max_running)
             )
         self._wanted = wanted
-        self._contested = {
-            name
-            for name, number in wanted.items()
-            if number <= _FEW and self._look.is_contested(name)
-        }
+        self._contested = {name for name in wanted if self._look.is_contested(name)}
         return self._chosen(self._first_ready(), rotation)
 
     def _first_ready(self) -> dict[str, list[int]]:
@@ -120,7 +125,7 @@ class Claim:
         must not run any more are discarded.
         """
         locked, over = locked_jobs(), set[int]()
-        limits = {n: k + _FEW if n in self._contested else k for n, k in self._wanted.items()}
+        limits = {n: k + _FEW if self._chooses(n) else k for n, k in self._wanted.items()}
         preference = Preference(self._holder.client, self._holder.name, limits)
         found: dict[str, list[Found]] = {name: [] for name in limits}
         for (
@@ -234,7 +239,13 @@ class Claim:
     def _free(self, name: str, jobs: list[int], places: int | None) -> list[int]:
         """Those of the jobs of the type to hold now, in their order."""
         most = self._wanted[name] if places is None else min(self._wanted[name], places)
-        return first_free(jobs, most) if name in self._contested else jobs[:most]
+        if self._chooses(name):
+            return first_free(jobs, most)
+        return unlocked(jobs[:most]) if name in self._contested else jobs[:most]
+
+    def _chooses(self, name: str) -> bool:
+        """Whether it takes a few jobs of a contested type."""
+        return name in self._contested and self._wanted[name] <= _FEW
 
     def _take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
         self.tried = [number for numbers in jobs.values() for number in numbers]
@@ -286,7 +297,7 @@ class Claim:
         """The SELECT of the tried jobs that are held under the token, with its values."""
         ids = sorted(self.tried)
         sql = (
-            f"SELECT {_HELD} FROM {table(Job)} "
+            f"SELECT {_names((*_PLAIN, *(self._columns or _JSON)))} FROM {table(Job)} "
             f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s"
         )
         return sql, [*ids, self._token]
@@ -296,9 +307,14 @@ class Claim:
         return [found[number] for number in self.tried if number in found]
 
     def _held(self, row: Sequence[Any]) -> HeldJob:
-        *plain, context, checkpoint = row
-        read = json.loads(context), None if checkpoint is None else json.loads(checkpoint)
+        plain, more = row[: len(_PLAIN)], row[len(_PLAIN) :]
+        read = (None, None) if self._columns else [each and json.loads(each) for each in more]
         lease = self._lease(self.types[plain[1]])
-        alone = plain[0] in self._suspects
-        values = [*plain, *read, self._token, self._now, *lease, alone]
+        alone, asked = plain[0] in self._suspects, more if self._columns else ()
+        values = [*plain, *read, self._token, self._now, *lease, alone, asked]
         return HeldJob(*values)
+
+
+@cache
+def _names(columns: tuple[str, ...]) -> str:
+    return ", ".join(connection.ops.quote_name(name) for name in columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from django.db import DatabaseError
 
@@ -43,6 +43,7 @@ def hold(
     new: int = 0,
     token: str = "",
     look: Look | None = None,
+    columns: Sequence[str] = (),
     take: Take = Claim.take,
 ) -> list[HeldJob]:
     """At most `limit` jobs of these types, now running under a new token of this worker.
@@ -56,7 +57,7 @@ def hold(
 
     `new` is the number of a just submitted job of the only type. It is tried first, without
     reading what else is due: that is fastest. A worker loop keeps its `look`; `take` takes what was
-    found.
+    found. `columns` are what the held jobs have as their `row` instead of context and checkpoint.
     """
     token, look = token or new_token(), look or Look()
     if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):
@@ -74,7 +75,7 @@ def hold(
             and not type_.is_paused(now)
             and full.get(name) != type_.version
         }
-        claim = Claim(holder, served, now, token, look)
+        claim = Claim(holder, served, now, token, look, columns)
         try:
             found = claim.peek(limit, rotation + tries, batch or {})
             held = take(claim, found)

@@ -35,6 +35,15 @@ def first_free(jobs: Sequence[int], most: int) -> list[int]:
     return found
 
 
+def unlocked(jobs: Sequence[int]) -> list[int]:
+    """Those of the jobs that are ready and that nobody has locked, now locked."""
+    if not jobs:
+        return []
+    these = f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(jobs))}) AND status = %s"
+    found = {row[0] for row in fetch(these + exclusive_lock(skip_locked=True), [*jobs, READY])}
+    return [number for number in jobs if number in found]
+
+
 # --- jobs that stay locked -----------------------------------------------------------------------
 # A person with an open transaction in a SQL console locks jobs for long. Waiting for one takes the
 # whole lock wait timeout, so they are skipped until they are free. SQLite locks the whole file.

@@ -134,6 +134,7 @@ class _Hold:
                     limit=self._wish.limit,
                     rotation=next(rotation),
                     look=look,
+                    columns=HELD,
                     take=self._request.take,
                 )
                 return self._given(jobs, is_lost=look.losses > losses)
@@ -159,6 +160,7 @@ class _Hold:
                 limit=self._wish.limit,
                 rotation=next(rotation),
                 look=look,
+                columns=HELD,
             )
         except IntegrityError:
             earlier = self._request.earlier()
@@ -177,7 +179,7 @@ class _Hold:
         if not jobs:
             wait = random.uniform(*_LOST_SECONDS) if is_lost else retry_after()  # noqa: S311
         return Given(
-            running([job.id for job in jobs], jobs[0].token) if jobs else [],
+            [tuple(job.row) for job in jobs],
             frozenset(job.id for job in jobs if job.alone),
             self._unknown,
             round(wait, 3),
