@@ -13,6 +13,7 @@ from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
 from apps.jobs.services import counts, discard, register, reorder, slices
+from apps.jobs.services.pool_bucket import forget_buckets
 from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
@@ -69,11 +70,14 @@ def discard_exhausted() -> int:
 
 @shared_task(name=WORKERS)
 def forget_workers() -> int:
-    """Remove the rows of workers that ended a day ago, and of requests whose leases are over;
-    returns how many.
+    """Remove the rows of workers that ended a day ago with their buckets, and of requests whose
+    leases are over; returns how many.
     """
     with sweep_lease(WORKERS, at_most=MAX_TIME) as mine:
-        return register.forget_gone(now=clock.now()) + forget_requests() if mine else 0
+        if not mine:
+            return 0
+        now = clock.now()
+        return register.forget_gone(now=now) + forget_buckets(now=now) + forget_requests()
 
 
 @shared_task(name=slices.SWEEP)

@@ -20,7 +20,7 @@ FIELDSETS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (None, ("name", "title", "handler", "lane")),
     (
         _("Submission"),
-        ("params_schema", "stages", "unique", "default_priority", "expires_after_seconds"),
+        ("params_schema", "stages", "unique", "pool", "default_priority", "expires_after_seconds"),
     ),
     (
         _("Attempts and retries"),
@@ -67,6 +67,10 @@ HELP = {
     ),
     "stages": _("Names of the stages in order, one per line. Empty: a single stage."),
     "unique": _("Whether only one job per key may be open at a time."),
+    "pool": _(
+        "Its jobs are keys with scores, lower ones first, that workers hold by the bucket. There "
+        "is one open job per key. Score and pool stay as they are while jobs are open."
+    ),
     "default_priority": _("For jobs submitted without a priority. Higher goes first."),
     "expires_after_seconds": _("Stop retrying this long after the scheduled time. Empty: never."),
     "max_attempts": _("Maximum attempts per stage. Timeouts and lost workers count."),

@@ -94,6 +94,7 @@ class JobTypeOut(Answer):
     handler = serializers.CharField()
     lane = serializers.ChoiceField(choices=JobType.Lane.choices)
     unique = serializers.ChoiceField(choices=JobType.Unique.choices)
+    pool = serializers.BooleanField(help_text="Always unique, whatever unique says.")
     origin = serializers.ChoiceField(choices=JobType.Origin.choices)
     settle = serializers.ChoiceField(choices=JobType.Settle.choices)
     stages = serializers.ListField(child=serializers.CharField())

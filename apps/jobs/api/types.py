@@ -96,6 +96,9 @@ class SettingsBody(StrictSerializer):
         default=list,
     )
     unique = Choice(choices=JobType.Unique.choices, **_setting("unique"))
+    pool = Boolean(
+        help_text="Its jobs go by their scores; see the addresses of pools.", **_setting("pool")
+    )
     settle = Choice(choices=JobType.Settle.choices, **_setting("settle"))
     retention_days = _open("retention_days")
     paused = Boolean(**_setting("paused"))

@@ -77,6 +77,16 @@ class Migration(migrations.Migration):
         ),
         migrations.AlterField(
             model_name='job',
+            name='key',
+            field=apps.common.fields.KeyField(blank=True, max_length=128, verbose_name='key'),
+        ),
+        migrations.AlterField(
+            model_name='job',
+            name='unique_key',
+            field=apps.common.fields.KeyField(editable=False, max_length=193, null=True, unique=True),
+        ),
+        migrations.AlterField(
+            model_name='job',
             name='last_end',
             field=apps.common.fields.KeyField(blank=True, choices=[('', 'none yet'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('timed_out', 'timed out'), ('lost', 'lost'), ('stage_done', 'stage done'), ('released', 'released'), ('yielded', 'yielded'), ('cancelled', 'cancelled')], max_length=12, verbose_name='end of the last attempt'),
         ),

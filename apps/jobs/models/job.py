@@ -63,7 +63,7 @@ class Job(models.Model):
     key = KeyField(_("key"), max_length=MAX_KEY, blank=True)
     is_unique = models.BooleanField(_("unique"), default=False)
     unique_key = KeyField(  # type: ignore[misc]
-        max_length=128, null=True, unique=True, editable=False
+        max_length=MAX_NAME + 1 + MAX_KEY, null=True, unique=True, editable=False
     )
     user_id = KeyField(_("user"), max_length=128, blank=True)
     context = models.JSONField(_("context"), default=dict)

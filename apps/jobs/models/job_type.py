@@ -134,7 +134,8 @@ class JobType(models.Model):
             origin_grace=timedelta(seconds=self.origin_grace_seconds),
             allowed_hosts=tuple(self.allowed_hosts),
             pool=self.pool,
-            unique=self.unique,
+            # A pool has one open job for each key.
+            unique=rules.ALWAYS if self.pool else self.unique,
             settle=self.settle,
             paused=self.paused,
             pause_reason=self.pause_reason,

@@ -256,7 +256,7 @@ def _no_worker(case: Case, type_: TypeSnapshot, *, is_quiet: bool) -> Message:
 
 
 def _in_turn(case: Case) -> Iterator[Reason]:
-    if is_suspect(case.last_end):
+    if is_suspect(case.last_end) and not (case.settings and case.settings.pool):
         yield Reason(
             ALONE,
             _("A worker runs it alone, because it may crash the worker."),

@@ -235,9 +235,18 @@ def arrow_of(outcome: Outcome, after: Next) -> str:
 
 
 def changes_of(
-    job: LockedJob, outcome: Outcome, after: Next, now: datetime, *, weight_ms: int
+    job: LockedJob,
+    outcome: Outcome,
+    after: Next,
+    now: datetime,
+    *,
+    weight_ms: int,
+    is_pool: bool = False,
 ) -> dict[str, Any]:
-    """The columns of the row after the attempt. The error key is set where the error is known."""
+    """The columns of the row after the attempt. The error key is set where the error is known.
+
+    A job of a pool keeps its score.
+    """
     changes: dict[str, Any] = {
         "status": after.status,
         "last_end": kept_end(job.last_end, outcome.end),
@@ -260,10 +269,11 @@ def changes_of(
         "run_at": after.run_at,
         "affinity_host": after.affinity_host,
         "affinity_until": after.affinity_until,
-        "order_key": order_key(
-            after.run_at, priority=priority, attempts=after.attempts, weight_ms=weight_ms
-        ),
     }
+    if not is_pool:
+        changes["order_key"] = order_key(
+            after.run_at, priority=priority, attempts=after.attempts, weight_ms=weight_ms
+        )
     if outcome.end == t.END_STAGE_DONE:
         changes |= {
             "stage": outcome.stage,

@@ -13,11 +13,11 @@ from apps.common.errors import FieldError, PlatformError
 from apps.common.json_rules import check_tree
 from apps.common.json_schema import faults as schema_faults
 from apps.common.messages import Message as _
-from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, Score
 from apps.jobs.rules.type_snapshot import ALWAYS, NEVER, RANGES, TypeSnapshot
 
 SHARDS = 1024
-MAX_KEY = 50
+MAX_KEY = 128
 MAX_USER = 128
 MAX_STAGE = 64
 MAX_TRACE = 64
@@ -34,7 +34,7 @@ class Submission:
     """One job to be. Either `delay` or `run_at`, neither for now; what is None the type decides.
 
     `unique` needs a key: while a job of that type and key is open, no other is made. `route_key`
-    keeps jobs together on the workers that prefer its shard.
+    keeps jobs together on the workers that prefer its shard. `score` is the place in a pool.
     """
 
     type: str
@@ -49,6 +49,7 @@ class Submission:
     stage: str | None = None
     route_key: str = ""
     trace_id: str = ""
+    score: Score | None = None
 
     def is_unique(self, type_: TypeSnapshot) -> bool:
         return self.unique or type_.unique == ALWAYS

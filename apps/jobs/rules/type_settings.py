@@ -86,6 +86,8 @@ def faults(settings: Mapping[str, Any], *, changed: frozenset[str]) -> Iterator[
     for name in ("paused", "breaker_enabled", "pool"):
         if not isinstance(settings[name], bool):
             yield _fault(name, _("It must be true or false."))
+    if settings["pool"] is True and settings["unique"] == type_snapshot.NEVER:
+        yield _fault("unique", _("A pool has one open job for each key; choose another."))
     if settings["stages"] != [type_snapshot.FREE_STAGES]:
         yield from _list_faults("stages", settings["stages"], MAX_STAGE)
     yield from _list_faults("allowed_hosts", settings["allowed_hosts"], MAX_HOST)

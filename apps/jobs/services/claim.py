@@ -151,7 +151,8 @@ class Claim:
         ):
             if number in locked:
                 continue
-            if is_suspect(last_end):
+            # A worker of a pool has a whole bucket of keys in any case.
+            if is_suspect(last_end) and not self.types[name].pool:
                 self._suspects.add(number)
             expected_at = instant(expected_at)
             if discard_reason(self.types[name], attempts, max_attempts, expected_at, self._now):

@@ -185,6 +185,7 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
         changed["status"] = t.SCHEDULED if changed["run_at"] > now else t.READY
     if not changed.keys().isdisjoint({"run_at", "priority"}):
         changed["order_key"] = _place(
+            current,
             changed.get("run_at", current.run_at),
             changed.get("priority", current.priority),
             current.attempts,
@@ -230,10 +231,14 @@ def _take(
 
 def place_now(job: Job, now: datetime) -> int:
     """The place in the order that the job gets when it is run or retried now."""
-    return _place(now, job.priority, 0)
+    return _place(job, now, job.priority, 0)
 
 
-def _place(base: datetime, priority: int, attempts: int) -> int:
+def _place(job: Job, base: datetime, priority: int, attempts: int) -> int:
+    type_ = type_snapshots([job.type]).get(job.type)
+    if type_ is not None and type_.pool:
+        # Its score.
+        return job.order_key
     return order_key(
         base, priority=priority, attempts=attempts, weight_ms=conf.JOB_PRIORITY_WEIGHT_MS
     )

@@ -13,6 +13,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Job
 from apps.jobs.rules.order import order_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
+from apps.jobs.services.type_snapshots import type_snapshots
 
 SWEEP = "jobs.reorder"
 
@@ -53,14 +54,16 @@ def _reorder_block(after: int, weight: int) -> tuple[int | None, int]:
     Walks the primary key, so a block reads a bounded number of rows whatever their states.
     """
     rows: list[tuple[Any, ...]] = fetch(
-        f"SELECT id, status, priority, attempts, run_at, order_key FROM {table(Job)} "
+        f"SELECT id, type, status, priority, attempts, run_at, order_key FROM {table(Job)} "
         "WHERE id > %s ORDER BY id LIMIT %s" + exclusive_lock(),
         [after, conf.JOB_PROMOTION_BATCH],
     )
+    types = type_snapshots({row[1] for row in rows})
     keys = {
         number: key
-        for number, status, priority, attempts, run_at, old in rows
+        for number, name, status, priority, attempts, run_at, old in rows
         if status in (SCHEDULED, READY)
+        and not (name in types and types[name].pool)
         and (
             key := order_key(
                 instant(run_at), priority=priority, attempts=attempts, weight_ms=weight

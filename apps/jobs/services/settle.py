@@ -204,7 +204,9 @@ def end_attempts(
             now,
             chance=random.random(),  # noqa: S311
         )
-        changes = rules.changes_of(job, outcome, after, now, weight_ms=weight_ms)
+        changes = rules.changes_of(
+            job, outcome, after, now, weight_ms=weight_ms, is_pool=types[job.type].pool
+        )
         facts = attempt_facts(job, now) | _facts(job, outcome, after)
         if outcome.is_failure:
             changes["error_key"] = facts["error_key"]
@@ -228,7 +230,8 @@ def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     """What the journal keeps of the end of an attempt beside `attempt_facts`."""
     is_loss = outcome.end in rules.LOSSES
     key = "" if is_loss else outcome.report or report_key(outcome)
-    data = _data(job.held_at, job.holds, job.stage, None if after.is_final else after.run_at, key)
+    run_at = None if after.is_final else after.run_at
+    data = _data(job.held_at, job.holds, job.stage, run_at, key, job.client)
     if outcome.exception:
         data = {**data, "exception": outcome.exception}
     if outcome.detail is not None:
@@ -244,7 +247,12 @@ def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _data(
-    held_at: datetime, hold: int, stage: str, run_at: datetime | None, report: str
+    held_at: datetime,
+    hold: int,
+    stage: str,
+    run_at: datetime | None,
+    report: str,
+    client: str,
 ) -> dict[str, Any]:
     """One object for all jobs of a batch with the same facts: the journal encodes it once."""
     data: dict[str, Any] = {"held_at": held_at.isoformat(), "hold": hold}
@@ -254,4 +262,7 @@ def _data(
         data["run_at"] = run_at.isoformat()
     if report:
         data["report"] = report
+    if client:
+        # Workers of two keys may have the same name.
+        data["client"] = client
     return data

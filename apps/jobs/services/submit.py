@@ -40,7 +40,7 @@ from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Bounds, Job, JobType, UniqueLock
 from apps.jobs.models.unique_lock import UNIQUE_LOCKS
-from apps.jobs.rules.order import order_key
+from apps.jobs.rules.order import order_key, score_key
 from apps.jobs.rules.submission import Submission, faults, shard_of, type_faults, unique_key
 from apps.jobs.rules.transitions import READY, SCHEDULED
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -289,6 +289,8 @@ def _rows(
         else:
             status, at = SCHEDULED, written(run_at)
             place = order_key(run_at, priority=priority, attempts=0, weight_ms=weight_ms)
+        if job.score is not None:
+            place = score_key(job.score)
         is_unique = job.is_unique(type_)
         rows.append(
             (

@@ -12,6 +12,7 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import is_same
+from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.messages import joined
 from apps.jobs import wakeup
@@ -19,6 +20,7 @@ from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
 from apps.jobs.rules import breaker, type_settings
 from apps.jobs.rules.submission import is_key
+from apps.jobs.rules.transitions import OPEN
 from apps.jobs.rules.type_settings import SETTINGS
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal import services as journal
@@ -236,6 +238,9 @@ def _alter(
             if name not in changes and getattr(job_type, name) != value:
                 setattr(job_type, name, value)
                 changed.append(name)
+    if "pool" in changed and _has_open_jobs(job_type):
+        open_jobs = _("{type} has open jobs, whose order would mean something else.")
+        errors.append(FieldError("pool", "invalid", Message(open_jobs, type=job_type.name)))
     settings = {name: getattr(job_type, name) for name in SETTINGS}
     errors += type_settings.faults(settings, changed=frozenset(changed))
     if "handler" in changed and not any(each.field == "handler" for each in errors):
@@ -244,6 +249,10 @@ def _alter(
         raise Invalid(joined(error.named for error in errors[:3]), errors=errors)
     job_type.updated_at, job_type.updated_by = now, actor[:160]
     return changed
+
+
+def _has_open_jobs(job_type: JobType) -> bool:
+    return Job.objects.filter(type=job_type.name, status__in=OPEN).exists()
 
 
 def _unregistered(handler: str) -> Iterator[FieldError]:

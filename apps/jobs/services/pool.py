@@ -1,0 +1,202 @@
+"""Pools: keys with scores, each held by one worker at a time; a worker's keys are its bucket.
+
+Each call locks the row of the bucket, then the jobs in the order of their ids, so that calls of one
+worker follow one another. Which of the jobs the worker holds stands in their rows; the bucket only
+says where to look. Each call renews the leases of the whole bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from apps.common.db import transactional
+from apps.common.errors import NotFound, PlatformError
+from apps.common.messages import Message as _
+from apps.jobs.models import TypeState
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.caller import IN_HOUSE, Caller
+from apps.jobs.rules.outcome import RETRY_BY_POLICY, HeldJob, Outcome
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.claim import Claim
+from apps.jobs.services.hold import Holder, hold
+from apps.jobs.services.pool_bucket import Item, LockedBucket, Owner, glance, past_ends
+from apps.jobs.services.protection import lock_states
+from apps.jobs.services.settle import settle_locked, wake_for
+from apps.jobs.services.type_snapshots import type_snapshots
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 1_000
+# Another worker may be faster at some of the keys; then it is tried again.
+_MAX_ROUNDS = 4
+_KNOWN_SECONDS = 0.2
+_UNGUARDED: Mapping[str, TypeState] = MappingProxyType({})
+
+
+def find_pool(name: str, caller: Caller = IN_HOUSE) -> TypeSnapshot:
+    """The settings of the pool; NotFound when there is none, or it is not the caller's."""
+    if caller.may_use(name):
+        found = type_snapshots([name]).get(name)
+        if found is None or not found.pool:
+            # It may have just been made.
+            found = type_snapshots(max_age=_KNOWN_SECONDS).get(name)
+        if found is not None and found.pool:
+            return found
+    raise NotFound(_("There is no pool {name!r}.", name=name[:80]))
+
+
+# --- assign ---------------------------------------------------------------------------------------
+def assign(
+    *, pool: TypeSnapshot, caller: Caller, worker: str, host: str = "", limit: int = DEFAULT_LIMIT
+) -> list[Item]:
+    """Fill the worker's bucket up to `limit` keys, lowest scores first; returns all that is in it.
+
+    More keys than that go back to the pool, highest scores first, and do not count as attempts.
+    """
+    filling = _Filling(pool, Owner(caller, worker), limit)
+    for _round in range(_MAX_ROUNDS):
+        missing = limit - glance(pool.name, filling.owner)
+        if missing > 0:
+            hold(
+                holder=Holder(worker, host, caller.client),
+                types=[pool.name],
+                limit=missing,
+                batch={pool.name: missing},
+                take=filling.take,
+            )
+        if not filling.is_contested:
+            break
+    return filling.items if filling.items is not None else filling.renew()
+
+
+class _Filling:
+    """Fills one bucket; `items` is what is in it once that has succeeded.
+
+    `is_contested`: others were faster at some of the keys.
+    """
+
+    def __init__(self, pool: TypeSnapshot, owner: Owner, limit: int) -> None:
+        self.owner = owner
+        self.items: list[Item] | None = None
+        self.is_contested = False
+        self._pool = pool
+        self._limit = limit
+
+    def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
+        """Hold as many of the found jobs as the bucket has room for."""
+        candidates = found.get(self._pool.name, [])
+        with transaction.atomic():
+            bucket = LockedBucket(self._pool, self.owner)
+            # Before any job, as everybody locks them.
+            limited = claim.limited(found)
+            states = lock_states(limited) if limited else {}
+            bucket.read(candidates)
+            room = max(0, self._limit - len(bucket.held))
+            wanted = bucket.ready(candidates)[:room]
+            held = claim.take_locked({self._pool.name: wanted}, states) if wanted else []
+            bucket.add(held)
+            items = self._kept(bucket)
+        self.items = items
+        self.is_contested = len(wanted) < min(room, len(candidates))
+        return held
+
+    @transactional
+    def renew(self) -> list[Item]:
+        """The items of a bucket that has room for no more."""
+        bucket = LockedBucket(self._pool, self.owner)
+        bucket.read()
+        return self._kept(bucket)
+
+    def _kept(self, bucket: LockedBucket) -> list[Item]:
+        """What stays in the bucket, renewed."""
+        if surplus := bucket.in_order()[self._limit :]:
+            _end(bucket, [each.key for each in surplus], t.END_RELEASED)
+        items = bucket.renewed()
+        bucket.save()
+        return items
+
+
+# --- reports --------------------------------------------------------------------------------------
+class CheckResult(NamedTuple):
+    """`missing` keys are held and were not named, `extra` ones were named and are not held."""
+
+    missing: list[str]
+    extra: list[str]
+
+
+class Report(NamedTuple):
+    """The keys that ended as reported, and the others, each with the code of the reason."""
+
+    ended: list[str]
+    refused: dict[str, str]
+
+
+@transactional
+def check(*, pool: TypeSnapshot, caller: Caller, worker: str, keys: Collection[str]) -> CheckResult:
+    """Compare the worker's keys with its bucket."""
+    bucket = LockedBucket(pool, Owner(caller, worker), makes=False)
+    bucket.read()
+    held = {item.key for item in bucket.renewed()}
+    bucket.save()
+    named = set(keys)
+    return CheckResult(sorted(held - named), sorted(named - held))
+
+
+@transactional
+def report(
+    *,
+    pool: TypeSnapshot,
+    caller: Caller,
+    worker: str,
+    keys: Sequence[str],
+    end: str,
+    error: str = "",
+    retry: str = RETRY_BY_POLICY,
+) -> Report:
+    """End the named keys of the worker's bucket as succeeded, failed or released.
+
+    A repeat gets the first answer. Any other key is refused, and stays as it is.
+    """
+    owner = Owner(caller, worker)
+    bucket = LockedBucket(pool, owner, makes=False)
+    states = lock_states([pool.name]) if pool.breaker.enabled else {}
+    bucket.read()
+    bucket.look_for(keys)
+    mine = [key for key in keys if key in bucket.held]
+    answers = _end(bucket, mine, end, states=states, error=error, retry=retry)
+    past = past_ends(pool.name, owner, [key for key in keys if key not in mine], end)
+    bucket.renewed()
+    bucket.save()
+    codes = past | {
+        key: each.code if isinstance(each, PlatformError) else ""
+        for key, each in zip(mine, answers, strict=True)
+    }
+    ended = [key for key in keys if not codes[key]]
+    return Report(ended, {key: codes[key] for key in keys if codes[key]})
+
+
+def _end(
+    bucket: LockedBucket,
+    keys: Sequence[str],
+    end: str,
+    *,
+    states: Mapping[str, TypeState] = _UNGUARDED,
+    **details: Any,
+) -> list[str | PlatformError]:
+    """End these keys of the bucket; the answers in their order."""
+    if not keys:
+        return []
+    jobs = [bucket.held[key] for key in keys]
+    outcomes = [
+        Outcome(id=job.id, token=job.token, end=end, type=bucket.pool.name, **details)
+        for job in jobs
+    ]
+    answers = settle_locked(outcomes, states, bucket.owner.caller).answers
+    wake_for(answers)
+    for key, answer in zip(keys, answers, strict=True):
+        if not isinstance(answer, PlatformError):
+            del bucket.held[key]
+    return answers
