@@ -12,9 +12,8 @@ from apps.common import clock
 from apps.common.db import take_version, transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import is_same
-from apps.common.messages import Message
+from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
-from apps.common.messages import joined
 from apps.jobs import wakeup
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState

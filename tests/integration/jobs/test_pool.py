@@ -1,0 +1,503 @@
+"""Buckets of pools: assign, check, done, failed, released. S3.1-S3.3, S3.5, S3.6, S3.8-S3.10."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common.errors import NotFound
+from apps.jobs.models import Bucket, Job, JobType
+from apps.jobs.rules.caller import Caller
+from apps.jobs.services import control, reorder, types
+from apps.jobs.services.hold import Holder
+from apps.jobs.services.invariants import CHECKS
+from apps.jobs.services.pool import find_pool
+from apps.jobs.services.pool_bucket import forget_buckets
+from apps.jobs.services.pool_status import status_of
+from apps.jobs.services.promote import promote_due
+from apps.jobs.services.submit import Submission, submit, submit_many
+from apps.jobs.services.type_snapshots import forget_type_snapshots
+from tests.frozen import FrozenClock
+from tests.jobs import events_of, job_type, last_entry, rescue, take
+from tests.pools import (
+    NAME,
+    OPERATOR,
+    OURS,
+    THEIRS,
+    assign,
+    check,
+    fill,
+    held,
+    items_of,
+    job_of,
+    pool,
+    report,
+    waiting,
+)
+
+pytestmark = pytest.mark.django_db
+
+FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+
+
+# --- assign -------------------------------------------------------------------------------------
+def test_lowest_scores_are_assigned_first(frozen_clock: FrozenClock) -> None:
+    """S3.2: by the number, not by the time of arrival; equal ones in the order of arrival."""
+    pool({"late": 10.5, "first": -3, "second": 0.001})
+    fill({"late": 10.5, "first": -3, "second": 0.001, "tie": -3})
+
+    assert assign(limit=3) == ["first", "tie", "second"]
+    assert waiting() == {"late": 10.5}
+
+
+def test_item_says_what_is_held_and_until_when(frozen_clock: FrozenClock) -> None:
+    """S3.9: a lease of its own."""
+    pool(lease_seconds=40)
+    fill({"a": 1.25}, contexts={"a": {"shop": 7}})
+
+    [item] = items_of()
+
+    job = job_of("a")
+    assert (item.key, item.id, item.token, item.score) == ("a", job.pk, job.lease_token, 1.25)
+    assert item.context == {"shop": 7}
+    assert item.lease_until == frozen_clock.instant + timedelta(seconds=40) == job.lease_until
+    assert (job.client, job.worker, job.attempts) == ("ci_ours", "pi-1", 1)
+
+
+def test_default_is_twenty_keys(frozen_clock: FrozenClock) -> None:
+    """S3.10."""
+    pool({f"k{n}": n for n in range(30)})
+
+    assert len(assign()) == 20
+
+
+def test_assign_tops_the_bucket_up_and_returns_all_of_it(frozen_clock: FrozenClock) -> None:
+    """S3.3, S3.5."""
+    pool(FIVE)
+    assert assign(limit=2) == ["a", "b"]
+
+    assert assign(limit=4) == ["a", "b", "c", "d"]
+    assert assign("pi-2", limit=4) == ["e"]
+    assert Bucket.objects.count() == 2
+
+
+def test_assign_again_changes_nothing_but_the_leases(frozen_clock: FrozenClock) -> None:
+    """S3.5: a repeat whose first answer was lost."""
+    pool(FIVE)
+    first = items_of(limit=3)
+    frozen_clock.advance(seconds=20)
+
+    again = items_of(limit=3)
+
+    assert [(i.key, i.id, i.token) for i in again] == [(i.key, i.id, i.token) for i in first]
+    assert {i.lease_until for i in again} == {frozen_clock.instant + timedelta(seconds=30)}
+    assert {job.attempts for job in Job.objects.filter(status="running")} == {1}
+
+
+def test_surplus_goes_back_at_once_with_its_score_and_uncounted(frozen_clock: FrozenClock) -> None:
+    """S3.5, S3.9: the highest scores."""
+    pool(FIVE)
+    assign(limit=5)
+    frozen_clock.advance(seconds=5)
+
+    assert assign(limit=2) == ["a", "b"]
+    assert waiting() == {"c": 3, "d": 4, "e": 5}
+    assert {job.attempts for job in Job.objects.filter(status="ready")} == {0}
+    assert assign("pi-2", limit=1) == ["c"]
+    assert last_entry(job_of("d").pk).event == "released"
+
+
+def test_empty_pool_assigns_nothing(frozen_clock: FrozenClock) -> None:
+    pool()
+
+    assert assign() == []
+
+
+def test_workers_of_two_keys_may_have_one_name(frozen_clock: FrozenClock) -> None:
+    """S3.8: they have a bucket each."""
+    pool(FIVE)
+
+    assert assign(limit=1, caller=OURS) == ["a"]
+    assert assign(limit=1, caller=THEIRS) == ["b"]
+    assert check("a", caller=THEIRS) == (["b"], ["a"])
+    assert report("succeeded", "a", caller=THEIRS) == ([], {"a": "not_found"})
+    assert held() == {"a": "pi-1", "b": "pi-1"}
+
+
+def test_limits_of_the_type_hold_for_its_pool(frozen_clock: FrozenClock) -> None:
+    """S3.10."""
+    pool(FIVE, max_running=3)
+
+    assert assign(limit=2) == ["a", "b"]
+    assert assign("pi-2", limit=5) == ["c"]
+    report("succeeded", "a")
+    assert assign("pi-2", limit=5) == ["c", "d"]
+
+
+def test_paused_pool_assigns_nothing_new(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    job_type(NAME, paused=True)
+
+    assert assign(limit=3) == ["a"]
+    assert assign("pi-2") == []
+
+
+def test_bucket_that_knows_nothing_is_put_right_by_the_rows(frozen_clock: FrozenClock) -> None:
+    """S3.8: the rows of the jobs say who holds what."""
+    pool(FIVE)
+    assign(limit=2)
+    Bucket.objects.update(job_ids=[])
+
+    assert report("succeeded", "a") == (["a"], {})
+    Bucket.objects.update(job_ids=[job_of("b").pk, job_of("c").pk, 12345])
+    assert check("b") == ([], [])
+    assert assign(limit=2) == ["b", "c"]
+
+
+# --- reports ------------------------------------------------------------------------------------
+def test_check_compares_keys_with_the_bucket(frozen_clock: FrozenClock) -> None:
+    """S3.6."""
+    pool(FIVE)
+    assign(limit=3)
+
+    assert check("a", "b", "c") == ([], [])
+    assert check("c", "zz", "a") == (["b"], ["zz"])
+    assert check() == (["a", "b", "c"], [])
+    assert check("a", worker="stranger") == ([], ["a"])
+
+
+def test_done_ends_the_named_keys_and_no_other(frozen_clock: FrozenClock) -> None:
+    """S3.6, S3.8."""
+    pool(FIVE)
+    assign(limit=3)
+    assign("pi-2", limit=1)
+
+    assert report("succeeded", "b", "d", "e", "zz") == (
+        ["b"],
+        {"d": "not_found", "e": "not_found", "zz": "not_found"},
+    )
+    assert held() == {"a": "pi-1", "c": "pi-1", "d": "pi-2"}
+    assert (job_of("b").status, job_of("b").unique_key) == ("succeeded", None)
+
+
+def test_failed_key_waits_as_the_type_says_and_keeps_its_score(frozen_clock: FrozenClock) -> None:
+    """S3.9: no head start is lost, and the attempt counts."""
+    pool(FIVE, retry_delay_seconds=10, max_attempts=2)
+    assign(limit=2)
+
+    assert report("failed", "a", "b", "c", error="No route") == (["a", "b"], {"c": "not_found"})
+
+    job = job_of("a")
+    assert (job.status, job.attempts, job.memo) == ("scheduled", 1, "No route")
+    assert job.run_at == frozen_clock.instant + timedelta(seconds=10)
+    assert waiting() == FIVE
+    frozen_clock.advance(seconds=11)
+    promote_due()
+    assert assign(limit=3) == ["a", "b", "c"]
+    report("failed", "a")
+    assert job_of("a").status == "failed"
+
+
+def test_failed_key_may_ask_for_no_retry(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+
+    report("failed", "a", retry="never")
+
+    assert job_of("a").status == "failed"
+
+
+def test_released_key_goes_back_uncounted(frozen_clock: FrozenClock) -> None:
+    """S3.9."""
+    pool(FIVE)
+    assign(limit=2)
+
+    assert report("released", "b") == (["b"], {})
+
+    assert (job_of("b").attempts, job_of("b").order_key) == (0, 2000)
+    assert assign("pi-2", limit=1) == ["b"]
+
+
+@pytest.mark.parametrize("end", ["succeeded", "failed", "released"])
+def test_repeated_report_gets_the_first_answer(frozen_clock: FrozenClock, end: str) -> None:
+    """S3.6: once it has been carried out, nothing changes."""
+    pool(FIVE)
+    assign(limit=1)
+    first = report(end, "a")
+    before = list(Job.objects.order_by("pk").values())
+
+    assert report(end, "a") == first == (["a"], {})
+    assert list(Job.objects.order_by("pk").values()) == before
+    assert events_of(job_of("a").pk) == [end]
+
+
+@pytest.mark.parametrize("end", ["failed", "released"])
+def test_repeated_report_gets_the_first_answer_though_another_holds_the_key(
+    frozen_clock: FrozenClock, end: str
+) -> None:
+    pool(FIVE, retry_delay_seconds=0)
+    assign(limit=1)
+    report(end, "a")
+    assert assign("pi-2", limit=1) == ["a"]
+
+    assert report(end, "a") == (["a"], {})
+    assert report("succeeded", "a") == ([], {"a": "conflict"})
+    # The worker of another API key with the same name has never had it.
+    assert report(end, "a", caller=THEIRS) == ([], {"a": "not_found"})
+    assert held() == {"a": "pi-2"}
+
+
+def test_done_again_is_done_though_the_key_is_back_in_the_pool(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    report("succeeded", "a")
+    fill(FIVE)
+    assign("pi-2", limit=1)
+
+    assert report("succeeded", "a") == (["a"], {})
+    assert held() == {"a": "pi-2"}
+
+
+def test_report_that_contradicts_the_first_is_a_conflict(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    report("succeeded", "a")
+
+    assert report("released", "a") == ([], {"a": "conflict"})
+    assert job_of("a").status == "succeeded"
+
+
+def test_report_without_a_journal_is_still_recognised(frozen_clock: FrozenClock) -> None:
+    """The journal of a job may be purged before the job."""
+    from apps.journal.models import JournalEntry
+
+    pool(FIVE)
+    assign(limit=1)
+    report("succeeded", "a")
+    JournalEntry.objects.all().delete()
+
+    assert report("succeeded", "a") == (["a"], {})
+    assert report("failed", "a") == ([], {"a": "lease_lost"})
+
+
+def test_key_that_was_taken_away_is_refused(frozen_clock: FrozenClock) -> None:
+    """S3.9."""
+    pool(FIVE)
+    assign(limit=2)
+    control.cancel(job=job_of("b"), actor=OPERATOR, reason="Wrong", force=True)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+
+    assert report("succeeded", "a", "b") == ([], {"a": "lease_lost", "b": "lease_lost"})
+
+
+def test_each_call_renews_the_whole_bucket(frozen_clock: FrozenClock) -> None:
+    """S3.9."""
+    pool(FIVE, retry_delay_seconds=0)
+    assign(limit=4)
+    calls = [
+        lambda: check(),
+        lambda: report("succeeded", "a"),
+        lambda: report("failed", "b"),
+        lambda: report("released", "b", "zz"),
+        lambda: assign(limit=3),
+    ]
+
+    for call in calls:
+        frozen_clock.advance(seconds=20)
+        call()
+        assert rescue(frozen_clock) == 0
+        leases = Job.objects.filter(status="running").values_list("lease_until", flat=True)
+        assert set(leases) == {frozen_clock.instant + timedelta(seconds=30)}
+
+
+def test_deadline_of_an_attempt_is_not_renewed(frozen_clock: FrozenClock) -> None:
+    pool(FIVE, lease_seconds=60, max_processing_seconds=100)
+    assign(limit=2)
+    frozen_clock.advance(seconds=50)
+    assert assign(limit=2) == ["a", "b"]
+    frozen_clock.advance(seconds=50)
+
+    assert assign(limit=2) == []
+    assert rescue(frozen_clock) == 2
+    assert job_of("a").last_end == "timed_out"
+    assert assign(limit=2) == ["c", "d"]
+
+
+# --- lost workers -------------------------------------------------------------------------------
+def test_keys_of_a_lost_worker_come_back_with_their_scores(frozen_clock: FrozenClock) -> None:
+    """S3.1, S3.9: by themselves, counted; another worker gets all of them at once."""
+    pool(FIVE)
+    assign(limit=3)
+    frozen_clock.advance(seconds=29)
+    assert rescue(frozen_clock) == 0
+    frozen_clock.advance(seconds=1)
+
+    assert rescue(frozen_clock) == 3
+    assert waiting() == FIVE
+    assert assign("pi-2", limit=4) == ["a", "b", "c", "d"]
+    assert job_of("a").attempts == 2
+
+
+def test_key_that_loses_every_worker_fails(frozen_clock: FrozenClock) -> None:
+    pool({"a": 1}, max_attempts=2)
+    for worker in ("pi-1", "pi-2"):
+        assert assign(worker) == ["a"]
+        frozen_clock.advance(seconds=31)
+        rescue(frozen_clock)
+
+    assert job_of("a").status == "failed"
+
+
+def test_bucket_nobody_used_for_a_day_is_removed(frozen_clock: FrozenClock) -> None:
+    """S3.8, S3.9."""
+    pool(FIVE, lease_seconds=86_400, max_processing_seconds=200_000)
+    assign("old", limit=1)
+    assign("busy", limit=1)
+    frozen_clock.advance(hours=23)
+    assign("new", limit=1)
+    report("succeeded", "a", worker="old")
+    frozen_clock.advance(hours=23)
+    assert forget_buckets(now=frozen_clock.instant) == 0
+    frozen_clock.advance(hours=2)
+
+    # The other one has keys that nobody has rescued yet.
+    assert forget_buckets(now=frozen_clock.instant) == 1
+    assert set(Bucket.objects.values_list("worker", flat=True)) == {"busy", "new"}
+
+
+# --- the score ----------------------------------------------------------------------------------
+def test_score_stays_whatever_operators_do(frozen_clock: FrozenClock, settings: Any) -> None:
+    """S3.2, S3.8: run now, edit, retry, a changed weight of priorities."""
+    pool({"a": 2.5, "b": 3})
+    row = job_of("a")
+    later = frozen_clock.instant + timedelta(hours=1)
+    row = control.edit(
+        job=row, version=row.version, changes={"run_at": later}, actor=OPERATOR, reason="Later"
+    )
+    row = control.edit(
+        job=row, version=row.version, changes={"priority": 9}, actor=OPERATOR, reason="Up"
+    )
+    row = control.run_now(job=row, actor=OPERATOR, reason="Now")
+    assert job_of("a").order_key == 2500
+    control.retry(
+        job=control.cancel(job=row, actor=OPERATOR, reason="No"), actor=OPERATOR, reason="Yes"
+    )
+    assert job_of("a").order_key == 2500
+    until = frozen_clock.instant + timedelta(seconds=10)
+    reorder.reorder(until=until)
+    settings.JOB_PRIORITY_WEIGHT_MS = 1
+    reorder.reorder(until=until)
+    assert waiting() == {"a": 2.5, "b": 3}
+
+
+def test_job_that_waits_gains_nothing(frozen_clock: FrozenClock) -> None:
+    """S3.2: no ageing."""
+    pool({"old": 7})
+    frozen_clock.advance(days=30)
+    fill({"old": 7, "new": 6.999})
+
+    assert assign(limit=2) == ["new", "old"]
+
+
+def test_submitted_job_of_a_pool_has_its_time_as_score(frozen_clock: FrozenClock) -> None:
+    """S3.10: the score may be a time; a pool is unique whoever submits."""
+    pool()
+    first = submit(NAME, key="a")
+    submit_many([Submission(type=NAME, key="b", score=1.5)])
+
+    assert waiting() == {"b": 1.5, "a": frozen_clock.instant.timestamp()}
+    assert submit(NAME, key="a") == (first.id, False, "ready")
+
+
+def test_in_house_hold_goes_by_scores_too(frozen_clock: FrozenClock) -> None:
+    pool(FIVE, handler="echo")
+    assign(limit=1)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+
+    jobs = take(2, types=(NAME,), by=Holder("host-a:1", "host-a"))
+
+    assert [job.key for job in jobs] == ["a", "b"]
+    assert assign(limit=2) == ["c", "d"]
+
+
+# --- which pools there are ----------------------------------------------------------------------
+def test_type_that_is_no_pool_is_not_found(frozen_clock: FrozenClock) -> None:
+    pool()
+    job_type("mail")
+
+    assert find_pool(NAME, OURS).name == NAME
+    assert find_pool(NAME, Caller("ci_x", [NAME])).name == NAME
+    for name, caller in (("mail", OURS), ("nope", OURS), (NAME, Caller("ci_x", ["mail"]))):
+        with pytest.raises(NotFound, match=f"There is no pool '{name}'"):
+            find_pool(name, caller)
+
+
+def test_new_pool_is_found_at_once(frozen_clock: FrozenClock) -> None:
+    with pytest.raises(NotFound):
+        find_pool("fresh", OURS)
+    JobType.objects.create(
+        name="fresh",
+        pool=True,
+        created_at=frozen_clock.instant,
+        updated_at=frozen_clock.instant,
+    )
+    forget_type_snapshots()
+
+    assert find_pool("fresh", OURS).pool
+
+
+def test_pool_is_kept_while_jobs_are_open(frozen_clock: FrozenClock) -> None:
+    """S3.8: their order would mean something else."""
+    made = types.create_type(name=NAME, pool=True, actor=OPERATOR)
+    fill({"a": 1})
+
+    with pytest.raises(Exception, match="has open jobs"):
+        types.update_type(job_type=made, changes={"pool": False}, actor=OPERATOR)
+    assign()
+    report("succeeded", "a")
+    changed = types.update_type(job_type=made, changes={"pool": False}, actor=OPERATOR)
+    assert changed.pool is False
+
+
+def test_pool_is_not_made_of_a_type_that_is_never_unique(frozen_clock: FrozenClock) -> None:
+    with pytest.raises(Exception, match="one open job for each key"):
+        types.create_type(name=NAME, pool=True, unique="never", actor=OPERATOR)
+
+
+# --- status and audit ---------------------------------------------------------------------------
+def test_status_counts_what_waits_and_who_holds(frozen_clock: FrozenClock) -> None:
+    """S3.3."""
+    pool(FIVE)
+    assign("pi-2", limit=2)
+    frozen_clock.advance(seconds=3)
+    assign("pi-1", limit=1, caller=THEIRS)
+    report("failed", "b", worker="pi-2")
+
+    found = status_of(NAME)
+
+    assert (found.waiting, found.held, found.epoch) == (3, 2, 1)
+    assert [tuple(each) for each in found.workers] == [
+        ("ci_ours", "pi-2", 1, frozen_clock.instant + timedelta(seconds=30)),
+        ("ci_theirs", "pi-1", 1, frozen_clock.instant + timedelta(seconds=30)),
+    ]
+
+
+def test_audit_finds_nothing_wrong_with_a_pool(frozen_clock: FrozenClock) -> None:
+    pool(FIVE, retry_delay_seconds=0)
+    assign(limit=5)
+    report("succeeded", "a")
+    report("failed", "b")
+    report("released", "c")
+    fill({"a": 2, "c": 9})
+    assign("pi-2", limit=5)
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+    frozen_clock.advance(seconds=1)
+
+    for each in CHECKS:
+        assert not each.run(1_000).breaches

@@ -1,0 +1,310 @@
+"""Rebuilds of pools: at once, in chunks, beside workers. S3.4, S3.7, S3.8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.common.errors import Conflict, Invalid, PlatformError
+from apps.jobs.models import Job, TypeState
+from apps.jobs.services import pool_rebuild
+from apps.jobs.services.pool_rebuild import Rebuilt, foresee, rebuild_whole
+from apps.jobs.services.pool_status import epoch_of
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.jobs import events_of, job_type, last_entry, rescue
+from tests.pools import (
+    NAME,
+    OPERATOR,
+    assign,
+    fill,
+    held,
+    items_of,
+    job_of,
+    pool,
+    report,
+    snapshot,
+    waiting,
+)
+
+pytestmark = pytest.mark.django_db
+
+FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+
+
+# --- the whole pool in one call -----------------------------------------------------------------
+def test_rebuild_puts_the_given_keys_in_the_pool(frozen_clock: FrozenClock) -> None:
+    """S3.4."""
+    pool()
+
+    assert fill(FIVE) == Rebuilt(added=5)
+    assert waiting() == FIVE
+
+
+def test_rebuild_changes_what_differs(frozen_clock: FrozenClock) -> None:
+    """S3.4: except what workers hold."""
+    pool(FIVE)
+    assign(limit=1)
+    kept = job_of("b").pk
+
+    done = fill({"a": 9, "b": 2, "c": 0.5, "f": 6})
+
+    assert done == Rebuilt(added=1, held=1, unchanged=1, moved=1, withdrawn=2)
+    assert waiting() == {"c": 0.5, "b": 2, "f": 6}
+    assert held() == {"a": "pi-1"}
+    assert job_of("b").pk == kept
+    assert (job_of("d").status, job_of("d").unique_key) == ("cancelled", None)
+    entry = last_entry(job_of("d").pk)
+    assert (entry.event, entry.actor) == ("cancelled", OPERATOR)
+    assert entry.reason == "not named by rebuild single-2"
+
+
+def test_same_rebuild_again_changes_nothing(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=2)
+
+    assert fill(FIVE) == fill(FIVE) == Rebuilt(held=2, unchanged=3)
+
+
+def test_rebuild_of_nothing_empties_the_pool(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+
+    assert fill({}) == Rebuilt(withdrawn=5)
+    assert waiting() == {}
+
+
+def test_failed_key_that_waits_for_its_retry_goes_on_waiting(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    report("failed", "a")
+
+    assert fill({**FIVE, "a": 7}).moved == 1
+
+    assert (job_of("a").status, job_of("a").attempts) == ("scheduled", 1)
+
+
+def test_key_that_is_done_is_new_again(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    done = job_of("a").pk
+    report("succeeded", "a")
+
+    assert fill(FIVE) == Rebuilt(added=1, unchanged=4)
+    assert job_of("a").pk != done
+
+
+# --- what workers hold --------------------------------------------------------------------------
+def test_held_key_takes_the_new_score_when_it_comes_back(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    fill({**FIVE, "a": 2.5})
+
+    [item] = items_of(limit=1)
+    report("released", "a")
+
+    assert item.score == 2.5
+    assert waiting() == {"b": 2, "a": 2.5, "c": 3, "d": 4, "e": 5}
+
+
+@pytest.mark.parametrize("end", ["failed", "released"])
+def test_held_key_that_is_not_named_goes_when_its_worker_gives_it_up(
+    frozen_clock: FrozenClock, end: str
+) -> None:
+    """S3.8: a worker that is at it may still succeed."""
+    pool(FIVE)
+    assign(limit=2)
+    fill({"c": 3})
+    assert held() == {"a": "pi-1", "b": "pi-1"}
+    assert job_of("a").cancel_requested
+
+    assert report("succeeded", "a") == (["a"], {})
+    assert report(end, "b") == (["b"], {})
+
+    assert job_of("a").status == "succeeded"
+    assert job_of("b").status == "cancelled"
+    assert events_of(job_of("b").pk) == ["cancel_requested", end]
+    assert waiting() == {"c": 3}
+
+
+def test_held_key_of_a_lost_worker_goes_unless_it_is_named(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=2)
+    fill({"a": 1})
+    frozen_clock.advance(seconds=31)
+    rescue(frozen_clock)
+
+    assert waiting() == {"a": 1}
+
+
+def test_held_key_that_is_named_again_stays(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    assign(limit=1)
+    fill({"b": 2})
+    fill({"a": 1, "b": 2})
+
+    report("released", "a")
+
+    assert waiting() == {"a": 1, "b": 2}
+
+
+# --- in chunks ----------------------------------------------------------------------------------
+def test_chunks_make_the_pool_together(frozen_clock: FrozenClock) -> None:
+    """S3.4, S3.8: nothing goes before the last one, so the pool is never empty."""
+    pool(FIVE)
+
+    assert fill({"a": 1, "b": 9}, epoch=7) == Rebuilt(unchanged=1, moved=1)
+    assert len(waiting()) == 5
+    assert fill({"f": 6}, epoch=7) == Rebuilt(added=1)
+    assert set(waiting()) == {"a", "b", "c", "d", "e", "f"}
+    assert fill({"c": 3}, epoch=7, last=True) == Rebuilt(unchanged=1, withdrawn=2)
+    assert waiting() == {"a": 1, "c": 3, "f": 6, "b": 9}
+    assert epoch_of(NAME) == 7
+    assert {job.trace_id for job in Job.objects.filter(status="ready")} == {"7"}
+
+
+def test_last_chunk_may_be_empty_and_repeated(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    fill({"a": 1}, epoch=2)
+
+    assert fill({}, epoch=2, last=True) == Rebuilt(withdrawn=4)
+    assert fill({}, epoch=2, last=True) == Rebuilt()
+
+
+def test_older_rebuild_after_a_newer_one_is_a_conflict(frozen_clock: FrozenClock) -> None:
+    """S3.7: also its last chunk, which would withdraw what the newer one has added."""
+    pool()
+    fill({"old": 1}, epoch=5)
+    fill({"new": 1}, epoch=6)
+    before = list(Job.objects.order_by("pk").values())
+
+    for last in (False, True):
+        with pytest.raises(Conflict, match="Rebuild 5 is outdated: rebuild 6 has begun"):
+            fill({"old": 1, "older": 2}, epoch=5, last=last)
+
+    assert list(Job.objects.order_by("pk").values()) == before
+    fill({}, epoch=6, last=True)
+    assert waiting() == {"new": 1}
+
+
+def test_rebuild_without_an_epoch_outdates_chunks(frozen_clock: FrozenClock) -> None:
+    """S3.7."""
+    pool()
+    fill({"a": 1}, epoch=5)
+    fill({"b": 1})
+
+    with pytest.raises(Conflict):
+        fill({"a": 1}, epoch=5, last=True)
+
+    assert waiting() == {"b": 1}
+
+
+def test_chunks_that_happen_to_have_the_number_of_another_rebuild_are_apart(
+    frozen_clock: FrozenClock,
+) -> None:
+    """What a call without an epoch named does not count as named by the epoch of that number."""
+    pool()
+    fill({"a": 1}, epoch=5)
+    fill({"b": 1})
+    assert epoch_of(NAME) == 6
+
+    fill({"c": 1}, epoch=6, last=True)
+
+    assert waiting() == {"c": 1}
+
+
+def test_withdrawing_goes_on_in_the_next_call(
+    frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3.8: in blocks; what is left waits until then."""
+    monkeypatch.setattr(pool_rebuild, "BLOCK", 2)
+    pool(FIVE)
+    monkeypatch.setattr(pool_rebuild, "CALL_SECONDS", 0.0)
+    assert fill({"e": 5}, epoch=3, last=True) == Rebuilt(unchanged=1, more=True)
+    assert waiting() == FIVE
+    monkeypatch.setattr(pool_rebuild, "CALL_SECONDS", 5.0)
+
+    assert fill({"e": 5}, epoch=3, last=True) == Rebuilt(unchanged=1, withdrawn=4)
+
+
+def test_rebuild_of_many_keys_is_one_for_operators(frozen_clock: FrozenClock) -> None:
+    """S3.4: whatever the size of a chunk."""
+    pool(FIVE)
+    assign(limit=1)
+    items = {f"k{n}": n for n in range(2_500)} | {"a": 1, "b": 3}
+
+    assert foresee(pool=snapshot(), items=items) == (
+        expected := Rebuilt(added=2_500, held=1, moved=1, withdrawn=3)
+    )
+    assert rebuild_whole(pool=snapshot(), items=items, actor=OPERATOR) == expected
+    assert len(waiting()) == 2_501
+
+
+# --- the journal --------------------------------------------------------------------------------
+def test_finished_rebuild_is_in_the_journal_once(frozen_clock: FrozenClock) -> None:
+    made = pool()
+    fill(FIVE, epoch=4)
+    assert not JournalEntry.objects.filter(event="pool_rebuilt").exists()
+    fill({}, epoch=4, last=True)
+
+    [entry] = JournalEntry.objects.timeline("plan", made.pk)
+
+    assert (entry.event, entry.actor, entry.type_or_task) == ("pool_rebuilt", OPERATOR, NAME)
+    assert entry.data == {"rebuild": "4", "waiting": 5, "held": 0}
+
+
+# --- contexts -----------------------------------------------------------------------------------
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_contexts_come_with_the_keys_and_stay(frozen_clock: FrozenClock) -> None:
+    pool()
+    fill({"a": 1, "b": 2}, contexts={"a": {"n": 1}})
+    fill({"a": 1, "b": 2}, contexts={"b": {"n": 2}})
+
+    assert [item.context for item in items_of()] == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("contexts", "fields"),
+    [
+        ({"b": {"n": "x"}}, ["contexts.b.n"]),
+        ({"a": {"n": "x"}, "b": {"n": 1}}, ["contexts.a.n"]),
+        # A new key has to have one.
+        ({}, ["contexts.b.n"]),
+    ],
+)
+def test_contexts_fit_the_schema_of_the_type(
+    frozen_clock: FrozenClock, contexts: dict[str, Any], fields: list[str]
+) -> None:
+    """Nothing is done if one of them does not; a key that is there keeps the one it has."""
+    pool(params_schema=SCHEMA)
+    fill({"a": 1}, contexts={"a": {"n": 1}})
+
+    with pytest.raises(Invalid) as refused:
+        fill({"a": 5, "b": 2}, contexts=contexts)
+
+    assert [error.field for error in refused.value.errors] == fields
+    assert waiting() == {"a": 1}
+
+
+def test_context_that_cannot_be_stored_is_refused(frozen_clock: FrozenClock) -> None:
+    pool()
+
+    with pytest.raises(PlatformError) as refused:
+        fill({"a": 1}, contexts={"a": {"text": "\0"}})
+
+    assert refused.value.code == "bad_text"
+    assert not TypeState.objects.filter(pool_epoch__gt=0).exists()
+
+
+def test_jobs_of_other_types_are_left_alone(frozen_clock: FrozenClock) -> None:
+    from tests.jobs import jobs
+
+    pool(FIVE)
+    job_type("mail")
+    jobs(3)
+
+    fill({})
+
+    assert Job.objects.filter(type="mail", status="ready").count() == 3
