@@ -7,7 +7,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import accumulate
 from typing import IO, Any
 
@@ -49,7 +49,8 @@ class StrictJSONParser(BaseParser):
     """Parses the bodies of all API views; raises the errors of `apps.common.errors`.
 
     The view's attribute `body_limit` sets the limit: "single" (256 KB) or "batch" (8 MB, with
-    top-level lists of at most 1,000 items, each within the limits of a single body).
+    top-level lists of at most 1,000 items, each within the limits of a single body; the objects
+    that the view names in `item_maps` are such lists, too).
     """
 
     media_type = "application/json"
@@ -66,7 +67,7 @@ class StrictJSONParser(BaseParser):
         request: HttpRequest = context["request"]._request
         body = read_body(request, BATCH_BYTES if batch else MAX_BYTES)
         check_content_headers(request)
-        return parse_json(body, batch=batch)
+        return parse_json(body, batch=batch, maps=getattr(context["view"], "item_maps", ()))
 
 
 def read_body(request: HttpRequest, limit: int) -> bytes:
@@ -111,7 +112,7 @@ def check_content_headers(request: HttpRequest) -> None:
         )
 
 
-def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
+def parse_json(body: bytes, *, batch: bool = False, maps: Collection[str] = ()) -> dict[str, Any]:
     """Parse the bytes to a JSON object; raises a PlatformError that names the mistake."""
     if body.startswith(_BYTE_ORDER_MARKS):
         raise Malformed("The body starts with a byte order mark; send plain UTF-8 without one.")
@@ -130,7 +131,8 @@ def parse_json(body: bytes, *, batch: bool = False) -> dict[str, Any]:
     # There are at least as many colons as keys, so few bodies need the slow check of all values.
     walk = body.count(b":") > MAX_KEYS or _SUSPECT_ESCAPE.search(body) is not None
     if batch:
-        _check_batch(value, walk=walk or depth > MAX_DEPTH, measure=len(body) > MAX_BYTES)
+        measure = len(body) > MAX_BYTES
+        _check_batch(value, maps, walk=walk or depth > MAX_DEPTH, measure=measure)
     elif walk:
         check_tree(value)
     return value
@@ -154,10 +156,13 @@ def _check_depth(body: bytes, limit: int) -> int:
     return depth
 
 
-def _check_batch(value: dict[str, Any], *, walk: bool, measure: bool) -> None:
+def _check_batch(
+    value: dict[str, Any], maps: Collection[str], *, walk: bool, measure: bool
+) -> None:
     envelope = {}
     for name, member in value.items():
-        if not isinstance(member, list):
+        is_map = name in maps and isinstance(member, dict)
+        if not (is_map or isinstance(member, list)):
             envelope[name] = member
             continue
         if len(member) > BATCH_ITEMS:
@@ -165,11 +170,16 @@ def _check_batch(value: dict[str, Any], *, walk: bool, measure: bool) -> None:
                 name,
                 f"A batch holds at most {BATCH_ITEMS} items and this one {len(member)}; split it.",
             )
-        for position, item in enumerate(member):
+        places = (
+            {f"{name}.{key}": {key: item} for key, item in member.items()}
+            if is_map
+            else {f"{name}[{position}]": item for position, item in enumerate(member)}
+        )
+        for place, item in places.items():
             if walk:
-                check_tree(item, field=f"{name}[{position}]")
+                check_tree(item, field=place)
             if measure:
-                check_size(item, field=f"{name}[{position}]")
+                check_size(item, field=place)
     if walk:
         check_tree(envelope)
     if measure:

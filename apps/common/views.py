@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NoReturn
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -83,6 +83,8 @@ class ApiView(APIView):
     bodies: ClassVar[Mapping[str, type[StrictSerializer]]] = {}
     answers: ClassVar[Mapping[str, Any]] = {}
     body_limit: ClassVar[Literal["single", "batch"]] = "single"
+    # Objects in a batch whose members count as its items.
+    item_maps: ClassVar[Collection[str]] = ()
     problems: ClassVar[Sequence[int]] = ()
 
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]

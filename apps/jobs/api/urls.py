@@ -2,6 +2,15 @@ from django.urls import path
 
 from apps.jobs.api.control import CancelView, JobView, MarkDoneView, RetryView, RunNowView
 from apps.jobs.api.jobs import JobsView, JournalView
+from apps.jobs.api.pools import (
+    AssignView,
+    CheckView,
+    DoneView,
+    FailView,
+    PoolView,
+    RebuildView,
+    ReleaseView,
+)
 from apps.jobs.api.types import JobTypesView, JobTypeView
 from apps.jobs.api.work import HeartbeatView, HoldView, SettleView
 from apps.jobs.api.workers import LeaveView, RegisterView, WorkerHeartbeatView
@@ -20,6 +29,13 @@ urlpatterns = [
     path("jobs/<str:number>/retry/", RetryView.as_view()),
     path("jobs/<str:number>/run-now/", RunNowView.as_view()),
     path("jobs/<str:number>/mark-done/", MarkDoneView.as_view()),
+    path("pools/<str:name>/", PoolView.as_view()),
+    path("pools/<str:name>/assign/", AssignView.as_view()),
+    path("pools/<str:name>/check/", CheckView.as_view()),
+    path("pools/<str:name>/done/", DoneView.as_view()),
+    path("pools/<str:name>/fail/", FailView.as_view()),
+    path("pools/<str:name>/release/", ReleaseView.as_view()),
+    path("pools/<str:name>/rebuild/", RebuildView.as_view()),
     path("job-types/", JobTypesView.as_view()),
     path("job-types/<path:name>/", JobTypeView.as_view()),
 ]

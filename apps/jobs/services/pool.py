@@ -21,6 +21,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.outcome import RETRY_BY_POLICY, HeldJob, Outcome
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services import register
 from apps.jobs.services.claim import Claim
 from apps.jobs.services.hold import Holder, hold
 from apps.jobs.services.pool_bucket import Item, LockedBucket, Owner, glance, past_ends
@@ -55,9 +56,11 @@ def assign(
     """Fill the worker's bucket up to `limit` keys, lowest scores first; returns all that is in it.
 
     More keys than that go back to the pool, highest scores first, and do not count as attempts.
+    A worker that an operator lets take nothing keeps what it has.
     """
+    presence = register.touch(client=caller.client, name=worker, host=host, types=[pool.name])
     filling = _Filling(pool, Owner(caller, worker), limit)
-    for _round in range(_MAX_ROUNDS):
+    for _round in range(0 if presence.is_quiet else _MAX_ROUNDS):
         missing = limit - glance(pool.name, filling.owner)
         if missing > 0:
             hold(

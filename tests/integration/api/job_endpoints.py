@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.integration.api.endpoint import BY_BOTH, BY_TYPE, Endpoint
+from tests.integration.api.pool_endpoints import OF_POOLS
 from tests.integration.api.work_endpoints import OF_JOBS
 from tests.integration.api.world import World
 
@@ -34,6 +35,7 @@ SETTINGS: dict[str, Any] = {
     "origin_grace_seconds": 30,
     "allowed_hosts": ["host-a"],
     "unique": "always",
+    "pool": False,
     "settle": "each",
     "retention_days": 30,
     "paused": True,
@@ -86,6 +88,7 @@ def _type(name: str) -> Callable[[World], str]:
 
 JOB_ENDPOINTS = [
     *OF_JOBS,
+    *OF_POOLS,
     _of_jobs(method="GET", route="jobs/", scope="read", foreign=200, foreign_type=200),
     _of_jobs(
         method="POST",

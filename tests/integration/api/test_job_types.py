@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
     "origin_grace_seconds": 60,
     "allowed_hosts": [],
     "unique": "allow",
+    "pool": False,
     "settle": "batch",
     "retention_days": None,
     "paused": False,

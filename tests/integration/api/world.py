@@ -27,8 +27,8 @@ CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECA
 class World:
     """alice in the group gid_sales and bob in gid_other; each has an open dispatch.
 
-    Of the type mail alice has a job in each kind of state, of sms bob has one that waits and
-    one has no user.
+    Of the type mail alice has a job in each kind of state, of sms bob has one that waits and one
+    has no user. The pool points is empty.
     """
 
     number: str
@@ -51,6 +51,7 @@ def build_world() -> World:
     factories.template("photo-check")
     factories.job_type("unused.type")
     factories.job_type("mail", handler="echo")
+    factories.job_type("points", pool=True)
     task, number = _handed_out("uid_alice")
     bobs_task, bobs_number = _handed_out("uid_bob")
     return World(

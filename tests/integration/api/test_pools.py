@@ -1,0 +1,319 @@
+"""Pools over REST. S3.2-S3.6, S3.8-S3.10; I60."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.access.models import ApiClient
+from apps.common.messages import wire_time
+from apps.jobs.models import Job, Worker
+from apps.journal.models import JournalEntry
+from tests.frozen import FrozenClock
+from tests.integration.api.contract import ContractClient
+from tests.pools import fill, held, job_of, pool, waiting
+
+pytestmark = pytest.mark.django_db
+
+POOL = "/api/v1/pools/keys/"
+FIVE = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
+
+
+@pytest.fixture(autouse=True)
+def keys(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+
+
+def call(api: ContractClient, action: str, **body: Any) -> dict[str, Any]:
+    answer = api.post(
+        f"{POOL}{action}/", body if action == "rebuild" else {"worker": "pi-1", **body}
+    )
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    assert found.pop("now") == "2026-03-02T09:00:00Z"
+    return found
+
+
+def fields_of(answer: Any) -> list[str]:
+    assert answer.status_code == 400, answer.content
+    return [error["field"] for error in answer.json()["errors"]]
+
+
+# --- working ------------------------------------------------------------------------------------
+def test_bucket_is_assigned_and_done(api: ContractClient, frozen_clock: FrozenClock) -> None:
+    """S3.3, S3.5, S3.6."""
+    fill(FIVE | {"a": 0.125}, contexts={"a": {"shop": 7}})
+
+    assigned = call(api, "assign", limit=3)
+
+    first, second, _third = assigned["items"]
+    job = job_of("a")
+    assert assigned["retry_after"] == 0.0
+    assert first == {
+        "key": "a",
+        "id": str(job.pk),
+        "lease_token": job.lease_token,
+        "score": 0.125,
+        "context": {"shop": 7},
+        "lease_until": wire_time(frozen_clock.instant + timedelta(seconds=30)),
+    }
+    assert (second["key"], second["score"]) == ("b", 2)
+    assert call(api, "check", keys=["a", "b", "c"]) == {"match": True, "missing": [], "extra": []}
+    assert call(api, "done", keys=["a", "d"]) == {
+        "done": ["a"],
+        "refused": ["d"],
+        "reasons": {"d": "not_found"},
+    }
+    assert call(api, "fail", keys=["b"], error="No route") == {
+        "failed": ["b"],
+        "refused": [],
+        "reasons": {},
+    }
+    assert call(api, "release", keys=["c"])["released"] == ["c"]
+    assert call(api, "check", keys=["c"]) == {"match": False, "missing": [], "extra": ["c"]}
+    assert held() == {}
+    assert job_of("a").client == ApiClient.objects.get().client_id
+
+
+def test_empty_pool_says_when_to_ask_again(api: ContractClient) -> None:
+    """S3.10: the header in whole seconds."""
+    fill({})
+
+    answer = api.post(f"{POOL}assign/", {"worker": "pi-1"})
+
+    body = answer.json()
+    assert body["items"] == []
+    assert 0 < body["retry_after"] <= int(answer["Retry-After"])
+    full = api.post(f"{POOL}assign/", {"worker": "pi-1"})
+    assert full.status_code == 200
+
+
+def test_answer_with_items_has_no_retry_after(api: ContractClient) -> None:
+    assert "Retry-After" not in api.post(f"{POOL}assign/", {"worker": "pi-1"})
+
+
+def test_worker_that_asks_is_present(api: ContractClient) -> None:
+    """S3.3, S3.8: the register says whose bucket is where."""
+    call(api, "assign", host="shop-3")
+
+    worker = Worker.objects.get()
+    assert (worker.name, worker.host, worker.types) == ("pi-1", "shop-3", ["keys"])
+    assert worker.client == ApiClient.objects.get().client_id
+
+
+def test_worker_that_is_to_take_nothing_keeps_what_it_has(api: ContractClient) -> None:
+    from apps.jobs.services import register
+
+    call(api, "assign", limit=1)
+    Worker.objects.update(is_quiet=True)
+    register.forget_seen()
+
+    assert [item["key"] for item in call(api, "assign", limit=3)["items"]] == ["a"]
+
+
+def test_keys_of_a_worker_that_leaves_come_back(api: ContractClient) -> None:
+    """S3.1, S3.9: counted."""
+    call(api, "assign", limit=2)
+
+    left = api.post("/api/v1/workers/leave/", {"name": "pi-1"}).json()
+
+    assert left["released"] == 2
+    assert waiting() == FIVE
+    assert job_of("a").attempts == 1
+
+
+def test_two_keys_with_workers_of_one_name_have_a_bucket_each(
+    api_with: Callable[[str], ContractClient], make_key: Callable[..., str]
+) -> None:
+    """S3.8, I60."""
+    one, other = (api_with(make_key(scopes=["hold"])) for _ in range(2))
+    call(one, "assign", limit=1)
+
+    assert [item["key"] for item in call(other, "assign", limit=1)["items"]] == ["b"]
+    assert call(other, "done", keys=["a"])["reasons"] == {"a": "not_found"}
+    assert call(one, "done", keys=["a"])["done"] == ["a"]
+
+
+# --- rebuilding ---------------------------------------------------------------------------------
+def test_rebuild_counts_what_it_changes(api: ContractClient) -> None:
+    """S3.4."""
+    call(api, "assign", limit=1)
+
+    assert call(api, "rebuild", items={"a": 1, "b": 2, "c": 9.5, "f": 6}) == {
+        "added": 1,
+        "withdrawn": 2,
+        "held": 1,
+        "unchanged": 1,
+        "moved": 1,
+        "more": False,
+    }
+    assert waiting() == {"b": 2, "f": 6, "c": 9.5}
+    entry = JournalEntry.objects.filter(event="pool_rebuilt").latest("id")
+    assert entry.actor == f"key:{ApiClient.objects.get().client_id}"
+
+
+def test_thousand_keys_with_contexts_are_one_chunk(api: ContractClient) -> None:
+    """S3.10: more are not, whatever their contexts."""
+    items = {f"k{n}": n for n in range(1_000)}
+    contexts = {key: {"n": 1, "m": "x" * 400} for key in items}
+
+    assert call(api, "rebuild", items=items, contexts=contexts, epoch=9)["added"] == 1_000
+    assert job_of("k999").context == contexts["k999"]
+    answer = api.post(f"{POOL}rebuild/", {"items": {**items, "one": 1}})
+    assert fields_of(answer) == ["items"]
+    assert len(waiting()) == 1_005
+
+
+def test_older_chunk_is_a_conflict(api: ContractClient) -> None:
+    """S3.7."""
+    call(api, "rebuild", items={"z": 1}, epoch=12)
+
+    answer = api.post(f"{POOL}rebuild/", {"items": {"y": 1}, "epoch": 11, "last": True})
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert "y" not in waiting()
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"items": {"a": "1"}}, ["items.a"]),
+        ({"items": {"a": True, "b": None, "c": 1}}, ["items.a", "items.b"]),
+        ({"items": {"a": 0.0001}}, ["items.a"]),
+        ({"items": {"a": 9_000_000_000_000}}, ["items.a"]),
+        ({"items": {"a b": 1}}, ["items.a b"]),
+        ({"items": {"": 1}}, ["items."]),
+        ({"items": {"k" * 129: 1}}, [f"items.{'k' * 80}"]),
+        ({"items": [1]}, ["items"]),
+        ({}, ["items"]),
+        ({"items": {"a": 1}, "contexts": {"b": {}}}, ["contexts.b"]),
+        ({"items": {"a": 1}, "contexts": {"a": 5}}, ["contexts.a"]),
+        ({"items": {"a": 1}, "last": True}, ["last"]),
+        ({"items": {"a": 1}, "epoch": 0}, ["epoch"]),
+        ({"items": {"a": 1}, "epoch": 1.5}, ["epoch"]),
+        ({"items": {"a": 1}, "worker": "pi-1"}, ["worker"]),
+    ],
+)
+def test_wrong_rebuild_changes_nothing(
+    api: ContractClient, body: dict[str, Any], fields: list[str]
+) -> None:
+    """S3.8: every mistake is named."""
+    before = list(Job.objects.order_by("pk").values())
+
+    answer = api.post(f"{POOL}rebuild/", body)
+
+    assert fields_of(answer) == fields
+    assert list(Job.objects.order_by("pk").values()) == before
+
+
+def test_context_has_the_limits_of_a_single_one(api: ContractClient) -> None:
+    body = {"items": {"a": 1, "b": 2}, "contexts": {"a": {}, "b": {"text": "x" * 262_144}}}
+
+    answer = api.post(f"{POOL}rebuild/", body)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert [error["field"] for error in answer.json()["errors"]] == ["contexts.b"]
+
+
+@pytest.mark.parametrize("key", ["k" * 128, "shop:7/till@north+1.a-b_c"])
+def test_key_may_have_128_characters(api: ContractClient, key: str) -> None:
+    """S3.8."""
+    call(api, "rebuild", items={key: 1})
+
+    assert [item["key"] for item in call(api, "assign")["items"]] == [key]
+    assert call(api, "done", keys=[key])["done"] == [key]
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "fields"),
+    [
+        ("assign", {"limit": 0}, ["limit"]),
+        ("assign", {"limit": 1001}, ["limit"]),
+        ("assign", {"worker": "w" * 101}, ["worker"]),
+        ("assign", {"keys": []}, ["keys"]),
+        ("done", {}, ["keys"]),
+        ("done", {"keys": ["a", "a"]}, ["keys"]),
+        ("check", {"keys": ["a b"]}, ["keys[0]"]),
+        ("release", {"keys": [f"k{n}" for n in range(1_001)]}, ["keys"]),
+        ("fail", {"keys": ["a"], "retry": "later"}, ["retry"]),
+        ("done", {"keys": ["a"], "error": "x"}, ["error"]),
+    ],
+)
+def test_wrong_call_of_a_worker_changes_nothing(
+    api: ContractClient, action: str, body: dict[str, Any], fields: list[str]
+) -> None:
+    call(api, "assign", limit=1)
+
+    answer = api.post(f"{POOL}{action}/", {"worker": "pi-1", **body})
+
+    assert fields_of(answer) == fields
+    assert held() == {"a": "pi-1"}
+
+
+# --- status and bindings ------------------------------------------------------------------------
+def test_status_says_what_waits_and_who_holds(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """S3.3."""
+    call(api, "assign", limit=2)
+
+    assert api.get(POOL).json() == {
+        "waiting": 3,
+        "held": 2,
+        "epoch": 1,
+        "workers": [
+            {
+                "client": ApiClient.objects.get().client_id,
+                "worker": "pi-1",
+                "held": 2,
+                "oldest_lease_until": "2026-03-02T09:00:30Z",
+            }
+        ],
+        "now": "2026-03-02T09:00:00Z",
+    }
+
+
+@pytest.mark.parametrize("name", ["mail", "nothing", "keys%20", "Keys"])
+def test_type_that_is_no_pool_answers_as_an_unknown_one(
+    api: ContractClient, name: str, frozen_clock: FrozenClock
+) -> None:
+    from tests.jobs import job_type
+
+    job_type("mail")
+    for answer in (
+        api.get(f"/api/v1/pools/{name}/"),
+        api.post(f"/api/v1/pools/{name}/assign/", {"worker": "pi-1"}),
+        api.post(f"/api/v1/pools/{name}/rebuild/", {"items": {"a": 1}}),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_key_bound_to_another_type_finds_no_pool(
+    api_with: Callable[[str], ContractClient], make_key: Callable[..., str]
+) -> None:
+    """I60: and one that is bound to it does all."""
+    foreign, own = (
+        api_with(make_key(scopes=["hold", "operate", "read"], job_types=[name]))
+        for name in ("mail", "keys")
+    )
+
+    assert foreign.get(POOL).status_code == 404
+    assert foreign.post(f"{POOL}assign/", {"worker": "pi-1"}).status_code == 404
+    assert foreign.post(f"{POOL}rebuild/", {"items": {}}).status_code == 404
+    assert len(call(own, "assign", limit=2)["items"]) == 2
+    assert call(own, "rebuild", items={"a": 1})["withdrawn"] == 3
+
+
+def test_type_is_made_a_pool(api: ContractClient) -> None:
+    """S2.2: while no job is open."""
+    made = api.post("/api/v1/job-types/", {"name": "points", "pool": True, "lease_seconds": 60})
+    assert (made.status_code, made.json()["pool"]) == (201, True)
+    refused = api.patch("/api/v1/job-types/keys/", {"pool": False})
+
+    assert fields_of(refused) == ["pool"]
+    assert api.patch("/api/v1/job-types/points/", {"pool": False}).json()["pool"] is False
+    clash = api.post("/api/v1/job-types/", {"name": "p", "pool": True, "unique": "never"})
+    assert fields_of(clash) == ["unique"]
