@@ -29,6 +29,7 @@ from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin.words import reason_of
 
 MAX_ERROR = 100
@@ -102,11 +103,20 @@ def shown_run_at(job: ListedJob) -> SafeString | None:
     return None
 
 
+def is_in_pool(job: Job) -> bool:
+    """Whether the order of the job is its score."""
+    type_ = type_snapshots([job.type]).get(job.type)
+    return type_ is not None and type_.pool
+
+
 @column(_("order"))
 def shown_order(job: Job) -> SafeString | None:
     if job.status not in transitions.WAITING:
         return None
-    lead = labels.lead_words(job, conf.JOB_PRIORITY_WEIGHT_MS)
+    if is_in_pool(job):
+        lead = labels.score_words(job.order_key)
+    else:
+        lead = labels.lead_words(job, conf.JOB_PRIORITY_WEIGHT_MS)
     return format_html('<span class="unbroken" title="{}">{}</span>', job.order_key, lead)
 
 

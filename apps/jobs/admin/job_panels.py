@@ -13,7 +13,7 @@ from apps.common import clock
 from apps.common.admin.base import Panel
 from apps.common.admin.display import label, shown_text, shown_time, translate
 from apps.common.admin.timeline import Moment
-from apps.jobs.admin import labels
+from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.job_head import head
 from apps.jobs.conf import conf
 from apps.jobs.models import Job
@@ -81,6 +81,7 @@ def order_panel(job: Job) -> Panel:
         "attempts": job.attempts,
         "demotion": order.demotion_ms(job.attempts),
         "order_key": job.order_key,
+        "score": labels.score_words(job.order_key) if job_fields.is_in_pool(job) else "",
         "is_strict": weight >= order.STRICT_MS,
         "is_ready": job.status == transitions.READY,
         "before": labels.capped(before, rules.MAX_AHEAD) if before else None,

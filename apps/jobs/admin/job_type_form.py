@@ -69,7 +69,7 @@ HELP = {
     "unique": _("Whether only one job per key may be open at a time."),
     "pool": _(
         "Its jobs are keys with scores, lower ones first, that workers hold by the bucket. There "
-        "is one open job per key. Score and pool stay as they are while jobs are open."
+        "is one open job per key. This cannot be changed while jobs are open."
     ),
     "default_priority": _("For jobs submitted without a priority. Higher goes first."),
     "expires_after_seconds": _("Stop retrying this long after the scheduled time. Empty: never."),

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin import ReasonForm, ServiceModelAdmin, reason_action
+from apps.common.admin.actions import Button
 from apps.common.admin.base import Panel, in_pairs
 from apps.common.admin.display import column, label, shown_text, state_label, text_column
 from apps.common.admin.filters import ChoiceFilter
@@ -30,6 +31,7 @@ from apps.jobs.admin.filters import seen_by, types_of_limits
 from apps.jobs.admin.handlers import URL as HANDLERS_URL
 from apps.jobs.admin.handlers import handlers_view
 from apps.jobs.admin.job_type_form import FIELDSETS, LONG_FIELDS, JobTypeForm
+from apps.jobs.admin.pools import pool_buttons, pools_view, rebuild_view, visible_pools
 from apps.jobs.models import Job, JobType, TypeState, bounds_of
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
@@ -96,6 +98,10 @@ class JobTypeAdmin(ServiceModelAdmin):
     search_help_text = _("Part of a name or title")
     ordering = ("name",)
     actions = ("pause", "resume", "reset_breaker")
+    custom_urls = (
+        ("pools/", "jobs_jobtype_pools", pools_view),
+        ("<int:pk>/rebuild/", "jobs_jobtype_rebuild", rebuild_view),
+    )
 
     shown_title = text_column("title", _("title"), ordering="title")
     shown_lane = state_label("lane", LANE_COLOURS, _("lane"))
@@ -112,7 +118,9 @@ class JobTypeAdmin(ServiceModelAdmin):
             row.breaker, row.is_unserved = found.get(row.name), row.name in idle
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
+        pools = [(_("Pools"), self.url("pools"), "inventory_2")]
         return {
+            "links": pools if visible_pools(request).exists() else [],
             "unserved": seen_by(request.user, unserved(all_types(), active_workers(clock.now()))),
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
         }
@@ -202,6 +210,9 @@ class JobTypeAdmin(ServiceModelAdmin):
             Panel(_("Now"), _state_panel(row)),
             Panel(_("Wait before each retry"), waits),
         ]
+
+    def buttons(self, request: HttpRequest, row: JobType) -> list[Button]:
+        return [*pool_buttons(request, self, row), *super().buttons(request, row)]
 
     def timeline(self, request: HttpRequest, row: JobType) -> Sequence[Moment]:
         entries = JournalEntry.objects.timeline(Source.PLAN, row.pk)

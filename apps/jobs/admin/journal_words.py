@@ -46,6 +46,7 @@ REASONS = {
         "reported %(end)s after its lease was lost"
     ),
     r"there is no job type (?P<type>\S+) any more": _("there is no job type %(type)s any more"),
+    r"not named by rebuild (?P<rebuild>\S+)": _("not named by rebuild %(rebuild)s"),
     r"(?P<used>\d+) of (?P<max>\d+) attempts are used": _("%(used)s of %(max)s attempts are used"),
 }
 
@@ -75,6 +76,7 @@ register(
         "type_paused": Event(_("Job type paused"), "pause_circle", "warning"),
         "type_resumed": Event(_("Job type resumed"), "play_circle", "success"),
         "type_deleted": Event(_("Job type deleted"), "delete", "danger"),
+        "pool_rebuilt": Event(_("Pool rebuilt"), "sync_alt", "success"),
         "breaker_reset": Event(_("Breaker closed by hand"), "restart_alt", "info"),
     },
     states=_STATES,
@@ -82,6 +84,9 @@ register(
         "end": _("outcome"),
         "hold": _("hold"),
         "detail": _("details"),
+        "rebuild": _("rebuild"),
+        "waiting": _("waiting"),
+        "held": _("held by workers"),
     },
     choices={"end": _STATES},
     reasons=REASONS,

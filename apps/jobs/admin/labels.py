@@ -17,6 +17,7 @@ from apps.common import clock
 from apps.common.admin.display import duration_of, shown_time
 from apps.jobs.models import Job
 from apps.jobs.rules import order
+from apps.jobs.rules.order import score_of
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.counts import starving
 
@@ -85,6 +86,11 @@ def from_now(instant: datetime, now: datetime) -> SafeString:
         relative(instant, now),
         shown_time(instant),
     )
+
+
+def score_words(order_key: int) -> str:
+    """The score of a job of a pool."""
+    return gettext("score %s") % score_of(order_key)
 
 
 def lead(job: Job, weight_ms: int) -> int:
