@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from apps.common import clock
 from apps.common.admin import actor_of
 from apps.common.admin.actions import Button
 from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
-from apps.common.admin.display import shown_text, translate
+from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.errors import PlatformError
 from apps.jobs.admin import labels
 from apps.jobs.models import JobType, bounds_of
@@ -33,14 +32,16 @@ MAX_POOLS = 50
 MAX_WORKERS = 20
 MAX_LINES = 10_000
 COLUMNS = ("key", "score")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,16}(\.[0-9]{1,16})?")
 
 
 # --- the list -------------------------------------------------------------------------------------
 class _Rebuild(NamedTuple):
-    """The latest finished rebuild: its name, when it was and whose."""
+    """The latest finished rebuild: its name, when and how long ago it was, and whose."""
 
     name: str
     at: SafeString
+    ago: str
     actor: str
 
 
@@ -106,7 +107,8 @@ def _latest(row: JobType) -> _Rebuild | None:
     if entry is None:
         return None
     name = str((entry.data or {}).get("rebuild", ""))
-    return _Rebuild(name, labels.time_from_now(entry.at, clock.now()), shown_text(entry.actor))
+    ago = labels.relative(entry.at, clock.now())
+    return _Rebuild(name, shown_time(entry.at), ago, shown_text(entry.actor))
 
 
 def may_operate(request: HttpRequest) -> bool:
@@ -134,9 +136,8 @@ class KeysForm(CsvForm):
 
     def _read(self, text: str) -> list[dict[str, str]]:
         self.items: dict[str, Score] = {}
-        lines = csv.reader(io.StringIO(text.lstrip(BYTE_ORDER_MARK), newline=""))
-        for number, line in enumerate(lines, start=1):
-            cells = [cell.strip() for cell in line]
+        for number, line in enumerate(text.lstrip(BYTE_ORDER_MARK).splitlines(), start=1):
+            cells = [cell.strip(' \t"') for cell in line.split(",")]
             if not any(cells) or (number == 1 and tuple(map(str.lower, cells)) == COLUMNS):
                 continue
             if len(self.items) == MAX_LINES:
@@ -166,8 +167,7 @@ def _cells(number: int, cells: Sequence[str]) -> tuple[str, Score]:
         facts = {"number": number, "key": repr(key[:60]), "limit": MAX_KEY}
         raise ValidationError(message % facts)
     try:
-        score = int(text) if text.lstrip("+-").isdecimal() else float(text)
-        score_key(score)
+        score = _score(text)
     except ValueError as error:
         message = gettext(
             "Line %(number)d: %(score)s is no score; write a number with at most three decimals, "
@@ -176,6 +176,15 @@ def _cells(number: int, cells: Sequence[str]) -> tuple[str, Score]:
         facts = {"number": number, "score": repr(text[:40]), "limit": f"{MAX_SCORE:,}"}
         raise ValidationError(message % facts) from error
     return key, score
+
+
+def _score(text: str) -> Score:
+    """ValueError when it is none."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text} is no number")
+    score = float(text) if "." in text else int(text)
+    score_key(score)
+    return score
 
 
 def rebuild_view(request: HttpRequest, *, model_admin: Any, pk: int) -> HttpResponseBase:
