@@ -221,7 +221,7 @@ class AssignView(WorkView):
     def post(self, request: Request, name: str) -> JsonAnswer:
         body, caller = self.read_body(), caller_of(request)
         items = pool.assign(pool=pool.find_pool(name, caller), caller=caller, **body)
-        wait = 0.0 if items else outside.retry_after()
+        wait = 0.0 if items else round(outside.retry_after(), 3)
         return _answer(
             {"items": [PoolItemOut.of(each) for each in items], "retry_after": wait}, wait=wait
         )

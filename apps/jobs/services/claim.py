@@ -126,7 +126,8 @@ class Claim:
         """
         locked, over = locked_jobs(), set[int]()
         limits = {n: k + _FEW if self._chooses(n) else k for n, k in self._wanted.items()}
-        preference = Preference(self._holder.client, self._holder.name, limits)
+        sliced = [name for name in limits if not self.types[name].pool]
+        preference = Preference(self._holder.client, self._holder.name, limits, sliced)
         found: dict[str, list[Found]] = {name: [] for name in limits}
         for (
             order_key,

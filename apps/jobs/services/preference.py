@@ -8,7 +8,7 @@ three looks, whoever prefers it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -35,17 +35,20 @@ class Found(NamedTuple):
 class Preference:
     """Of one look at these types: how many jobs to read of each, and which of them to take."""
 
-    def __init__(self, client: str, name: str, limits: Mapping[str, int]) -> None:
+    def __init__(
+        self, client: str, name: str, limits: Mapping[str, int], sliced: Iterable[str]
+    ) -> None:
+        """`limits` are the wanted numbers of all types; of those in `sliced` some are preferred."""
         self._limits = limits
         self._member = member_key(client, name)
-        self._slices = self._of_the_look()
+        self._slices = self._of_the_look(sliced)
 
-    def _of_the_look(self) -> dict[str, Slices]:
+    def _of_the_look(self, types: Iterable[str]) -> dict[str, Slices]:
         """The slices of the types whose jobs the worker shares with others; no others matter."""
         known = slice_map()
         if self._member not in known.members:
             return {}
-        shared = ((name, known.slices_of(name)) for name in self._limits)
+        shared = ((name, known.slices_of(name)) for name in types)
         return {
             name: slices
             for name, slices in shared

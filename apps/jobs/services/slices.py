@@ -55,8 +55,11 @@ def _living(now: datetime) -> dict[str, Living]:
 
 
 def _served(servers: set[Server]) -> dict[Server, frozenset[str]]:
-    """The types that each of these can hold jobs of; most workers are alike."""
-    types = all_types()
+    """The types that each of these can hold jobs of; most workers are alike.
+
+    Pools have no slices: their lowest score goes first, whoever asks.
+    """
+    types = [each for each in all_types() if not each.pool]
     return {
         server: frozenset(
             each.name for each in types if server.serves(each) and each.serves(server.host)

@@ -10,7 +10,7 @@ import pytest
 from apps.common.errors import NotFound
 from apps.jobs.models import Bucket, Job, JobType
 from apps.jobs.rules.caller import Caller
-from apps.jobs.services import control, reorder, types
+from apps.jobs.services import control, register, reorder, slices, types
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.invariants import CHECKS
 from apps.jobs.services.pool import find_pool
@@ -19,8 +19,9 @@ from apps.jobs.services.pool_status import status_of
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.submit import Submission, submit, submit_many
 from apps.jobs.services.type_snapshots import forget_type_snapshots
+from tests import factories
 from tests.frozen import FrozenClock
-from tests.jobs import events_of, job_type, last_entry, rescue, take
+from tests.jobs import events_of, job_type, last_entry, rescue, share, take
 from tests.pools import (
     NAME,
     OPERATOR,
@@ -501,3 +502,28 @@ def test_audit_finds_nothing_wrong_with_a_pool(frozen_clock: FrozenClock) -> Non
 
     for each in CHECKS:
         assert not each.run(1_000).breaches
+
+
+def test_pool_goes_by_scores_though_workers_share_it(frozen_clock: FrozenClock) -> None:
+    """S3.2: no worker prefers some of its keys, and its next key has no worker of its own."""
+    pool({f"k{n}": n for n in range(60)})
+    workers = [Holder(f"pi-{n}", "", "ci_ours") for n in range(3)]
+    shared = share(*workers, types=[NAME])
+
+    assert len(shared.slices_of(NAME).owners) == 3
+    assert [assign(worker.name, limit=10) for worker in workers] == [
+        [f"k{n}" for n in range(start, start + 10)] for start in (0, 10, 20)
+    ]
+
+
+def test_map_of_slices_leaves_pools_out(frozen_clock: FrozenClock) -> None:
+    pool(FIVE)
+    job_type("mail")
+    factories.worker("pi-1", types=["mail", NAME])
+    frozen_clock.advance(seconds=10)
+    register.beat(name="pi-1", drains={}, running=0)
+
+    slices.follow(now=frozen_clock.instant)
+
+    known = slices.slice_map()
+    assert (len(known.slices_of("mail").owners), len(known.slices_of(NAME).owners)) == (1, 0)
