@@ -142,11 +142,18 @@ class RebuildBody(StrictSerializer):
 
 
 # --- what is answered -----------------------------------------------------------------------------
+class ScoreOut(serializers.FloatField):
+    """A score as it was given, without decimals when it has none."""
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
 class PoolItemOut(Answer):
     key = serializers.CharField()
     id = serializers.CharField(help_text="Of the job, a decimal string.")
     lease_token = serializers.CharField(source="token")
-    score = serializers.FloatField()
+    score = ScoreOut()
     context = serializers.DictField()  # type: ignore[assignment]
     lease_until = Instant()
 

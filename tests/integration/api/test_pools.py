@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from apps.access.models import ApiClient
 from apps.common.messages import wire_time
 from apps.jobs.models import Job, Worker
+from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
+from tests.jobs import job_type
 from tests.pools import fill, held, job_of, pool, waiting
 
 pytestmark = pytest.mark.django_db
@@ -105,8 +110,6 @@ def test_worker_that_asks_is_present(api: ContractClient) -> None:
 
 
 def test_worker_that_is_to_take_nothing_keeps_what_it_has(api: ContractClient) -> None:
-    from apps.jobs.services import register
-
     call(api, "assign", limit=1)
     Worker.objects.update(is_quiet=True)
     register.forget_seen()
@@ -135,6 +138,19 @@ def test_two_keys_with_workers_of_one_name_have_a_bucket_each(
     assert [item["key"] for item in call(other, "assign", limit=1)["items"]] == ["b"]
     assert call(other, "done", keys=["a"])["reasons"] == {"a": "not_found"}
     assert call(one, "done", keys=["a"])["done"] == ["a"]
+
+
+def test_tour_of_the_readme_is_true(api: ContractClient) -> None:
+    """Its calls in their order, each with its answer."""
+    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text().partition("## Pools")[2]
+    calls = re.findall(r"^\$ curl .*\$API(/\S+)(?: -d '(.*)')?\n(.*)", text, re.MULTILINE)
+
+    assert len(calls) == 7
+    for path, body, shown in calls:
+        method = "POST" if body else "GET"
+        answer = api.request(method, f"/api/v1{path}", json.loads(body) if body else None)
+        pattern = ".*".join(map(re.escape, shown.split("…")))
+        assert re.fullmatch(pattern, answer.content.decode()), (path, answer.content)
 
 
 # --- rebuilding ---------------------------------------------------------------------------------
@@ -280,8 +296,6 @@ def test_status_says_what_waits_and_who_holds(
 def test_type_that_is_no_pool_answers_as_an_unknown_one(
     api: ContractClient, name: str, frozen_clock: FrozenClock
 ) -> None:
-    from tests.jobs import job_type
-
     job_type("mail")
     for answer in (
         api.get(f"/api/v1/pools/{name}/"),

@@ -1,4 +1,4 @@
-"""S3.1-S3.9: any order of calls does what a plain model of a pool does."""
+"""S3.1-S3.9, I45: any order of calls does what a plain model of a pool does."""
 
 from __future__ import annotations
 

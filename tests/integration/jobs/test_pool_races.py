@@ -1,4 +1,4 @@
-"""S3.1, S3.7: calls of a pool that come at the same instant."""
+"""S3.1, S3.7, I45: calls of a pool that come at the same instant."""
 
 from __future__ import annotations
 

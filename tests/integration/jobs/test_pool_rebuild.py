@@ -13,7 +13,7 @@ from apps.jobs.services.pool_rebuild import Rebuilt, foresee, rebuild_whole
 from apps.jobs.services.pool_status import epoch_of
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
-from tests.jobs import events_of, job_type, last_entry, rescue
+from tests.jobs import events_of, job_type, jobs, last_entry, rescue
 from tests.pools import (
     NAME,
     OPERATOR,
@@ -299,8 +299,6 @@ def test_context_that_cannot_be_stored_is_refused(frozen_clock: FrozenClock) -> 
 
 
 def test_jobs_of_other_types_are_left_alone(frozen_clock: FrozenClock) -> None:
-    from tests.jobs import jobs
-
     pool(FIVE)
     job_type("mail")
     jobs(3)
