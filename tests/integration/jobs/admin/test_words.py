@@ -22,6 +22,7 @@ from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.job_scenes import fill_yard
 from tests.jobs import HERE, end, job_type, jobs, rescue, take
+from tests.pools import fill, pool
 
 pytestmark = pytest.mark.django_db
 
@@ -118,6 +119,9 @@ def test_every_reason_that_the_services_write_has_a_pattern(frozen_clock: Frozen
     register.register(name="b", host="host-b")
     frozen_clock.advance(minutes=1)
     register.lose_overdue(now=clock.now())
+
+    pool({"a": 1})
+    fill({})
 
     reasons = set(JournalEntry.objects.exclude(reason="").values_list("reason", flat=True))
     unknown = [each for each in reasons if not any(re.fullmatch(p, each) for p in words.REASONS)]
