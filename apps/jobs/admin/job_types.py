@@ -93,12 +93,12 @@ class JobTypeAdmin(ServiceModelAdmin):
     )
     list_filter = (LaneFilter, PausedFilter)
     list_before_template = "admin/includes/types_before.html"
-    custom_urls = (("handlers/", HANDLERS_URL, handlers_view),)
     search_fields = ("name", "title")
     search_help_text = _("Part of a name or title")
     ordering = ("name",)
     actions = ("pause", "resume", "reset_breaker")
     custom_urls = (
+        ("handlers/", HANDLERS_URL, handlers_view),
         ("pools/", "jobs_jobtype_pools", pools_view),
         ("<int:pk>/rebuild/", "jobs_jobtype_rebuild", rebuild_view),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import urllib.request
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
 from io import StringIO
@@ -15,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from apps.common import clock
 from apps.common.errors import PlatformError
 from taskplatform import sdk
-from taskplatform.demo import jobs, work
+from taskplatform.demo import jobs, work, workers
 from taskplatform.demo.clients import Clients
 from taskplatform.demo.company import GROUPS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
@@ -28,6 +29,7 @@ EVERYBODY = len(PEOPLE)
 PACE = 1 / 16
 MAX_BREACHES = 10
 MIN_JOBS, MAX_JOBS = 4, 100_000
+MAX_WORKERS, WORKER_JOBS = 20, 10_000
 # Executors that are stopped finish their piece of work.
 LAST_PIECE_SECONDS = 10
 
@@ -37,7 +39,8 @@ class Command(BaseCommand):
         f"Plans demo data, once: {EVERYBODY} users in {len(GROUPS)} groups, rotations and "
         "a round of tasks. "
         "With --clients, simulated executors carry the tasks out over HTTP. "
-        "With --jobs, the workers of `make run` drain jobs of four types."
+        "With --jobs, the workers of `make run` drain jobs of four types. "
+        "With --workers, processes that know only sdk.py work over HTTP, and one is killed."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -57,6 +60,12 @@ class Command(BaseCommand):
             metavar="N",
             help=f"submit N jobs and watch them, {MIN_JOBS} to {MAX_JOBS} (10000)",
         )
+        mode.add_argument(
+            "--workers",
+            type=_between(2, MAX_WORKERS),
+            metavar="N",
+            help=f"let N workers run 10,000 jobs over HTTP, 2 to {MAX_WORKERS}",
+        )
         parser.add_argument(
             "--seconds",
             type=_between(1, 3600),
@@ -72,6 +81,10 @@ class Command(BaseCommand):
         try:
             if options["jobs"]:
                 self._run_jobs(options["jobs"], options["seconds"] or 600)
+            elif options["workers"]:
+                self._run_workers(
+                    options["workers"], options["seconds"] or 600, options["url"] or _own_url()
+                )
             elif options["clients"]:
                 self._run_clients(options["clients"], options["seconds"] or 60, options)
             else:
@@ -112,6 +125,20 @@ class Command(BaseCommand):
         )
         took = watch(run.look, seconds, self.stdout)
         self._print_table(jobs.HEADINGS, run.rows())
+        self.stdout.write(
+            f"{run.ended:,} jobs ended in {took:.0f} s, {run.ended / took:,.0f} a second."
+        )
+        self._report(run.proofs(), time_was_up=took >= seconds)
+
+    def _run_workers(self, number: int, seconds: int, url: str) -> None:
+        require_server(url)
+        run = workers.WorkerRun(url, number, WORKER_JOBS)
+        self.stdout.write(
+            f"{number} workers run {run.total:,} jobs of 4 types, one of them a pool, over {url}."
+        )
+        with run.processes():
+            took = watch(run.look, seconds, self.stdout)
+        self._print_table(workers.HEADINGS, run.rows())
         self.stdout.write(
             f"{run.ended:,} jobs ended in {took:.0f} s, {run.ended / took:,.0f} a second."
         )
@@ -210,6 +237,17 @@ def _own_key() -> str:
         raise CommandError(
             f"There is no demo key in {path}. Name the VAR_DIR that the platform runs with, or "
             "start one here, which makes the key, with: DEMO=1 make run"
+        ) from error
+
+
+def require_server(url: str) -> None:
+    """Return when a platform answers there; CommandError with what to do otherwise."""
+    try:
+        urllib.request.urlopen(f"{url}/health/live", timeout=5).close()  # noqa: S310
+    except OSError as error:
+        raise CommandError(
+            f"No server answers at {url}. Start it in another terminal with: make run; if it runs "
+            "on another port, give this command the same PORT."
         ) from error
 
 
