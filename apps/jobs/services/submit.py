@@ -385,8 +385,9 @@ def open_twins(keys: Collection[str]) -> dict[str, Submitted]:
     Sorted, so that callers with the same keys wait for each other and do not deadlock.
     """
     wanted = sorted(keys)
-    _lock(wanted)
-    twins = {}
+    twins: dict[str, Submitted] = {}
+    if wanted:
+        _lock(wanted)
     for start in range(0, len(wanted), MAX_AT_ONCE):
         some = wanted[start : start + MAX_AT_ONCE]
         rows = fetch(
