@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from apps.jobs.services.pool_rebuild import rebuild_whole
 from django.core.management import CommandError
 from django.db.models import Q
 
@@ -25,6 +24,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.services import types
 from apps.jobs.services.invariants import CHECKS
+from apps.jobs.services.pool_rebuild import rebuild_whole
 from apps.jobs.services.submit import Submission, submit_many
 from apps.journal.models import JournalEntry, Source
 from taskplatform import sdk
