@@ -38,6 +38,9 @@ class Model:
         # How the latest attempt of a worker at a key ended.
         self.ended: dict[tuple[str, str], str] = {}
         self.epoch = 0
+        # The number of the latest rebuild, None for one without, and what it has named so far.
+        self.chunked: int | None = None
+        self.named: set[str] = set()
         self.now = 0
         self._numbers: Iterator[int] = count()
 
@@ -102,7 +105,12 @@ class Model:
         """The counts in the order of the answer; None for one that is outdated."""
         if epoch is not None and epoch < self.epoch:
             return None
+        if epoch is None or epoch != self.chunked:
+            self.named = set()
+        self.chunked = epoch
         self.epoch = self.epoch + 1 if epoch is None else epoch
+        # A later call with the same number adds to what the rebuild names.
+        self.named |= items.keys()
         added = held_ = unchanged = moved = 0
         for key, score in items.items():
             if key not in self.scores:
@@ -116,7 +124,7 @@ class Model:
                 moved += 1
             self.scores[key] = score
             self.unwanted.discard(key)
-        gone = self.scores.keys() - items.keys()
+        gone = self.scores.keys() - self.named
         withdrawn = gone - self.owner.keys()
         for key in withdrawn:
             self._drop(key)
