@@ -105,7 +105,10 @@ def test_every_page_is_shown_beside_a_short_history(
 def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
     refused = manage("benchmark", "jsbo")
     assert refused.returncode == 2
-    assert "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'reports')" in refused.stderr
+    assert (
+        "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'reports')"
+        in refused.stderr
+    )
     assert refused.stdout == ""
 
 

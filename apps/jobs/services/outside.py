@@ -137,7 +137,8 @@ class _Hold:
                     columns=HELD,
                     take=self._request.take,
                 )
-                return self._given(jobs, is_lost=look.losses > losses)
+                if jobs or not (earlier := self._request.earlier()):
+                    return self._given(jobs, is_lost=look.losses > losses)
             except IntegrityError:
                 earlier = self._request.earlier()
                 if earlier is None:
