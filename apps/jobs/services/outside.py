@@ -168,6 +168,8 @@ class _Hold:
             if earlier is None:
                 raise
             return settle(outcomes=outcomes, caller=self._caller), self._again(earlier)
+        if not jobs and (earlier := self._request.earlier()):
+            return answers, self._again(earlier)
         return answers, self._given(jobs, is_lost=look.losses > losses)
 
     @property
