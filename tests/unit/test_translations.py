@@ -69,6 +69,7 @@ FOR_PROGRAMS = (
     "apps/jobs/runner/*.py",
     "apps/jobs/services/leases.py",
     "apps/jobs/rules/outcome.py",
+    "apps/jobs/rules/report.py",
     "apps/jobs/tasks_backend.py",
     "apps/reports/services/summary.py",
 )

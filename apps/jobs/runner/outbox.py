@@ -12,7 +12,8 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from apps.common.errors import Invalid, PlatformError
-from apps.jobs.rules.outcome import HeldJob, Outcome, refused
+from apps.jobs.rules.outcome import HeldJob, Outcome
+from apps.jobs.rules.report import refused
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import hold
 from apps.jobs.services.settle import settle

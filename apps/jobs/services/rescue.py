@@ -21,7 +21,8 @@ from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType
 from apps.jobs.rules import transitions as t
-from apps.jobs.rules.outcome import OUTCOMES, Outcome, Records, found_outcome, refused, validate
+from apps.jobs.rules.outcome import OUTCOMES, Outcome, Records, found_outcome
+from apps.jobs.rules.report import refused, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.move import lock_jobs

@@ -19,6 +19,7 @@ from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.outcome import Next, Outcome
+from apps.jobs.rules.report import as_counted, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.hold import running_under
@@ -101,7 +102,7 @@ def settle_locked(
             late.append(each)
         else:
             try:
-                rules.validate(each, job, types[job.type])
+                validate(each, job, types[job.type])
             except PlatformError as error:
                 answers[each.id] = Invalid(error.detail)
             else:
@@ -129,7 +130,7 @@ def _as_counted(
     return [
         (
             job,
-            rules.as_counted(
+            as_counted(
                 each,
                 now,
                 stage=job.stage,

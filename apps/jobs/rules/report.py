@@ -1,0 +1,95 @@
+"""What a report may say: whether it can be kept, and what becomes of one that cannot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from apps.common.errors import Invalid, PlatformError
+from apps.common.json_rules import check_json, check_size, check_text
+from apps.jobs.rules import transitions as t
+from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
+from apps.jobs.rules.outcome import OUTCOMES, RETRY_NEVER, Outcome
+from apps.jobs.rules.submission import MAX_STAGE, context_faults, is_key, number_faults
+from apps.jobs.rules.transitions import LockedJob
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+
+_UNCHANGED = "it was put off without a change of its stage, its context or its time"
+
+
+def validate(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
+    """PlatformError unless the report can be kept."""
+    if outcome.end not in OUTCOMES:
+        raise PlatformError(f"{outcome.end!r} is no outcome; use {', '.join(OUTCOMES)}.")
+    if outcome.result is not None:
+        check_json(outcome.result, field="result")
+    if outcome.detail is not None:
+        check_json(outcome.detail, field="detail")
+    if outcome.checkpoint is not None:
+        check_json(outcome.checkpoint, field="checkpoint")
+        check_size(outcome.checkpoint, field="checkpoint")
+    if outcome.memo:
+        check_text(outcome.memo, field="memo")
+    if outcome.end in (t.END_STAGE_DONE, t.END_YIELDED):
+        _validate_step(outcome, job, type_)
+
+
+def refused(outcome: Outcome, error: PlatformError) -> Outcome:
+    """The failure of a job whose own report cannot be kept."""
+    return replace(
+        outcome,
+        end=t.END_FAILED,
+        retry=RETRY_NEVER,
+        retry_after=None,
+        detail=None,
+        checkpoint=None,
+        result=None,
+        memo="",
+        stage=None,
+        context=None,
+        error=f"What the handler returned cannot be kept: {error.detail}",
+    )
+
+
+def as_counted(
+    outcome: Outcome, now: datetime, *, stage: str, context: Any, report: str
+) -> Outcome:
+    """The outcome, as a failure if it puts the job off and changes nothing: `stage` and `context`
+    are those of the job. Such a job would come back for ever."""
+    if outcome.end != t.END_YIELDED:
+        return outcome
+    is_later = outcome.run_at is not None and outcome.run_at > now
+    is_changed = outcome.context is not None and outcome.context != context
+    if is_later or is_changed or outcome.stage not in (None, stage):
+        return outcome
+    plain = Outcome(id=outcome.id, token=outcome.token, end=t.END_FAILED, type=outcome.type)
+    return replace(plain, error=_UNCHANGED, checkpoint=outcome.checkpoint, report=report)
+
+
+def _validate_step(outcome: Outcome, job: LockedJob, type_: TypeSnapshot) -> None:
+    """The next stage is a declared one after the present one, or any name of free stages."""
+    if outcome.end == t.END_STAGE_DONE or outcome.stage not in (None, job.stage):
+        _validate_stage(outcome.stage or "", job, type_)
+    faults = [] if outcome.context is None else list(context_faults(outcome.context))
+    if outcome.priority is not None:
+        faults += number_faults("priority", outcome.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    if faults:
+        raise Invalid(faults[0].message, errors=faults[:1])
+    check_size(outcome.context, field="context")
+
+
+def _validate_stage(stage: str, job: LockedJob, type_: TypeSnapshot) -> None:
+    if type_.has_free_stages and stage:
+        if not is_key(stage, MAX_STAGE):
+            raise PlatformError(
+                f"{stage[:60]!r} is no name of a stage; use 1 to {MAX_STAGE} letters, digits and "
+                "_ . : @ / + -"
+            )
+        return
+    stages = type_.stages
+    if stage not in stages:
+        declared = ", ".join(stages) or "none"
+        raise PlatformError(f"{stage!r} is no stage of {job.type}; it has: {declared}.")
+    if job.stage in stages and stages.index(stage) <= stages.index(job.stage):
+        raise PlatformError(f"Stage {stage} does not come after {job.stage}.")
