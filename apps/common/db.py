@@ -269,6 +269,11 @@ request_finished.connect(_note_use, dispatch_uid="common.db")
 request_started.connect(trust_recent, dispatch_uid="common.db")
 
 
+def time_text(column: str) -> str:
+    """SQL of a time as text, which the driver reads in a tenth of the time of an instant."""
+    return f"CAST({column} AS CHAR)"
+
+
 def written(at: datetime) -> str:
     """The instant as a parameter, converted once for many rows."""
     # Both backends of Django do the same, more slowly.

@@ -16,6 +16,11 @@ def wire_time(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def wire_text(text: str) -> str:
+    """`wire_time` of a time that was read as text, see `db.time_text`."""
+    return f"{text[:10]}T{text[11:].removesuffix('.000000')}Z"
+
+
 class Message(str):
     """English text that keeps its template and params, so that it can be translated later.
 

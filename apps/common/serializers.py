@@ -16,7 +16,6 @@ from django.http import QueryDict
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
-from rest_framework.fields import SkipField
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from apps.common.errors import WHOLE, PlatformError, field_errors, refusal
@@ -322,31 +321,45 @@ class StrictSerializer(serializers.Serializer[Any]):
         if not isinstance(data, Mapping):
             raise ValidationError(f"{shown(data)} is not a JSON object; write {{…}}.")
         # The plain dict: each access through the BindingDict costs two calls.
-        fields: dict[str, Any] = self.fields.fields
-        wrong: dict[str, Any] = {
-            name: [self._unknown(name)]
-            for name in data
-            if name not in fields or fields[name].read_only
-        }
+        fields, missing = self._settable
+        wrong: dict[str, Any] = {}
         values: dict[str, Any] = {}
         # DRF does much more for each field; fields here have no `source` and no `validate_…`.
-        takes_defaults = not getattr(self.root, "partial", False)
-        for name, field in fields.items():
-            if field.read_only:
-                continue
-            if takes_defaults and name not in data and not field.required:
-                if field.default is not serializers.empty:
+        if not getattr(self.root, "partial", False):
+            for name in missing.keys() - data.keys():
+                field = missing[name]
+                if field.required:
+                    said = field.error_messages["required"]
+                    wrong[name] = [ErrorDetail(said, code="required")]
+                else:
                     values[name] = field.get_default()
+        for name, value in data.items():
+            if name not in fields:
+                wrong[name] = [self._unknown(name)]
                 continue
             try:
-                values[name] = field.run_validation(data.get(name, serializers.empty))
+                values[name] = fields[name].run_validation(value)
             except ValidationError as error:
                 wrong[name] = error.detail
-            except SkipField:
-                continue
         if wrong:
-            raise ValidationError(wrong)
+            # Unknown ones first, then in the order of the fields.
+            names = list(fields)
+            where = {name: names.index(name) for name in wrong if name in fields}
+            raise ValidationError(
+                {n: wrong[n] for n in sorted(wrong, key=lambda n: where.get(n, -1))}
+            )
         return values
+
+    @functools.cached_property
+    def _settable(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The fields that may be set, and those to look after when they are missing."""
+        fields = {name: field for name, field in self.fields.items() if not field.read_only}
+        missing = {
+            name: field
+            for name, field in fields.items()
+            if field.required or field.default is not serializers.empty
+        }
+        return fields, missing
 
     def _unknown(self, name: str) -> ErrorDetail:
         known = [key for key, field in self.fields.items() if not field.read_only]

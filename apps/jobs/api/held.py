@@ -8,14 +8,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.common.db import instant
-from apps.common.messages import wire_time
+from apps.common.messages import wire_text
 from apps.common.serializers import Instant
 from apps.jobs.api.shapes import JobOut
-from apps.jobs.services.outside import HELD
+from apps.jobs.services.outside import HELD, HELD_TIMES
 
 _AT = {name: position for position, name in enumerate(HELD)}
-_TIMES = [_AT[name] for name in HELD if name.endswith("_at") or name == "lease_until"]
+_TIMES = [_AT[name] for name in HELD_TIMES]
 _JSON = [_AT[name] for name in ("context", "checkpoint", "result")]
 
 
@@ -31,22 +30,14 @@ class HeldOut(JobOut):
     )
 
 
-class _WireTimes(dict[Any, Any]):
-    """Times as they are sent, by those of the driver: most jobs of a hold share them."""
-
-    def __missing__(self, value: Any) -> Any:
-        at = self[value] = None if value is None else wire_time(instant(value))
-        return at
-
-
 def held_json(rows: Sequence[tuple[Any, ...]], alone: Collection[int]) -> list[dict[str, Any]]:
     """The rows of HELD as HeldOut describes them."""
-    times = _WireTimes()
     answer = []
     for row in rows:
         values = list(row)
         for position in _TIMES:
-            values[position] = times[values[position]]
+            text = values[position]
+            values[position] = None if text is None else wire_text(text)
         for position in _JSON:
             text = values[position]
             values[position] = None if text is None else json.loads(text)

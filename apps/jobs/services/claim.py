@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import takewhile
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -36,8 +37,11 @@ from apps.jobs.services.move import arrow_update
 from apps.jobs.services.preference import Found, Preference
 from apps.jobs.services.protection import TypeLimits, lock_states
 
-# Of so few jobs, a claim chooses those that no other worker is just taking, among as many more.
+# Of so few jobs, a claim chooses those that no other worker is just taking, among as many more;
+# of more jobs, among so many times as many.
 _FEW = 4
+_WIDER = 4
+_MAX_READ = 1_000
 # What a held job consists of, in the order of its fields, and what of it is JSON.
 _PLAIN = (
     *("id", "type", "key", "user_id", "stage", "attempts", "max_attempts", "sequence"),
@@ -69,15 +73,17 @@ class Claim:
         now: datetime,
         token: str,
         look: Look | None = None,
-        columns: Sequence[str] = (),
+        columns: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`columns`, if there are any, are read of each held job as its `row`; its context and
-        checkpoint are then read there only."""
+        """`columns`, if there are any, are read of each held job as its `row`, each by its SQL; its
+        context and checkpoint are then read there only. They contain those of every held job."""
         self.types = types
         self.discarded = 0
         self.full: Collection[str] = ()
         # The jobs that were tried, in their order.
         self.tried: list[int] = []
+        # Those of the chosen jobs, by type, that may be held at once.
+        self.fitting: Callable[[dict[str, list[int]]], dict[str, list[int]]] = dict
         # Those that are held alone.
         self._suspects: set[int] = set()
         # How many jobs of each type are wanted, and of which types others took some lately.
@@ -118,16 +124,16 @@ class Claim:
         return self._chosen(self._first_ready(), rotation)
 
     def _first_ready(self) -> dict[str, list[int]]:
-        """The first ready jobs of each type, up to the wanted number, none of them locked; of a
-        contested type some more. Those that this worker prefers come first.
+        """The first ready jobs of each type, up to the wanted number, none of them known to stay
+        locked; of a contested type more, to choose from. Those that this worker prefers come first.
 
         One range of the claim index for each type and host, so that nothing is sorted. Jobs that
         must not run any more are discarded.
         """
         locked, over = locked_jobs(), set[int]()
-        limits = {n: k + _FEW if self._chooses(n) else k for n, k in self._wanted.items()}
+        limits = {name: self._candidates(name) for name in self._wanted}
         sliced = [name for name in limits if not self.types[name].pool]
-        preference = Preference(self._holder.client, self._holder.name, limits, sliced)
+        preference = Preference(self._holder.client, self._holder.name, sliced)
         found: dict[str, list[Found]] = {name: [] for name in limits}
         for (
             order_key,
@@ -145,9 +151,9 @@ class Claim:
                 f"{'expected_at' if self.types[name].expires_after else 'NULL'} "
                 f"FROM {table(Job)} WHERE status = %s AND type = %s AND affinity_host = %s "
                 "ORDER BY order_key, id LIMIT %s",
-                (READY, name, host, preference.width(name) + len(locked)),
+                (READY, name, host, max(limit, self._width(name, preference)) + len(locked)),
             )
-            for name in limits
+            for name, limit in limits.items()
             for host in self._hosts
         ):
             if number in locked:
@@ -162,7 +168,18 @@ class Claim:
                 found[name].append(Found(order_key, number, shard))
         if over:
             self.discarded = discard(over, types=self.types, now=self._now)
-        return {name: preference.first(name, jobs) for name, jobs in found.items()}
+        return {name: preference.order(name, found[name])[:k] for name, k in limits.items()}
+
+    def _candidates(self, name: str) -> int:
+        """How many jobs of the type to choose from."""
+        wanted = self._wanted[name]
+        if name not in self._contested:
+            return wanted
+        return wanted + _FEW if wanted <= _FEW else _wider(wanted, _WIDER)
+
+    def _width(self, name: str, preference: Preference) -> int:
+        """How many jobs of the type to read, to find own ones among those of others."""
+        return _wider(self._wanted[name], min(_WIDER, preference.sharers(name)))
 
     def _chosen(self, found: Mapping[str, list[int]], rotation: int) -> dict[str, list[int]]:
         """The jobs of each type before its first suspect; or one suspect, if its type is first."""
@@ -185,7 +202,7 @@ class Claim:
         """Hold those of the jobs, given by type, that no other worker has taken meanwhile."""
         if self.limited(jobs) or not self._contested.isdisjoint(jobs):
             return self._take_locking(jobs)
-        return self._take(jobs)
+        return self._take(dict(jobs))
 
     def limited(self, jobs: Iterable[str], ending: Collection[str] = ()) -> list[str]:
         """Those of the types whose states are to be locked before their jobs are taken.
@@ -231,7 +248,8 @@ class Claim:
             name: places.get(name, ended.get(name, 0) if self.types[name].is_limited else None)
             for name in jobs
         }
-        held = self._take({name: self._free(name, jobs[name], most[name]) for name in jobs})
+        free = {name: self._free(name, jobs[name], most[name]) for name in jobs}
+        held = self._take(free)
         if limits:
             self._look.note_counted(limited)
             self.full = limits.full
@@ -241,15 +259,16 @@ class Claim:
     def _free(self, name: str, jobs: list[int], places: int | None) -> list[int]:
         """Those of the jobs of the type to hold now, in their order."""
         most = self._wanted[name] if places is None else min(self._wanted[name], places)
-        if self._chooses(name):
-            return first_free(jobs, most)
-        return unlocked(jobs[:most]) if name in self._contested else jobs[:most]
+        if name not in self._contested or not most:
+            return jobs[:most]
+        is_few = self._wanted[name] <= _FEW
+        free = first_free(jobs, most) if is_few else unlocked(jobs, most)
+        if not free:
+            self._look.note_lost([name])
+        return free
 
-    def _chooses(self, name: str) -> bool:
-        """Whether it takes a few jobs of a contested type."""
-        return name in self._contested and self._wanted[name] <= _FEW
-
-    def _take(self, jobs: Mapping[str, list[int]]) -> list[HeldJob]:
+    def _take(self, jobs: dict[str, list[int]]) -> list[HeldJob]:
+        jobs = self.fitting(jobs)
         self.tried = [number for numbers in jobs.values() for number in numbers]
         names = sorted(name for name, numbers in jobs.items() if numbers)
         if not names:
@@ -298,25 +317,40 @@ class Claim:
     def _reading(self) -> tuple[str, list[Any]]:
         """The SELECT of the tried jobs that are held under the token, with its values."""
         ids = sorted(self.tried)
+        names = ", ".join(self._columns.values()) if self._columns else _names((*_PLAIN, *_JSON))
         sql = (
-            f"SELECT {_names((*_PLAIN, *(self._columns or _JSON)))} FROM {table(Job)} "
+            f"SELECT {names} FROM {table(Job)} "
             f"WHERE id IN ({placeholders(len(ids))}) AND lease_token = %s"
         )
         return sql, [*ids, self._token]
 
     def _in_order(self, rows: Sequence[Sequence[Any]]) -> list[HeldJob]:
-        found = {row[0]: self._held(row) for row in rows}
+        plain = _plain_of(tuple(self._columns or _PLAIN))
+        found = {row[0]: self._held(plain(row), row) for row in rows}
         return [found[number] for number in self.tried if number in found]
 
-    def _held(self, row: Sequence[Any]) -> HeldJob:
-        plain, more = row[: len(_PLAIN)], row[len(_PLAIN) :]
-        read = (None, None) if self._columns else [each and json.loads(each) for each in more]
+    def _held(self, plain: tuple[Any, ...], row: Sequence[Any]) -> HeldJob:
+        asked: Sequence[Any] = ()
+        read: Sequence[Any] = (None, None)
+        if self._columns:
+            asked = row
+        else:
+            read = [each and json.loads(each) for each in row[len(_PLAIN) :]]
         lease = self._lease(self.types[plain[1]])
-        alone, asked = plain[0] in self._suspects, more if self._columns else ()
-        values = [*plain, *read, self._token, self._now, *lease, alone, asked]
+        values = [*plain, *read, self._token, self._now, *lease, plain[0] in self._suspects, asked]
         return HeldJob(*values)
+
+
+def _wider(wanted: int, times: int) -> int:
+    return max(wanted, min(wanted * times, _MAX_READ))
 
 
 @cache
 def _names(columns: tuple[str, ...]) -> str:
     return ", ".join(connection.ops.quote_name(name) for name in columns)
+
+
+@cache
+def _plain_of(columns: tuple[str, ...]) -> itemgetter[tuple[Any, ...]]:
+    """Picks what every held job consists of from a row of these columns."""
+    return itemgetter(*map(columns.index, _PLAIN))

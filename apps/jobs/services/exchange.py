@@ -72,7 +72,9 @@ class _Exchange:
             return request.take(claim, found) if request else claim.take(found)
         try:
             with transaction.atomic():
-                answers, held = self._both(claim, request.fitting(found) if request else found)
+                if request:
+                    claim.fitting = request.fitting
+                answers, held = self._both(claim, found)
                 if request:
                     request.keep(held)
         except DatabaseError as error:

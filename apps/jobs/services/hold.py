@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 
 from django.db import DatabaseError
 
@@ -43,7 +44,7 @@ def hold(
     new: int = 0,
     token: str = "",
     look: Look | None = None,
-    columns: Sequence[str] = (),
+    columns: Mapping[str, str] = MappingProxyType({}),
     take: Take = Claim.take,
 ) -> list[HeldJob]:
     """At most `limit` jobs of these types, now running under a new token of this worker.
@@ -57,7 +58,8 @@ def hold(
 
     `new` is the number of a just submitted job of the only type. It is tried first, without
     reading what else is due: that is fastest. A worker loop keeps its `look`; `take` takes what was
-    found. `columns` are what the held jobs have as their `row` instead of context and checkpoint.
+    found. `columns`, by name and SQL, are what the held jobs have as their `row` instead of context
+    and checkpoint.
     """
     token, look = token or new_token(), look or Look()
     if new and len(types) == 1 and (held := _hold_new(holder, next(iter(types)), new, token)):

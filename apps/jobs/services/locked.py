@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 # How often jobs that were locked are tried again.
 LOCKED_SECONDS = 5.0
+# How many statements look for those that nobody has locked.
+_STATEMENTS = 4
 _LOCK_WAIT_TIMEOUT = 1205
 
 
@@ -35,13 +37,24 @@ def first_free(jobs: Sequence[int], most: int) -> list[int]:
     return found
 
 
-def unlocked(jobs: Sequence[int]) -> list[int]:
-    """Those of the jobs that are ready and that nobody has locked, now locked."""
-    if not jobs:
-        return []
-    these = f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(jobs))}) AND status = %s"
-    found = {row[0] for row in fetch(these + exclusive_lock(skip_locked=True), [*jobs, READY])}
-    return [number for number in jobs if number in found]
+def unlocked(jobs: Sequence[int], most: int) -> list[int]:
+    """The first ready ones of the jobs that nobody has locked, at most so many, now locked.
+
+    In a few statements, each about as many as are wanted still, so that few others are locked;
+    there may be fewer than one by one would find.
+    """
+    found: list[int] = []
+    start = 0
+    for _ in range(_STATEMENTS):
+        some = jobs[start : start + most - len(found)]
+        if not some:
+            break
+        these = f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(some))}) "
+        these += f"AND status = %s{exclusive_lock(skip_locked=True)}"
+        free = {row[0] for row in fetch(these, [*some, READY])}
+        found += [number for number in some if number in free]
+        start += len(some)
+    return found
 
 
 # --- jobs that stay locked -----------------------------------------------------------------------

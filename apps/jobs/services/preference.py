@@ -8,7 +8,7 @@ three looks, whoever prefers it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -16,9 +16,6 @@ from apps.jobs.rules.slices import Slices, member_key
 from apps.jobs.services.slices import slice_map
 
 PLAIN_EVERY = 4
-# So many times as many jobs are read as are wanted, to find own ones among those of others.
-_WIDER = 4
-_MAX_READ = 1_000
 # How many looks of this process at each type chose own jobs or could have. The rotation of a hold
 # would not do: with one slot, it decides which type is looked at, and some would never be plain.
 looks: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(1))
@@ -33,13 +30,10 @@ class Found(NamedTuple):
 
 
 class Preference:
-    """Of one look at these types: how many jobs to read of each, and which of them to take."""
+    """Of one look at some types: which of the jobs to take first."""
 
-    def __init__(
-        self, client: str, name: str, limits: Mapping[str, int], sliced: Iterable[str]
-    ) -> None:
-        """`limits` are the wanted numbers of all types; of those in `sliced` some are preferred."""
-        self._limits = limits
+    def __init__(self, client: str, name: str, sliced: Iterable[str]) -> None:
+        """Of the types in `sliced`, some jobs are preferred."""
         self._member = member_key(client, name)
         self._slices = self._of_the_look(sliced)
 
@@ -61,19 +55,15 @@ class Preference:
         """What to read as the shard of a job."""
         return "shard" if type_ in self._slices else "NULL"
 
-    def width(self, type_: str) -> int:
-        """How many jobs of the type to read."""
-        limit = self._limits[type_]
-        if type_ not in self._slices:
-            return limit
-        wider = limit * min(_WIDER, len(self._slices[type_].owners))
-        return max(limit, min(wider, _MAX_READ))
+    def sharers(self, type_: str) -> int:
+        """How many workers share the jobs of the type, 1 in a plain look."""
+        return len(self._slices[type_].owners) if type_ in self._slices else 1
 
-    def first(self, type_: str, found: Sequence[Found]) -> list[int]:
-        """Those of the jobs to try, at most the limit: own ones in order, then others in order."""
+    def order(self, type_: str, found: Sequence[Found]) -> list[int]:
+        """The jobs as they are to be tried: own ones in order, then others in order."""
         jobs = sorted(found)
         if type_ in self._slices:
             slices, member = self._slices[type_], self._member
             # Sorting keeps the order of equals.
             jobs.sort(key=lambda job: slices.owner_of(job.shard or 0) != member)
-        return [job.number for job in jobs[: self._limits[type_]]]
+        return [job.number for job in jobs]

@@ -40,6 +40,8 @@ class Request:
         self._client = client
         self._request_id = request_id
         self._body_key = body_key
+        # Whether there is an earlier one with this id, all of whose leases are over.
+        self._is_over = False
 
     def earlier(self) -> Earlier | None:
         """What an earlier request with this id has held; None when it was the first, or all of its
@@ -50,13 +52,14 @@ class Request:
         if not self._request_id:
             return None
         rows = fetch(
-            f"SELECT body_key, token, job_ids, is_alone FROM {table(Hold)} "
-            "WHERE client = %s AND request_id = %s AND expires_at > %s",
-            [self._client, self._request_id, clock.now()],
+            "SELECT body_key, token, job_ids, is_alone, expires_at <= %s "
+            f"FROM {table(Hold)} WHERE client = %s AND request_id = %s",
+            [clock.now(), self._client, self._request_id],
         )
-        if not rows:
+        self._is_over = bool(rows and rows[0][-1])
+        if not rows or self._is_over:
             return None
-        [(body_key, token, ids, is_alone)] = rows
+        [(body_key, token, ids, is_alone, _is_over)] = rows
         if body_key != self._body_key:
             raise ReplayConflict(
                 _(
@@ -68,7 +71,7 @@ class Request:
 
     def take(self, claim: Claim, found: Mapping[str, list[int]]) -> list[HeldJob]:
         """Hold what was found, and remember it in the same transaction."""
-        found = self.fitting(found)
+        claim.fitting = self.fitting
         if not self._request_id:
             return claim.take(found)
         with transaction.atomic():
@@ -96,10 +99,12 @@ class Request:
         """Remember what was held; IntegrityError when a request with this id was faster."""
         if not (self._request_id and held):
             return
-        execute(
-            f"DELETE FROM {table(Hold)} WHERE client = %s AND request_id = %s AND expires_at <= %s",
-            [self._client, self._request_id, held[0].held_at],
-        )
+        if self._is_over:
+            execute(
+                f"DELETE FROM {table(Hold)} "
+                "WHERE client = %s AND request_id = %s AND expires_at <= %s",
+                [self._client, self._request_id, held[0].held_at],
+            )
         row = {
             "client": self._client,
             "request_id": self._request_id,

@@ -259,6 +259,8 @@ def test_page_with_many_entries_asks_as_often_as_one_with_two(
         page_of(admin_client, number)
     for _ in range(12):
         end(take(1)[0], "failed", error="x")
+    # What the process knows for a moment only may just have passed.
+    page_of(admin_client, number)
     with django_assert_max_num_queries(len(few)):
         page_of(admin_client, number)
 
