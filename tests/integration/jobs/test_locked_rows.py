@@ -44,13 +44,13 @@ def _wait_for(seconds: int) -> None:
 
 
 @contextmanager
-def changing(number: int) -> Iterator[None]:
-    """Somebody has changed the job and not committed yet."""
+def changing(*numbers: int) -> Iterator[None]:
+    """Somebody has changed the jobs and not committed yet."""
     changed, over = threading.Event(), threading.Event()
 
     def change() -> None:
         with transaction.atomic():
-            Job.objects.filter(pk=number).update(memo="by hand")
+            Job.objects.filter(pk__in=numbers).update(memo="by hand")
             changed.set()
             over.wait(300)
         connections.close_all()
@@ -93,6 +93,19 @@ def test_worker_that_was_too_slow_takes_what_nobody_else_is_taking(
     assert take_one() == [third]
     assert take_one() == ([] if limits else [fifth])
     assert "a lock was lost" not in caplog.text
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_running": 20}])
+def test_workers_that_met_take_batches_beside_each_other(limits: dict[str, Any]) -> None:
+    job_type(**limits)
+    numbers = jobs(30)
+    look = Look()
+    look.note_lost(["mail"])
+
+    with changing(*numbers[:10], *numbers[15:17]):
+        held = hold(holder=HERE, types=["mail"], limit=10, look=look)
+
+    assert [job.id for job in held] == [*numbers[10:15], *numbers[17:22]]
 
 
 @pytest.mark.parametrize("limits", [{}, {"batch_limit": 1}, {"max_running": 9}])
