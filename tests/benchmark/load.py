@@ -11,7 +11,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
+from django.core.management.base import CommandError
+
 ANSWER_SECONDS = 30
+OK = 200
 NO_CONTENT = 204
 
 
@@ -25,6 +28,10 @@ class Answer(NamedTuple):
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+# Sends one request on a connection of its own and waits for the answer.
+Ask = Callable[[bytes], Answer]
 
 
 class Volley(NamedTuple):
@@ -48,6 +55,13 @@ def post(path: str, body: Any, *, key: str = "") -> bytes:
         f"Authorization: Bearer {key}\r\nContent-Length: {len(text)}\r\n\r\n"
     )
     return head.encode() + text
+
+
+def good(answer: Answer) -> Any:
+    """What a successful answer says; CommandError otherwise."""
+    if answer.status != OK:
+        raise CommandError(f"{answer.status} {answer.body[:300]!r}")
+    return answer.json
 
 
 class Clients:
@@ -84,7 +98,7 @@ class Clients:
         # share would wait for the busiest.
         waiting = iter(range(len(requests)))
 
-        def run(ask: Callable[[bytes], Answer], client: int) -> None:
+        def run(ask: Ask, client: int) -> None:
             own = waiting
             if after is not None:
                 own = iter([n for n in range(len(requests)) if after.sent_by[n] == client])
@@ -94,7 +108,7 @@ class Clients:
 
         return Volley(answers, sent_by, self.work(run))
 
-    def work(self, work: Callable[[Callable[[bytes], Answer], int], None]) -> float:
+    def work(self, work: Callable[[Ask, int], None]) -> float:
         """Let every client work at once, each given how to ask and its number; the seconds.
 
         The first error of a client is raised when all have ended.

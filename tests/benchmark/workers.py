@@ -26,10 +26,10 @@ from apps.jobs.services import slices
 from apps.jobs.services.outside import ASKS_PER_SECOND, HELD, Wish, hold_for
 from apps.jobs.services.settle import settle
 from taskplatform.web import APPLICATION
-from tests.benchmark import backlog, runner
+from tests.benchmark import backlog, pools, runner
 from tests.benchmark.backlog import BATCH, seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
-from tests.benchmark.load import Answer, Clients, fire, post
+from tests.benchmark.load import Ask, Clients, fire, good, post
 from tests.benchmark.people import settle as let_settle
 from tests.benchmark.processes import server
 from tests.benchmark.statements import record
@@ -39,7 +39,6 @@ CLIENTS = 4
 IDLE_WORKERS = 200
 # A worker that only lost to others is told to come back within this time.
 LOST_SECONDS = 0.1
-Ask = Callable[[bytes], Answer]
 
 
 def over_http(run: RunOptions) -> Iterator[Figure]:
@@ -145,7 +144,7 @@ def _wish(batch: int) -> dict[str, Any]:
 def _apart(ask: Ask, key: str, worker: str, batch: int) -> None:
     """Hold and settle until nothing is left, each in a request."""
     while jobs := _held(ask, key, worker, batch):
-        _good(ask(post(SETTLE, {"worker": worker, "outcomes": _ended(jobs)}, key=key)))
+        good(ask(post(SETTLE, {"worker": worker, "outcomes": _ended(jobs)}, key=key)))
 
 
 def _together(ask: Ask, key: str, worker: str, batch: int) -> None:
@@ -153,13 +152,13 @@ def _together(ask: Ask, key: str, worker: str, batch: int) -> None:
     while jobs := _held(ask, key, worker, batch):
         while jobs:
             body = {"worker": worker, "outcomes": _ended(jobs), "hold": _wish(batch)}
-            jobs = _good(ask(post(SETTLE, body, key=key)))["jobs"]
+            jobs = good(ask(post(SETTLE, body, key=key)))["jobs"]
 
 
 def _held(ask: Ask, key: str, worker: str, batch: int) -> list[dict[str, Any]]:
     """The next jobs; none when nothing is left, and not when others were faster."""
     while True:
-        given = _good(ask(post(HOLD, {"worker": worker, **_wish(batch)}, key=key)))
+        given = good(ask(post(HOLD, {"worker": worker, **_wish(batch)}, key=key)))
         if given["jobs"] or given["retry_after"] > LOST_SECONDS:
             jobs: list[dict[str, Any]] = given["jobs"]
             return jobs
@@ -170,12 +169,6 @@ def _ended(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {"id": job["id"], "lease_token": job["lease_token"], "outcome": "succeeded"} for job in jobs
     ]
-
-
-def _good(answer: Answer) -> Any:
-    if answer.status != 200:
-        raise CommandError(f"{answer.status} {answer.body[:300]!r}")
-    return answer.json
 
 
 # --- one job at a time beside its own statements --------------------------------------------------
@@ -225,8 +218,8 @@ def _by_bare_views(port: int, count: int) -> float:
             if pk is None:
                 return
             values = {"job": pk, "token": f"{time.monotonic_ns():032x}"}
-            _good(ask(post("/hold/", values)))
-            _good(ask(post("/settle/", values)))
+            good(ask(post("/hold/", values)))
+            good(ask(post("/settle/", values)))
 
     with Clients(port, CLIENTS) as clients:
         seconds = clients.work(run)
@@ -255,7 +248,7 @@ def _idle_load(port: int, key: str, seconds: int) -> float:
     def run(ask: Ask, client: int) -> None:
         for each in asks:
             # Now the process has seen them all.
-            _good(ask(each))
+            good(ask(each))
         busy = _cpu_of_children()
         # The servers are not quite still without them.
         time.sleep(seconds)
@@ -264,7 +257,7 @@ def _idle_load(port: int, key: str, seconds: int) -> float:
         for n in range(seconds * ASKS_PER_SECOND):
             due = begun + n / ASKS_PER_SECOND
             time.sleep(max(0.0, due - time.perf_counter()))
-            _good(ask(asks[n % IDLE_WORKERS]))
+            good(ask(asks[n % IDLE_WORKERS]))
         spent.append(_cpu_of_children() - busy - 2 * still)
 
     with Clients(port, 1) as clients:
@@ -304,14 +297,14 @@ def _beat_ms(port: int, key: str, rounds: int) -> float:
 
         def run(ask: Ask, client: int) -> None:
             while len(leases) < 1_000:
-                found = _good(ask(post(HOLD, {"worker": "beating", **_wish(10)}, key=key)))
+                found = good(ask(post(HOLD, {"worker": "beating", **_wish(10)}, key=key)))
                 leases.extend(
                     {"id": job["id"], "lease_token": job["lease_token"]} for job in found["jobs"]
                 )
             request = post(BEAT, {"worker": "beating", "leases": leases}, key=key)
             for _ in range(rounds):
                 answer = ask(request)
-                if not all(lease["ok"] for lease in _good(answer)["leases"]):
+                if not all(lease["ok"] for lease in good(answer)["leases"]):
                     raise CommandError("A lease was not renewed.")
                 spent.append(1_000 * answer.seconds)
 
@@ -325,4 +318,4 @@ def _empty() -> None:
     close_old_connections()
 
 
-PARTS = [Part("http", over_http)]
+PARTS = [Part("http", over_http), Part("pools", pools.pool)]
