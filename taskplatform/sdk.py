@@ -808,7 +808,11 @@ class Retry(Exception):
 
 
 class Later(Exception):
-    """Raised by a handler: go on at this time, or after it; the attempt does not count."""
+    """Raised by a handler: go on at this time, or after it; the attempt does not count.
+
+    A time counts by the clock of the server, a duration from when the server hears of it. If the
+    clock of this machine may be wrong, give a duration.
+    """
 
     def __init__(self, run_at: datetime | timedelta) -> None:
         super().__init__(f"the handler goes on later: {run_at}")
@@ -1400,7 +1404,8 @@ class Worker:
                 executor.release(everything=True)
         if answer.unknown != self._unknown:
             self._unknown = answer.unknown
-            logger.warning("%s: types that this key has not: %s", self.name, self._unknown)
+            why = "they are not there, not this key's, or pools"
+            logger.warning("%s gets no jobs of %s: %s", self.name, self._unknown, why)
 
     def _refused(self, error: PlatformError, reports: Sequence[_Report], holds: bool) -> None:
         """Without the hold, reports may be taken; among fewer reports, the wrong one is found."""
@@ -1649,7 +1654,9 @@ def _heartbeat(answer: _Answer) -> tuple[float, bool]:
 
 
 def _when(run_at: datetime | timedelta | None) -> dict[str, Any]:
-    return {"delay" if isinstance(run_at, timedelta) else "run_at": _wire(run_at)}
+    if isinstance(run_at, timedelta):
+        return {"delay": max(run_at.total_seconds(), 0.0)}
+    return {"run_at": _wire(run_at)}
 
 
 def _told(error: BaseException) -> str:

@@ -169,6 +169,9 @@ def test_fail_and_retry_say_when_the_next_attempt_is(
     [
         (datetime(2026, 3, 2, 9, tzinfo=UTC), {"run_at": "2026-03-02T09:00:00.000000+00:00"}),
         (timedelta(minutes=2), {"delay": 120}),
+        # Rounded to none, it would change nothing and count as a failure.
+        (timedelta(seconds=0.4), {"delay": 0.4}),
+        (timedelta(seconds=-5), {"delay": 0}),
     ],
 )
 def test_later_yields(

@@ -146,7 +146,10 @@ class BeatBody(StrictSerializer):
 # --- what is answered -----------------------------------------------------------------------------
 class GivenOut(Answer):
     jobs = HeldOut(many=True)
-    unknown = serializers.ListField(child=serializers.CharField(), help_text="Types.")
+    unknown = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Types that are not there, or not this key's; and pools, which assign gives.",
+    )
     retry_after = serializers.FloatField(help_text="Seconds; 0 when there are jobs.")
     now = Instant()
 
@@ -206,7 +209,8 @@ class WorkView(ApiView):
 
 
 class HoldView(WorkView):
-    """Take due jobs under a lease; an empty list when nothing is due."""
+    """Take due jobs under a lease; an empty list when nothing is due. Pools have an address of
+    their own."""
 
     bodies = {"post": HoldBody}
     answers = {"post": GivenOut}

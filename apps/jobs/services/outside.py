@@ -16,7 +16,7 @@ from django.db.models import DateTimeField
 
 from apps.common import clock
 from apps.common.db import fetch, instant, placeholders, table, time_text
-from apps.common.errors import NotFound, PlatformError
+from apps.common.errors import Invalid, NotFound, PlatformError
 from apps.common.messages import Message as _
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
@@ -72,7 +72,7 @@ class Given(NamedTuple):
     """What a hold over HTTP returns: the jobs that run under its token, as rows of HELD.
 
     Those in `alone` are to run with nothing beside them. `unknown` are the types that the caller
-    may not hold. After `retry_after` seconds it may ask again.
+    may not hold, and pools. After `retry_after` seconds it may ask again.
     """
 
     rows: Sequence[tuple[Any, ...]]
@@ -82,12 +82,18 @@ class Given(NamedTuple):
 
 
 def hold_for(caller: Caller, worker: str, wish: Wish) -> Given:
-    """Hold jobs for a worker; NotFound when it may hold none of the types.
+    """Hold jobs for a worker. A repeated request gets those of its jobs that still run.
 
-    A repeated request gets those of its jobs that still run.
+    When it may hold none of the types, Invalid if one is a pool, else NotFound.
     """
     known = _known(caller, wish)
     if not known:
+        pool = next((name for name in wish.types if _is_pool(name) and caller.may_use(name)), None)
+        if pool:
+            raise Invalid.field(
+                "types",
+                _("{name} is a pool; take its keys at /api/v1/pools/{name}/assign/.", name=pool),
+            )
         raise NotFound(_("There is no job type {names}.", names=", ".join(wish.types)[:200]))
     return _Hold(caller, worker, wish, known).hold()
 
@@ -103,12 +109,24 @@ def settle_and_hold(
 
 
 def _known(caller: Caller, wish: Wish) -> list[str]:
-    """Those of the types that there are and that the caller may use."""
+    """Those of the types that there are and that the caller may use.
+
+    A pool is none of them: its jobs are keys, which `assign` hands to buckets.
+    """
     types = type_snapshots()
     if any(name not in types for name in wish.types):
         # A worker may be started before its types are made.
         types = type_snapshots(max_age=_KNOWN_SECONDS)
-    return [name for name in wish.types if name in types and caller.may_use(name)]
+    return [
+        name
+        for name in wish.types
+        if name in types and not types[name].pool and caller.may_use(name)
+    ]
+
+
+def _is_pool(name: str) -> bool:
+    found = type_snapshots().get(name)
+    return found is not None and found.pool
 
 
 class _Hold:

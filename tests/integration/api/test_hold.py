@@ -18,6 +18,8 @@ from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.api.contract import ContractClient
 from tests.jobs import job_type, jobs, row
+from tests.pools import NAME as POOL
+from tests.pools import pool
 
 pytestmark = pytest.mark.django_db
 
@@ -157,6 +159,25 @@ def test_type_outside_the_binding_is_as_unknown_as_any(
 
     assert [job["type"] for job in answer["jobs"]] == ["mail"]
     assert answer["unknown"] == ["bill", "fax"]
+
+
+def test_pool_gives_its_keys_to_buckets_alone(
+    api: ContractClient, make_key: Callable[..., str], api_with: Callable[..., ContractClient]
+) -> None:
+    """No key of a pool is had as a plain job by accident; other types go on."""
+    pool({"a": 1})
+    numbers = jobs(1)
+
+    answer = hold(api, types=[POOL, "mail"])
+    alone = api.post(HOLD, {"worker": "pi-1", "types": [POOL]})
+    foreign = api_with(make_key(job_types=["mail"])).post(HOLD, {"worker": "pi", "types": [POOL]})
+
+    assert (ids_of(answer), answer["unknown"]) == (numbers, [POOL])
+    assert alone.status_code == 400
+    [error] = alone.json()["errors"]
+    assert (error["field"], "/pools/keys/assign/" in error["message"]) == ("types", True)
+    assert foreign.status_code == 404
+    assert Job.objects.get(type=POOL).status == "ready"
 
 
 def test_quiet_worker_gets_nothing_new(api: ContractClient) -> None:
