@@ -96,6 +96,7 @@ def test_every_job_ends_once_though_a_worker_is_killed(
     outside: Callable[[str], RunningProcess],
     manage: Manage,
 ) -> None:
+    """S2.1, I27, I29: the workers that ran them speak HTTP alone."""
     workers.sweeps()
     has_type(client, "sdk-many", max_attempts=5, retry_delay_seconds=1)
     for first in range(0, COUNT, 1000):

@@ -261,6 +261,7 @@ def test_batch_without_a_result_for_each_fails_whole(
 
 
 def test_hooks_are_called_around_each_job(jobs: Jobs, worker: sdk.Worker) -> None:
+    """S2.19"""
     calls: list[tuple[str, str]] = []
 
     @worker.before
@@ -279,6 +280,7 @@ def test_hooks_are_called_around_each_job(jobs: Jobs, worker: sdk.Worker) -> Non
 def test_hook_that_fails_is_logged_and_blocks_nothing(
     jobs: Jobs, worker: sdk.Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """S2.19"""
     worker.before(raises(OSError("no pager")))
     worker.after(raises(OSError("no pager")))
     outcome = outcome_of(jobs, worker, lambda held: {"n": 1})

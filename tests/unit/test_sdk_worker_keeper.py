@@ -133,6 +133,7 @@ class TestHolds:
             jobs.await_outcomes(3)
 
     def test_idle_worker_asks_as_seldom_as_it_is_told(self, jobs: Jobs, worker: sdk.Worker) -> None:
+        """S2.18"""
         jobs.retry_after = 0.4
         with running(worker):
             first, second, third = jobs.await_calls("jobs/hold/", 3)[:3]

@@ -123,10 +123,12 @@ def test_nothing_due_says_when_to_ask_again(api: ContractClient) -> None:
 def test_idle_workers_together_ask_fifty_times_a_second(
     api: ContractClient, frozen_clock: FrozenClock
 ) -> None:
+    """S2.18: each at a time of its own."""
     for number in range(400):
         factories.worker(f"pi-{number}:1", kind="http")
 
-    assert 6.0 <= hold(api)["retry_after"] <= 10.1
+    waits = [hold(api)["retry_after"] for _ in range(20)]
+    assert 6.0 <= min(waits) < max(waits) <= 10.1
 
     jobs(1, run_at=frozen_clock.instant + timedelta(seconds=2))
     outside.forget()

@@ -46,7 +46,7 @@ def test_job_that_has_succeeded_is_through(
 
 # --- submitting ---------------------------------------------------------------------------------
 def test_one_job_is_brought_in(api: ContractClient) -> None:
-    """S1.4, S2.12"""
+    """S1.4, S2.4: its id is a number of decimal digits, and nothing else of it is told."""
     answer = api.post(JOBS, {"type": "mail", "key": "order-1", "context": {"to": "ä"}, "delay": 60})
 
     job = Job.objects.get()

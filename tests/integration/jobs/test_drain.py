@@ -101,6 +101,7 @@ def test_slow_drain_helps_with_fast_jobs_after_its_own(handle: Make, process: Pr
 def test_worker_serves_every_type_that_names_one_of_its_handlers(
     handle: Make, process: Process
 ) -> None:
+    """S2.18"""
     handle("mail", lambda context: None)
     job_type("newsletter", handler="mail")
     job_type("elsewhere", handler="")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_held_jobs_are_running_under_one_new_token() -> None:
-    """I40: what comes back is the rows as they are now."""
+    """I40, S2.14: what comes back is the rows as they are now."""
     job_type(lease_seconds=30, max_processing_seconds=900)
     [number] = jobs(1, key="order-1", trace_id="t1")
 
@@ -52,6 +52,21 @@ def test_lease_never_outlasts_the_deadline() -> None:
     [held] = take()
 
     assert held.lease_until == held.hard_end_at
+
+
+def test_only_due_jobs_are_held_for_the_time_of_their_type(frozen_clock: FrozenClock) -> None:
+    """S2.11: whatever the limit; a type that says nothing has the general time."""
+    job_type("mail")
+    job_type("film", max_processing_seconds=7200)
+    numbers = [*jobs(2, "mail"), *jobs(2, "film")]
+    jobs(3, "mail", run_at=frozen_clock.instant + timedelta(milliseconds=1))
+
+    held = take(1000, types=("mail", "film"))
+
+    assert sorted(each.id for each in held) == sorted(numbers)
+    times = {each.type: each.hard_end_at - frozen_clock.instant for each in held}
+    general = JobType._meta.get_field("max_processing_seconds").default
+    assert times == {"mail": timedelta(seconds=general), "film": timedelta(hours=2)}
 
 
 def test_jobs_come_by_priority_and_age() -> None:
@@ -109,6 +124,7 @@ def test_scheduled_jobs_are_promoted_by_the_hold_that_finds_them_due(
 
 
 def test_types_share_the_slots_by_weight() -> None:
+    """S2.18"""
     job_type("mail", weight=3)
     job_type("bill", weight=1)
     jobs(100, "mail")

@@ -23,7 +23,7 @@ from apps.jobs.services.leases import Renewed, Sign, renew
 from apps.jobs.services.look import Look
 from apps.jobs.services.promote import promote_due
 from apps.jobs.services.rescue import rescue_due
-from tests.jobs import HERE, job_type, jobs, row, take
+from tests.jobs import HERE, end, job_type, jobs, row, take
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 
@@ -130,6 +130,21 @@ def test_locked_job_keeps_no_other_from_being_held(
             break
     assert row(first).status == "running"
     assert row(first).memo == "by hand"
+
+
+def test_locked_jobs_of_one_type_are_nothing_to_another(caplog: pytest.LogCaptureFixture) -> None:
+    """S2.3: one table, and no statement for one type touches a row of another."""
+    job_type("bill"), job_type("mail")
+    [bill] = jobs(1, "bill")
+    numbers = jobs(5)
+    caplog.set_level(logging.INFO, "apps.jobs.services")
+
+    with changing(bill):
+        held = take(9)
+        assert [each.id for each in held] == numbers
+        assert [end(each) for each in held] == ["succeeded"] * 5
+
+    assert "lock" not in caplog.text
 
 
 def test_locked_job_keeps_no_other_from_falling_due() -> None:

@@ -60,7 +60,7 @@ def test_a_job_takes_what_its_type_decides(mail: Any) -> None:
 
 
 def test_everything_that_is_said_is_kept(frozen_clock: Any, db: None) -> None:
-    """S1.3, S1.4: no part of a submission is lost."""
+    """S1.3, S1.4, S2.7: no part of a submission is lost."""
     factories.job_type("mail", stages=["draw", "send"], default_priority=7, max_attempts=9)
     context = {"to": "ä@example.com", "parts": [1, 2.5, None, True, {"deep": "✓"}]}
     submit(

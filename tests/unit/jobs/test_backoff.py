@@ -1,4 +1,4 @@
-"""S1.9, I32: how long a failed job waits."""
+"""S1.9, S2.5, I32: how long a failed job waits."""
 
 from __future__ import annotations
 

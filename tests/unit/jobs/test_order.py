@@ -1,4 +1,4 @@
-"""S1.6, S1.20, S4.5, S4.6: the order of jobs as one number."""
+"""S1.6, S1.20, S2.7, S4.5, S4.6: the order of jobs as one number."""
 
 from __future__ import annotations
 
