@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from taskplatform import sdk
 from tests.processes import ROOT, RunningProcess, eventually
 
 CELERY = (sys.executable, "-m", "celery", "-A", "taskplatform", "worker")
@@ -64,6 +65,11 @@ def rows(database_url: str, sql: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
     finally:
         connection.close()
+
+
+def make_type(client: sdk.Client, name: str, **settings: Any) -> None:
+    """A type for workers over HTTP alone."""
+    client._call("/job-types/", {"name": name, **settings}, lambda answer: None)
 
 
 class Workers:

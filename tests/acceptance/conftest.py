@@ -16,9 +16,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from taskplatform import sdk
 from tests.environment import neutral
 from tests.processes import ROOT, RunningProcess
+from tests.serving import await_answer, web_command
+from tests.workers import Workers
 
+# What a key of workers on other machines may do in these tests.
+SCOPES = ("hold", "submit", "read", "operate")
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "REDIS_URL")
 
 
@@ -157,3 +162,45 @@ def start(
             return process
 
         yield start
+
+
+@pytest.fixture
+def workers(start: Callable[..., RunningProcess], environment: Mapping[str, str]) -> Workers:
+    return Workers(start, environment)
+
+
+@pytest.fixture
+def url(start: Callable[..., RunningProcess]) -> str:
+    """The address of a web server."""
+    port, command = web_command()
+    await_answer(start(*command, WEB_THREADS="8"), port)
+    return f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def key(manage: Callable[..., subprocess.CompletedProcess[str]]) -> str:
+    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
+    return manage("apiclient", "create", "Pi", *scopes).stdout.strip()
+
+
+@pytest.fixture
+def client(url: str, key: str) -> Iterator[sdk.Client]:
+    with sdk.Client(url, key) as made:
+        yield made
+
+
+@pytest.fixture
+def outside(
+    start: Callable[..., RunningProcess], url: str, key: str, tmp_path: Path
+) -> Callable[..., RunningProcess]:
+    """`outside(program, "pi-1", …)` starts a program beside a copy of the client, as on another
+    machine: with URL and KEY, and without the packages of the project."""
+    (tmp_path / "sdk.py").write_text(Path(sdk.__file__).read_text())
+    before = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
+
+    def begin(program: str, *arguments: str) -> RunningProcess:
+        file = tmp_path / f"outside-{secrets.token_hex(4)}.py"
+        file.write_text(before + program)
+        return start(sys.executable, "-I", "-S", str(file), *arguments, URL=url, KEY=key)
+
+    return begin

@@ -6,29 +6,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from taskplatform import sdk
 from tests.processes import RunningProcess, eventually
-from tests.serving import await_answer, web_command
 from tests.stub_jobs import running
-from tests.workers import Workers
+from tests.workers import Workers, make_type
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., RunningProcess]
+Outside = Callable[..., RunningProcess]
 
 COUNT = 2000
-SCOPES = ("hold", "submit", "read", "operate")
 WORKER = """
-import os, sys, threading
-sys.path.insert(0, os.path.dirname(__file__))
+import threading
 from sdk import Worker
 worker = Worker(os.environ["URL"], os.environ["KEY"], sys.argv[1], threads=4, lease_seconds=3)
 
@@ -53,57 +46,20 @@ os.write(1, b"the end\\n")
 """
 
 
-@pytest.fixture
-def workers(start: Start, environment: Mapping[str, str]) -> Workers:
-    return Workers(start, environment)
-
-
-@pytest.fixture
-def url(start: Start) -> str:
-    port, command = web_command()
-    await_answer(start(*command, WEB_THREADS="8"), port)
-    return f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture
-def key(manage: Manage) -> str:
-    scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-    return manage("apiclient", "create", "Pi", *scopes).stdout.strip()
-
-
-@pytest.fixture
-def client(url: str, key: str) -> Iterator[sdk.Client]:
-    with sdk.Client(url, key) as made:
-        yield made
-
-
-@pytest.fixture
-def outside(start: Start, url: str, key: str, tmp_path: Path) -> Callable[[str], RunningProcess]:
-    """Starts a worker of this name."""
-    (tmp_path / "sdk.py").write_text(Path(sdk.__file__).read_text())
-    (tmp_path / "outside.py").write_text(WORKER)
-    command = (sys.executable, "-I", "-S", str(tmp_path / "outside.py"))
-    return lambda name: start(*command, name, URL=url, KEY=key)
-
-
-def has_type(client: sdk.Client, name: str, **settings: Any) -> None:
-    client._call("/job-types/", {"name": name, **settings}, lambda answer: None)
-
-
 def test_every_job_ends_once_though_a_worker_is_killed(
     client: sdk.Client,
     workers: Workers,
-    outside: Callable[[str], RunningProcess],
+    outside: Outside,
     manage: Manage,
 ) -> None:
     """S2.1, I27, I29: the workers that ran them speak HTTP alone."""
     workers.sweeps()
-    has_type(client, "sdk-many", max_attempts=5, retry_delay_seconds=1)
+    make_type(client, "sdk-many", max_attempts=5, retry_delay_seconds=1)
     for first in range(0, COUNT, 1000):
         client.submit_many(
             [{"type": "sdk-many", "context": {"n": n}} for n in range(first, first + 1000)]
         )
-    killed, other = outside("killed"), outside("other")
+    killed, other = outside(WORKER, "killed"), outside(WORKER, "other")
     eventually(lambda: killed.output.count("run") > 50 and other.output.count("run") > 50)
     os.kill(killed.pid, signal.SIGKILL)
 
@@ -119,17 +75,17 @@ def test_every_job_ends_once_though_a_worker_is_killed(
 
 
 def test_killed_worker_s_job_goes_on_from_its_checkpoint(
-    client: sdk.Client, workers: Workers, outside: Callable[[str], RunningProcess]
+    client: sdk.Client, workers: Workers, outside: Outside
 ) -> None:
     workers.sweeps()
-    has_type(client, "sdk-parts", retry_delay_seconds=1)
+    make_type(client, "sdk-parts", retry_delay_seconds=1)
     submitted = client.submit("sdk-parts")
-    first = outside("first")
+    first = outside(WORKER, "first")
     first.await_output("kept 3")
     os.kill(first.pid, signal.SIGKILL)
     assert client.job(submitted.id).progress == 60
 
-    second = outside("second")
+    second = outside(WORKER, "second")
     second.await_output("attempt 2 goes on from 3")
     eventually(lambda: client.job(submitted.id).is_final)
     second.process.terminate()
@@ -139,7 +95,7 @@ def test_killed_worker_s_job_goes_on_from_its_checkpoint(
 
 
 def test_each_way_to_end_is_understood(client: sdk.Client, url: str, key: str) -> None:
-    has_type(client, "sdk-ends", stages=["cut", "mix"], max_attempts=2)
+    make_type(client, "sdk-ends", stages=["cut", "mix"], max_attempts=2)
     worker = sdk.Worker(url, key, threads=4)
     waits = threading.Event()
 

@@ -31,14 +31,8 @@ def mariadb(environment: dict[str, str]) -> Iterator[MariaDBServer]:
 
 
 @pytest.fixture
-def workers(start: Callable[..., RunningProcess], environment: Mapping[str, str]) -> Workers:
-    """Workers that the test starts."""
-    return Workers(start, environment)
-
-
-@pytest.fixture
 def swept(workers: Workers) -> Workers:
-    """The same with sweeps that run."""
+    """Workers that the test starts, with sweeps that run."""
     workers.sweeps()
     return workers
 
