@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -260,6 +260,7 @@ class HeartbeatView(WorkView):
 
     def post(self, request: Request) -> JsonAnswer:
         body = self.read_body()
+        _check_once(body["leases"])
         caller = caller_of(request)
         register.touch(client=caller.client, name=body["worker"])
         signs = [_sign(each) for each in body["leases"]]
@@ -317,6 +318,17 @@ def _result(number: int, answer: str | PlatformError) -> dict[str, Any]:
     if isinstance(answer, PlatformError):
         return {"id": str(number), "ok": False, "code": answer.code, "message": answer.detail}
     return {"id": str(number), "ok": True, "status": answer}
+
+
+def _check_once(leases: Sequence[Mapping[str, Any]]) -> None:
+    """Invalid when a lease is named twice: which of two checkpoints should be kept?"""
+    named = set()
+    for position, each in enumerate(leases):
+        key = each["id"], each["lease_token"]
+        if key in named:
+            wrong = f"The lease of job {each['id']} occurs twice in the list; name it once."
+            raise Invalid.field(f"leases[{position}].id", wrong)
+        named.add(key)
 
 
 def _sign(body: Mapping[str, Any]) -> Sign:

@@ -76,33 +76,37 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
     """Renew the leases of these jobs, up to the deadline of each attempt; the answers in order.
 
     A checkpoint or progress moves the deadline. After its deadline an attempt is not renewed: its
-    lease is lost. A job that the caller never held is NotFound. There is no transaction: a process
-    that freezes here must not keep its jobs locked, or the rescue could not end them.
+    lease is lost. A job that the caller never held is NotFound. Of signs with one id and token the
+    first counts. There is no transaction: a process that freezes here must not keep its jobs
+    locked, or the rescue could not end them.
     """
     if not signs:
         return []
     now = clock.now()
     held = _held({sign.id for sign in signs})
     types = type_snapshots({row.type for row in held.values()})
-    answers: dict[int, Renewed | PlatformError] = {}
+    # By id and token: of two tokens of a job, one may still be good.
+    answers: dict[tuple[int, str], Renewed | PlatformError] = {}
     plain: dict[str, dict[int, tuple[Sign, Renewed]]] = {}
     for sign in signs:
-        if sign.id in answers:
+        key = sign.id, sign.token
+        if key in answers:
             continue
         row = held.get(sign.id)
         if row is None or not caller.holds(row.client, row.type) or row.type not in types:
-            answers[sign.id] = NotFound()
+            answers[key] = NotFound()
         elif row.status != RUNNING or row.token != sign.token or _ended(row, now):
-            answers[sign.id] = _lost(sign.id)
+            answers[key] = _lost(sign.id)
         elif sign.is_plain:
             renewed = _renewed(row, sign, types[row.type], now)
-            answers[sign.id] = renewed
+            answers[key] = renewed
             plain.setdefault(row.type, {})[sign.id] = sign, renewed
         else:
-            answers[sign.id] = _keep(row, sign, types[row.type], now)
+            answers[key] = _keep(row, sign, types[row.type], now)
     for of_type in plain.values():
-        answers |= _extend(of_type)
-    return [answers[sign.id] for sign in signs]
+        for number, lost in _extend(of_type).items():
+            answers[number, of_type[number][0].token] = lost
+    return [answers[sign.id, sign.token] for sign in signs]
 
 
 def _held(ids: set[int]) -> dict[int, _Held]:

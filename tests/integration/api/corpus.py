@@ -155,6 +155,7 @@ BODIES = [
 
 # What no field takes, whatever its kind.
 _ODD: list[Any] = [[[]], [{}], {"$ne": None}, 5.5, "\u0000", "\ud800"]
+_NO_JSON: list[Any] = ["\u0000", "\ud800", {"\ud800": 1}, [["\u0000"]], 2**63]
 _NO_NUMBER = ["5", " 5 ", "٥", "", "abc", True, False, 5.0, 1e3, [], [5], {}, -(2**63), 2**63]
 _NO_TEXT_NUMBER = ["5", " 5 ", "", "abc", True, False, [], [5], {}, -(2**63)]
 _NO_TEXT = [True, 0, 5, [], ["a"], {}, {"a": "b"}]
@@ -202,7 +203,11 @@ _NO_NAMES = [True, 5, "uid_a", {}, [5], [None], [[]], [""], ["a b"], ["á"], ["a
 
 def wrong_values(schema: Mapping[str, Any]) -> Iterator[Any]:
     """What a field with this schema must refuse."""
-    schema = _resolved(schema)
+    schema = resolved(schema)
+    if "type" not in schema:
+        # Any JSON that can be stored.
+        yield from _NO_JSON
+        return
     if not schema.get("nullable"):
         yield None
     if schema.get("type") == "object":
@@ -237,11 +242,11 @@ def fields_of(endpoint: Endpoint) -> tuple[dict[str, Any], list[str]]:
         path = path.replace(f"<{kind}:", "{")
     operation = document()["paths"][path.replace(">", "}").replace("{pk}", "{id}")]
     body = operation[endpoint.method.lower()]["requestBody"]["content"]["application/json"]
-    schema = _resolved(body["schema"])
+    schema = resolved(body["schema"])
     return schema["properties"], schema.get("required", [])
 
 
-def _resolved(schema: Mapping[str, Any]) -> dict[str, Any]:
+def resolved(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema itself, where a reference stands for it."""
     for part in [schema, *schema.get("allOf", [])]:
         if "$ref" in part:

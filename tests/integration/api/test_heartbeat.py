@@ -156,6 +156,21 @@ def test_leases_that_are_not_the_callers(
     assert Job.objects.values().get() == before
 
 
+def test_earlier_token_beside_the_present_one_costs_no_lease(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """I30: a process may have the job twice, once for a thread that does not know yet."""
+    [early] = held(api, lease_seconds=30)
+    frozen_clock.advance(seconds=31)
+    rescue()
+    [late] = held(api, 0)
+
+    answers = beat(api, sign(early), sign(late, checkpoint=5))
+
+    assert [each["ok"] for each in answers] == [False, True]
+    assert row(int(late["id"])).checkpoint == 5
+
+
 def test_wish_to_cancel_reaches_the_worker(api: ContractClient) -> None:
     [job] = held(api)
     control.cancel(job=row(int(job["id"])), reason="not wanted", actor="admin")
