@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter
@@ -235,8 +235,7 @@ class SettleView(WorkView):
         caller, worker, wanted = caller_of(request), body["worker"], body.get("hold")
         if not (body["outcomes"] or wanted):
             raise Invalid.field("outcomes", "Report an outcome, or ask for jobs by hold.")
-        now = clock.now()
-        reports = [_outcome(each, now) for each in body["outcomes"]]
+        reports = [_outcome(each) for each in body["outcomes"]]
         fit = [each for each in reports if isinstance(each, Outcome)]
         given = None
         if wanted is None:
@@ -297,7 +296,7 @@ def _given(given: Given) -> dict[str, Any]:
     }
 
 
-def _outcome(body: Mapping[str, Any], now: datetime) -> Outcome | PlatformError:
+def _outcome(body: Mapping[str, Any]) -> Outcome | PlatformError:
     """The reported outcome, or why it cannot be one."""
     end = body["outcome"]
     if misplaced := sorted(body.keys() - _ALWAYS - _FIELDS[end]):
@@ -306,11 +305,9 @@ def _outcome(body: Mapping[str, Any], now: datetime) -> Outcome | PlatformError:
         return Invalid("Name the next stage.")
     if "run_at" in body and "delay" in body:
         return Invalid("Give run_at or delay, not both.")
-    said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome", "delay"}}
-    if "delay" in body:
-        said["run_at"] = now + timedelta(seconds=body["delay"])
-    if "retry_after" in said:
-        said["retry_after"] = timedelta(seconds=said["retry_after"])
+    said = {name: body[name] for name in body.keys() - {"id", "lease_token", "outcome"}}
+    for name in said.keys() & {"retry_after", "delay"}:
+        said[name] = timedelta(seconds=said[name])
     return Outcome(id=body["id"], token=body["lease_token"], end=end, **said)
 
 

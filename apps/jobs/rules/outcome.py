@@ -84,12 +84,14 @@ class HeldJob:
 class Outcome:
     """The end of one attempt. `end` is one of OUTCOMES or LOSSES.
 
-    `retry`, `retry_after` and `detail` belong to a failure, those from `stage` to `run_at` to the
-    end of a stage, or to a job that is put off. A `checkpoint`, None for none, replaces the one
-    that is kept. `exception` is the dotted path of what the handler raised. `result` is any JSON,
-    None for none; `detail` is what only those are shown of a failure who may see results. `reason`
-    is what the platform itself says about it, `type` that of the job, "" where the reporter does
-    not know it. `report` is the key of the report if this is no longer the reported outcome.
+    `retry`, `retry_after` and `detail` belong to a failure, those from `stage` to `delay` to the
+    end of a stage, or to a job that is put off: it goes on at `run_at`, or after `delay`. That is
+    not made a time, by which a repeated report would differ. A `checkpoint`, None for none,
+    replaces the one that is kept. `exception` is the dotted path of what the handler raised.
+    `result` is any JSON, None for none; `detail` is what only those are shown of a failure who may
+    see results. `reason` is what the platform itself says about it, `type` that of the job, ""
+    where the reporter does not know it. `report` is the key of the report if this is no longer the
+    reported outcome.
     """
 
     id: int
@@ -107,6 +109,7 @@ class Outcome:
     context: Any = None
     priority: int | None = None
     run_at: datetime | None = None
+    delay: timedelta | None = None
     reason: str = ""
     type: str = ""
     report: str = ""
@@ -114,6 +117,10 @@ class Outcome:
     @property
     def is_failure(self) -> bool:
         return self.end in FAILURES
+
+    def due_at(self, now: datetime) -> datetime | None:
+        """When the job is to go on; None when nothing was said of it."""
+        return self.run_at if self.delay is None else now + self.delay
 
     @property
     def has_json(self) -> bool:
@@ -187,11 +194,11 @@ def next_of(
     if outcome.end == t.END_CANCELLED or job.cancel_requested:
         return Next(status=t.CANCELLED, attempts=job.attempts, run_at=job.run_at)
     if outcome.end == t.END_STAGE_DONE:
-        return _again(0, outcome.run_at or now, now)
+        return _again(0, outcome.due_at(now) or now, now)
     if outcome.end == t.END_RELEASED:
         return _again(max(0, job.attempts - 1), now, now)
     if outcome.end == t.END_YIELDED:
-        return _again(max(0, job.attempts - 1), outcome.run_at or now, now)
+        return _again(max(0, job.attempts - 1), outcome.due_at(now) or now, now)
     why = _why_final(job, outcome, type_, now)
     if why:
         return Next(status=t.FAILED, attempts=job.attempts, run_at=job.run_at, why=why)

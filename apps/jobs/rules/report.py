@@ -59,7 +59,8 @@ def as_counted(
     are those of the job. Such a job would come back for ever."""
     if outcome.end != t.END_YIELDED:
         return outcome
-    is_later = outcome.run_at is not None and outcome.run_at > now
+    due_at = outcome.due_at(now)
+    is_later = due_at is not None and due_at > now
     is_changed = outcome.context is not None and outcome.context != context
     if is_later or is_changed or outcome.stage not in (None, stage):
         return outcome

@@ -190,6 +190,21 @@ def test_repeat_is_answered_as_at_first(api: ContractClient, frozen_clock: Froze
     assert events_of(int(job["id"])) == ["failed", "succeeded"]
 
 
+@pytest.mark.parametrize("outcome", ["yielded", "stage_done"])
+def test_repeat_that_comes_later_says_the_same_delay(
+    api: ContractClient, frozen_clock: FrozenClock, outcome: str
+) -> None:
+    [job] = held(api)
+    report = said(job, outcome, stage="cut", delay=60)
+    due_at = clock.now() + timedelta(seconds=60)
+    first = settle(api, report)
+    frozen_clock.advance(seconds=5)
+
+    assert settle(api, report) == first
+    assert words(settle(api, {**report, "delay": 61})) == ["conflict"]
+    assert row(int(job["id"])).run_at == due_at
+
+
 def test_contradiction_is_a_conflict(api: ContractClient) -> None:
     [job] = held(api)
     settle(api, said(job, "succeeded", result=1))
