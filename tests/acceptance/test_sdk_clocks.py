@@ -1,4 +1,4 @@
-"""Workers on other machines whose clocks are a day off. I33."""
+"""Workers on other machines whose clocks are a day off. I33, F16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers on other machines at the same instant. I27, I31, I40, I41."""
+"""Programs on other machines at the same instant. I25, I27, I31, I35, I40, I41."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 
 from apps.common import clock
 from apps.common.errors import Conflict
-from apps.jobs.models import Hold, Job
+from apps.jobs.models import Hold, Job, UniqueLock
+from apps.jobs.models.unique_lock import UNIQUE_LOCKS
 from apps.jobs.services import control
 from apps.jobs.services.rescue import rescue_due
 from apps.journal.models import JournalEntry
@@ -23,7 +24,7 @@ from tests.races import Race
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
 Racers = Callable[[Sequence[Callable[[], Any]]], Race]
-HOLD, SETTLE = "/api/v1/jobs/hold/", "/api/v1/jobs/settle/"
+JOBS, HOLD, SETTLE = (f"/api/v1/jobs/{path}" for path in ("", "hold/", "settle/"))
 
 
 @pytest.fixture
@@ -126,10 +127,59 @@ def test_report_rescue_and_forced_cancel_have_one_winner(racers: Racers, key: st
         Job.objects.filter(pk=number).delete()
 
 
+@pytest.fixture
+def unique_locks() -> None:
+    """As the migration leaves them; between these tests all tables are emptied."""
+    UniqueLock.objects.bulk_create(
+        [UniqueLock(shard=shard) for shard in range(UNIQUE_LOCKS)], ignore_conflicts=True
+    )
+
+
+@pytest.mark.usefixtures("unique_locks")
+def test_unique_job_submitted_at_once_is_one(racers: Racers, key: str) -> None:
+    """I35: all are told its id, and one that it has made it."""
+    body = {"type": "mail", "key": "order-1", "unique": True}
+
+    answers = racers([lambda: JsonClient(key).post(JOBS, body)] * 16).results
+
+    assert Counter(each.status_code for each in answers) == {201: 1, 200: 15}
+    [number] = Job.objects.values_list("pk", flat=True)
+    assert {each.json()["id"] for each in answers} == {str(number)}
+
+
+@pytest.mark.usefixtures("unique_locks")
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_submission_without_an_answer_is_repeated_into_one_job(
+    key: str, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """I25, I35, F7"""
+    database = type(connections[DEFAULT_DB_ALIAS])
+    commit = database._commit
+
+    def cut(self: Any) -> None:
+        commit(self) if moment == "after" else self.connection.rollback()
+        raise OperationalError(2013, "Lost connection at COMMIT")
+
+    client = JsonClient(key, shows_500=True)
+    body = {"type": "mail", "key": "order-1", "unique": True}
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_commit", cut)
+        assert client.post(JOBS, body).status_code == 503
+    assert Job.objects.count() == (moment == "after")
+
+    again = client.post(JOBS, body)
+
+    assert again.status_code == (200 if moment == "after" else 201)
+    assert [str(number) for number in Job.objects.values_list("pk", flat=True)] == [
+        again.json()["id"]
+    ]
+    assert len(hold(key).json()["jobs"]) == 1
+
+
 def test_lost_answers_lose_and_double_nothing(
     racers: Racers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I41: the connection breaks before or after one COMMIT in twenty; each call is repeated."""
+    """I41, F7: one COMMIT in twenty breaks before, one after; each call is repeated."""
     chance = random.Random(7)
     database = type(connections[DEFAULT_DB_ALIAS])
     commit = database._commit

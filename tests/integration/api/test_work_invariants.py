@@ -1,0 +1,234 @@
+"""What holds always, seen by workers over HTTP. I25-I36; those of races are in test_work_races."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.common import clock
+from apps.jobs.models import Job, JobType
+from apps.jobs.services.discard import discard_exhausted
+from apps.jobs.services.type_snapshots import forget_type_snapshots
+from tests.frozen import FrozenClock
+from tests.integration.api.contract import ContractClient
+from tests.jobs import events_of, job_type, jobs, last_entry, rescue, row
+
+pytestmark = pytest.mark.django_db
+
+JOBS = "/api/v1/jobs/"
+OUTCOMES = ("succeeded", "failed", "stage_done", "released", "yielded", "cancelled")
+LEASE_SECONDS = 30
+Held = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock) -> None:
+    job_type("mail", stages=["draw", "cut"], max_attempts=3, retry_delay_seconds=0)
+
+
+def hold(api: ContractClient, worker: str = "pi-1", **fields: Any) -> list[Held]:
+    body = {"worker": worker, "types": ["mail"], "lease_seconds": LEASE_SECONDS, **fields}
+    found: list[Held] = api.post(f"{JOBS}hold/", body).json()["jobs"]
+    return found
+
+
+def named(job: Held, **more: Any) -> Held:
+    return {"id": job["id"], "lease_token": job["lease_token"], **more}
+
+
+def settle(api: ContractClient, *outcomes: Held) -> list[str]:
+    """The status or the code that each is answered with."""
+    answer = api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": list(outcomes)})
+    assert answer.status_code == 200, answer.content
+    return [each.get("status") or each["code"] for each in answer.json()["results"]]
+
+
+def is_renewed(api: ContractClient, job: Held, **more: Any) -> bool:
+    body = {"worker": "pi-1", "leases": [named(job, **more)]}
+    [lease] = api.post(f"{JOBS}heartbeat/", body).json()["leases"]
+    return bool(lease["ok"])
+
+
+def test_refused_batch_leaves_nothing(api: ContractClient) -> None:
+    """I25: what is not answered with an id does not exist, and no worker gets it."""
+    good = {"type": "mail", "key": "a"}
+
+    refused = api.post(JOBS, {"jobs": [good, {**good, "priority": 999}]})
+    taken = api.post(JOBS, {"jobs": [good]})
+
+    assert refused.status_code == 400
+    assert [job["id"] for job in hold(api)] == [each["id"] for each in taken.json()["jobs"]]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fields"),
+    [("succeeded", {}), ("failed", {"retry": "never"}), ("cancelled", {})],
+)
+def test_final_job_is_changed_by_no_worker(api: ContractClient, outcome: str, fields: Held) -> None:
+    """I26: but by an operator, whose reason is kept."""
+    jobs(1, stage="draw")
+    [job] = hold(api)
+    settle(api, named(job, outcome=outcome, **fields))
+    number = int(job["id"])
+    before = Job.objects.values().get()
+
+    for each in OUTCOMES:
+        stage = {"stage": "cut"} if each == "stage_done" else {}
+        answers = settle(api, named(job, outcome=each, memo="again", **stage))
+        assert answers == ["conflict"]
+    assert not is_renewed(api, job, checkpoint=1, progress=5)
+    assert hold(api) == []
+    assert Job.objects.values().get() == before
+    assert events_of(number) == [outcome]
+
+    api.post(f"{JOBS}{number}/retry/", {"reason": "by hand"})
+    assert [each["id"] for each in hold(api)] == [job["id"]]
+    assert last_entry(number).reason == "by hand"
+
+
+def test_leases_of_a_job_follow_one_another(api: ContractClient, frozen_clock: FrozenClock) -> None:
+    """I27, I30: as long as one worker is told that the lease is its own, no other has the job."""
+    jobs(1)
+    [first] = hold(api, "pi-1")
+    for _ in range(4):
+        frozen_clock.advance(seconds=LEASE_SECONDS - 1)
+        rescue(frozen_clock)
+        assert hold(api, "pi-2") == []
+        assert is_renewed(api, first, lease_seconds=LEASE_SECONDS)
+    frozen_clock.advance(seconds=LEASE_SECONDS)
+    rescue(frozen_clock)
+
+    [second] = hold(api, "pi-2")
+
+    assert second["lease_token"] != first["lease_token"]
+    assert not is_renewed(api, first)
+    assert settle(api, named(first, outcome="succeeded")) == ["lease_lost"]
+    assert is_renewed(api, second)
+
+
+def test_job_that_loses_every_worker_fails(api: ContractClient, frozen_clock: FrozenClock) -> None:
+    """I28: giving back is not counted, everything else is; never more than the maximum."""
+    [number] = jobs(1)
+    for ending in ("released", "lost", "released", "lost", "failed"):
+        [job] = hold(api)
+        assert row(number).attempts <= row(number).max_attempts
+        if ending == "lost":
+            frozen_clock.advance(seconds=LEASE_SECONDS)
+            rescue(frozen_clock)
+        else:
+            settle(api, named(job, outcome=ending))
+
+    job_ = row(number)
+    assert (job_.status, job_.holds, job_.attempts) == ("failed", 5, 3)
+    assert last_entry(number).reason == "attempt 3 of 3 was the last"
+    assert hold(api) == []
+
+
+@pytest.mark.parametrize("asked", [1, LEASE_SECONDS, 900])
+def test_job_of_a_silent_worker_is_ready_when_its_lease_is_over(
+    api: ContractClient, frozen_clock: FrozenClock, asked: int
+) -> None:
+    """I29: not before, and at the next sweep."""
+    [number] = jobs(1)
+    hold(api, lease_seconds=asked)
+
+    frozen_clock.advance(seconds=asked - 0.001)
+    assert rescue(frozen_clock) == 0
+    frozen_clock.advance(seconds=0.001)
+    assert rescue(frozen_clock) == 1
+    assert row(number).status == "ready"
+
+
+def test_wait_before_a_retry_has_its_limits(api: ContractClient, frozen_clock: FrozenClock) -> None:
+    """I32: never negative and never above the cap and its jitter, whatever is asked for."""
+    job_type("mail", max_attempts=9, retry_multiplier=1000, retry_max_seconds=60)
+    JobType.objects.update(retry_delay_seconds=1, retry_jitter=0.5)
+    forget_type_snapshots()
+    [number] = jobs(1)
+    waits = []
+    for _ in range(8):
+        [job] = hold(api)
+        settle(api, named(job, outcome="failed"))
+        waits.append((row(number).run_at - clock.now()).total_seconds())
+        frozen_clock.move_to(row(number).run_at)
+    [job] = hold(api)
+
+    assert 0.5 <= waits[0] <= 1.5
+    assert all(30 <= wait <= 90 for wait in waits[1:])
+    for wrong in (-1, -0.001, 367 * 86_400, 1e300, "1", True):
+        body = {"worker": "pi-1", "outcomes": [named(job, outcome="failed", retry_after=wrong)]}
+        assert api.post(f"{JOBS}settle/", body).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"outcome": "failed", "retry_after": 60},
+        {"outcome": "yielded", "delay": 60},
+        {"outcome": "yielded", "run_at": "2026-03-02T09:01:00Z"},
+        {"outcome": "stage_done", "stage": "cut", "delay": 60},
+        None,
+    ],
+    ids=lambda outcome: outcome["outcome"] if outcome else "submitted",
+)
+def test_nothing_is_held_before_its_time(
+    api: ContractClient, frozen_clock: FrozenClock, outcome: Held | None
+) -> None:
+    """I33: by the clock of the server."""
+    if outcome is None:
+        api.post(JOBS, {"type": "mail", "delay": 60})
+    else:
+        jobs(1, stage="draw")
+        [job] = hold(api)
+        assert settle(api, named(job, **outcome)) == ["scheduled"]
+    [number] = Job.objects.values_list("pk", flat=True)
+
+    frozen_clock.advance(seconds=59.999)
+    assert hold(api) == []
+    frozen_clock.advance(seconds=0.001)
+    assert [each["id"] for each in hold(api)] == [str(number)]
+
+
+def test_lowest_priority_waits_for_a_limited_time(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """I34: for the head start of the highest one; then it comes first."""
+    [low] = jobs(1, priority=-100)
+    frozen_clock.advance(minutes=199)
+    [high] = jobs(1, priority=100)
+    assert [each["id"] for each in hold(api, limit=1)] == [str(high)]
+    frozen_clock.advance(minutes=2)
+    jobs(5, priority=100)
+
+    assert [each["id"] for each in hold(api, limit=1)] == [str(low)]
+
+
+def test_job_whose_type_is_gone_keeps_no_other_from_its_end(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    """I36: neither from being held, nor renewed, nor settled; it fails and says why."""
+    job_type("bill")
+    jobs(2), jobs(1, "bill")
+    held = {job["type"]: job for job in hold(api, types=["bill", "mail"], limit=2)}
+    [waiting] = jobs(1, "bill")
+    JobType.objects.filter(name="bill").delete()
+    forget_type_snapshots()
+
+    leases = [named(held["bill"]), named(held["mail"])]
+    beat = api.post(f"{JOBS}heartbeat/", {"worker": "pi-1", "leases": leases})
+    answers = settle(api, *(named(held[name], outcome="succeeded") for name in ("bill", "mail")))
+    more = hold(api, types=["bill", "mail"])
+
+    assert [each["ok"] for each in beat.json()["leases"]] == [False, True]
+    assert answers == ["not_found", "succeeded"]
+    assert [job["type"] for job in more] == ["mail"]
+    frozen_clock.advance(seconds=LEASE_SECONDS)
+    rescue(frozen_clock)
+    discard_exhausted(until=clock.now() + timedelta(minutes=5))
+    for number in (waiting, int(held["bill"]["id"])):
+        assert (row(number).status, row(number).memo) == (
+            "failed",
+            "there is no job type bill any more",
+        )
