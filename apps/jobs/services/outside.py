@@ -41,6 +41,7 @@ HELD = (
 HELD_TIMES = frozenset(
     name for name in HELD if isinstance(Job._meta.get_field(name), DateTimeField)
 )
+_TYPE = HELD.index("type")
 # All idle workers together ask this often in a second; one of them waits so long at least and at
 # most, give or take a quarter.
 ASKS_PER_SECOND = 50
@@ -216,7 +217,11 @@ class _Hold:
             return self._given([])
         # A suspect is the only job of its hold.
         alone = frozenset(earlier.ids if earlier.is_alone else ())
-        return Given(running(earlier.ids, earlier.token), alone, self._unknown, 0.0)
+        # The key may have been bound to fewer types meanwhile.
+        rows = [
+            row for row in running(earlier.ids, earlier.token) if self._caller.may_use(row[_TYPE])
+        ]
+        return Given(rows, alone, self._unknown, 0.0)
 
     @property
     def _unknown(self) -> list[str]:

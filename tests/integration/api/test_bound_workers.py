@@ -106,6 +106,28 @@ def test_call_under_a_binding(
         assert list(Job.objects.order_by("pk").values()) == before
 
 
+def test_repeated_hold_gives_what_the_key_may_still_have(
+    make_key: Callable[..., str],
+    api_with: Callable[..., ContractClient],
+    frozen_clock: FrozenClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """I41, I60"""
+    job_type("mail"), job_type("other")
+    jobs(2), jobs(1, "other")
+    key = make_key()
+    body = {"worker": "pi-1", "types": ["mail", "other"], "request_id": "r-1"}
+
+    def types() -> list[str]:
+        found = api_with(key).post(f"{BASE}jobs/hold/", body).json()["jobs"]
+        return sorted(job["type"] for job in found)
+
+    assert types() == types() == ["mail", "mail", "other"]
+    _bind(key, ["other"])
+    monkeypatch.setattr(authentication, "BELIEVED_SECONDS", 0)
+    assert types() == ["other"]
+
+
 def _bind(key: str, types: list[str]) -> None:
     client = access.find(key.partition(".")[0])
     kept = {"name": client.name, "scopes": client.scopes, "executors": [], "rate": ""}
