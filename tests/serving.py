@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,23 @@ def status_of(port: int, path: str) -> int:
         return 0
     finally:
         client.close()
+
+
+class Web:
+    """A web process that can be killed and started again at the same address."""
+
+    def __init__(self, start: Callable[..., RunningProcess], port: int) -> None:
+        self._start = start
+        self._port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.begin()
+
+    def begin(self) -> None:
+        self.process = self._start(*web_command(self._port)[1], WEB_THREADS="8")
+
+    def kill(self) -> None:
+        self.process.signal_all(signal.SIGKILL)
+        eventually(lambda: not self.process.lives())
 
 
 class Platform:

@@ -190,17 +190,23 @@ def client(url: str, key: str) -> Iterator[sdk.Client]:
 
 
 @pytest.fixture
-def outside(
-    start: Callable[..., RunningProcess], url: str, key: str, tmp_path: Path
+def outside_at(
+    start: Callable[..., RunningProcess], key: str, tmp_path: Path
 ) -> Callable[..., RunningProcess]:
-    """`outside(program, "pi-1", …)` starts a program beside a copy of the client, as on another
-    machine: with URL and KEY, and without the packages of the project."""
+    """`outside_at(url, program, "pi-1", …)` starts a program beside a copy of the client, as on
+    another machine: with URL and KEY, and without the packages of the project."""
     (tmp_path / "sdk.py").write_text(Path(sdk.__file__).read_text())
     before = "import os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
 
-    def begin(program: str, *arguments: str) -> RunningProcess:
+    def begin(url: str, program: str, *arguments: str) -> RunningProcess:
         file = tmp_path / f"outside-{secrets.token_hex(4)}.py"
         file.write_text(before + program)
         return start(sys.executable, "-I", "-S", str(file), *arguments, URL=url, KEY=key)
 
     return begin
+
+
+@pytest.fixture
+def outside(outside_at: Callable[..., RunningProcess], url: str) -> Callable[..., RunningProcess]:
+    """`outside(program, "pi-1", …)` does so at the web server of the test."""
+    return functools.partial(outside_at, url)

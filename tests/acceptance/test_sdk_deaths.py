@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from taskplatform import sdk
-from tests.processes import RunningProcess, eventually
+from tests.processes import RunningProcess, eventually, free_port
+from tests.serving import Web
 from tests.workers import Workers, make_type
 
 Outside = Callable[..., RunningProcess]
@@ -71,6 +72,19 @@ for each in types:
     worker.handler(each)(run)
 worker.run()
 say("over")
+"""
+
+MANY = """
+import threading
+from sdk import Worker
+worker = Worker(os.environ["URL"], os.environ["KEY"], sys.argv[1], threads=4)
+
+@worker.handler("many")
+def many(job):
+    os.write(1, f"run {job.id}\\n".encode())
+    threading.Event().wait(0.02)
+
+worker.run()
 """
 
 
@@ -189,4 +203,30 @@ def test_killed_worker_is_replaced_as_soon_as_its_lease_is_over(
     assert max(map(begun.count, begun)) <= max_attempts
     latest = max(lost_at(client, job.id) for job in jobs.values())
     assert latest.timestamp() <= killed_at + LEASE_SECONDS + SWEEP_SECONDS
+    assert manage("audit").returncode == 0
+
+
+def test_web_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    start: Callable[..., RunningProcess],
+    key: str,
+    outside_at: Callable[..., RunningProcess],
+    workers: Workers,
+    manage: Callable[..., Any],
+) -> None:
+    """I40, I41, F1: workers repeat what was not answered, with the same words."""
+    web = Web(start, free_port())
+    with sdk.Client(web.url, key, give_up_after=60) as client:
+        make_type(client, "many", lease_seconds=120)
+        client.submit_many([{"type": "many", "context": {"n": n}} for n in range(1000)])
+    outsiders = [outside_at(web.url, MANY, name) for name in ("one", "two")]
+    for _ in range(4):
+        seen = sum(len(runs(each)) for each in outsiders)
+        eventually(lambda seen=seen: sum(len(runs(each)) for each in outsiders) > seen + 20)
+        web.kill()
+        web.begin()
+
+    assert workers.settled() == {"succeeded": 1000}
+    begun = [number for each in outsiders for number in runs(each)]
+    assert len(begun) == len(set(begun)) == 1000
+    assert workers.rows("SELECT DISTINCT attempts FROM jobs_job") == [(1,)]
     assert manage("audit").returncode == 0

@@ -16,30 +16,13 @@ import pytest
 from taskplatform import sdk
 from tests.acceptance.conftest import Planned
 from tests.processes import RunningProcess, eventually, free_port
-from tests.serving import web_command
+from tests.serving import Web
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., RunningProcess]
 
 BEN, CHLOE = "uid_ben", "uid_chloe"
 HOUR = timedelta(hours=1)
-
-
-class Web:
-    """A web process that can be killed and started again at the same address."""
-
-    def __init__(self, start: Start, port: int) -> None:
-        self._start = start
-        self._port = port
-        self.url = f"http://127.0.0.1:{port}"
-        self.begin()
-
-    def begin(self) -> None:
-        self.process = self._start(*web_command(self._port)[1], WEB_THREADS="8")
-
-    def kill(self) -> None:
-        self.process.signal_all(signal.SIGKILL)
-        eventually(lambda: not self.process.lives())
 
 
 @pytest.fixture
