@@ -12,7 +12,7 @@ from apps.jobs.runner import record, worker
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
-from apps.jobs.services import counts, discard, register, reorder, slices
+from apps.jobs.services import counts, discard, living, register, reorder, slices
 from apps.jobs.services.pool_bucket import forget_buckets
 from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
@@ -46,8 +46,8 @@ def rescue() -> int:
         reliable = heartbeats_are_reliable(now)
         if reliable:
             register.lose_overdue(now=now)
-            free_hosts(alive={each.host for each in register.alive(now)}, now=now)
-        lost = register.gone_workers(now)
+            free_hosts(alive={each.host for each in living.alive(now)}, now=now)
+        lost = living.gone_workers(now)
         until = now + MAX_TIME / 2
         return ended + rescue_due(
             until=until, lost=lost, by_lease=reliable, records=record.read_all

@@ -22,7 +22,7 @@ from apps.access.rules.clients import Binding
 from apps.common.views import ApiView
 from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
-from apps.jobs.services import register
+from apps.jobs.services import living
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
@@ -121,7 +121,7 @@ def _workers(status: Status) -> Iterator[Metric]:
     yield _single(
         "worker_places",
         "Jobs that the live in-house workers can run at once (slots)",
-        register.slots(each for each in alive if not each.is_quiet).total,
+        living.slots(each for each in alive if not each.is_quiet).total,
     )
 
 

@@ -24,7 +24,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.addresses import host_is_listed
 from apps.jobs.services import types
 from apps.jobs.services.invariants import CHECKS
-from apps.jobs.services.register import active_workers, unserved
+from apps.jobs.services.living import active_workers, unserved
 from apps.jobs.services.submit import Submission, Submitted, submit_many
 from apps.journal.models import JournalEntry, Source
 from taskplatform.demo.company import ACTOR, JOB_TYPES, JOBS, PEOPLE

@@ -25,7 +25,7 @@ from apps.common.errors import FieldError
 from apps.common.json_schema import check_params
 from apps.jobs.models import Bounds, Job, JobType
 from apps.jobs.services.control import edit_faults
-from apps.jobs.services.register import hosts
+from apps.jobs.services.living import hosts
 from apps.jobs.services.submit import Submission, field_errors
 
 # Names of the service's fields that the form calls otherwise.

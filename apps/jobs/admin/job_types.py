@@ -36,8 +36,8 @@ from apps.jobs.models import Job, JobType, TypeState, bounds_of
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
+from apps.jobs.services.living import active_workers, alive, serves, takes_jobs, unserved
 from apps.jobs.services.protection import breakers
-from apps.jobs.services.register import active_workers, alive, serves, takes_jobs, unserved
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
 from apps.journal.models import JournalEntry, Source

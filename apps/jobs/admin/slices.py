@@ -21,7 +21,8 @@ from apps.jobs.models import Worker, bounds_of
 from apps.jobs.rules.slices import SliceMap, Slices, client_and_name
 from apps.jobs.rules.submission import SHARDS
 from apps.jobs.services.counts import DueJob
-from apps.jobs.services.register import WorkerKey, ids_of
+from apps.jobs.services.living import ids_of
+from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.slices import MAX_IN_LINE, member_of, oldest_due, slice_map
 
 URL = "jobs_worker_slices"

@@ -34,8 +34,9 @@ from apps.jobs.admin.slices import slices_view, worker_panel
 from apps.jobs.admin.worker_links import KeyNames
 from apps.jobs.conf import conf
 from apps.jobs.models import JobScope, JobType, Worker, bounds_of
-from apps.jobs.services import register
-from apps.jobs.services.register import WorkerKey, busy_slots, slots, unserved
+from apps.jobs.services import living, register
+from apps.jobs.services.living import busy_slots, slots, unserved
+from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.running import running_counts
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
@@ -151,8 +152,8 @@ class WorkerAdmin(MachineRowAdmin):
         return panels
 
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
-        found = register.alive(clock.now())
-        workers = [worker for worker in found if register.takes_jobs(worker)]
+        found = living.alive(clock.now())
+        workers = [worker for worker in found if living.takes_jobs(worker)]
         return {
             "quiet": sum(worker.is_quiet for worker in found),
             "unserved": seen_by(request.user, unserved(all_types(), workers)),
@@ -277,7 +278,7 @@ class WorkerAdmin(MachineRowAdmin):
 
 def _state(worker: Any) -> tuple[str, str]:
     """What to say of its state, and in which colour."""
-    if register.is_lost(worker, worker.now):
+    if living.is_lost(worker, worker.now):
         return gettext("Lost"), "danger"
     if worker.state == Worker.State.GONE:
         return gettext("Gone"), ""
@@ -285,7 +286,7 @@ def _state(worker: Any) -> tuple[str, str]:
         return gettext("Stopping"), "warning"
     if worker.is_quiet:
         return pgettext("worker", "Quiet"), "warning"
-    if not register.is_there(worker, worker.now):
+    if not living.is_there(worker, worker.now):
         # It promised no heartbeats, so nobody misses it.
         return pgettext("worker", "Away"), ""
     return pgettext("worker", "Active"), "success"

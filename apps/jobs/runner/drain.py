@@ -24,7 +24,7 @@ from apps.jobs.runner.listener import Listener
 from apps.jobs.runner.outbox import Outbox
 from apps.jobs.runner.process import FIRST_BATCH, Process, types_with_handler
 from apps.jobs.runner.record import Record, folder, remove_left
-from apps.jobs.services import register
+from apps.jobs.services import living
 from apps.jobs.services.hold import Look, due_types, new_token, running_under
 from apps.jobs.services.settle import give_back
 from apps.jobs.services.type_snapshots import type_snapshots
@@ -336,7 +336,7 @@ class Drain:
 
 def _open_workers() -> list[Worker]:
     """The live workers without the quiet ones, whose drains take nothing."""
-    return [each for each in register.alive(clock.now()) if not each.is_quiet]
+    return [each for each in living.alive(clock.now()) if not each.is_quiet]
 
 
 def _max_wait(jobs: Sequence[HeldJob]) -> float:

@@ -14,7 +14,7 @@ from apps.common import clock
 from apps.common.errors import PlatformError
 from apps.jobs.runner import record
 from apps.jobs.runner.process import Process, dead_here
-from apps.jobs.services import register
+from apps.jobs.services import living, register
 from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.rescue import rescue_due
 
@@ -73,7 +73,7 @@ def lose_dead_neighbours() -> int:
     lost, and rescues on other machines end their jobs, too.
     """
     now = clock.now()
-    dead = dead_here(register.alive(now))
+    dead = dead_here(living.alive(now))
     if not dead:
         return 0
     until = now + _RESCUE_TIME

@@ -24,7 +24,7 @@ from apps.jobs.models import Worker
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.runner import record
-from apps.jobs.services import register
+from apps.jobs.services import living, register
 from apps.jobs.services.hold import Holder
 from apps.jobs.services.type_snapshots import type_snapshots
 
@@ -257,7 +257,7 @@ class Process:
     def note_siblings(self) -> None:
         """Note how many slots the quiet processes of the node leave."""
         if self.node.forks:
-            alive = register.alive(clock.now())
+            alive = living.alive(clock.now())
             siblings = [e for e in alive if e.node == self.node.key and e.name != self.name]
             quiet = sum(each.capacity for each in siblings if each.is_quiet)
             self.open_slots = max(1, self.node.slots - quiet)

@@ -13,7 +13,7 @@ from apps.common import clock
 from apps.jobs.models import Worker
 from apps.jobs.rules import slots
 from apps.jobs.runner.process import types_with_handler
-from apps.jobs.services import register
+from apps.jobs.services import living
 from apps.jobs.services.hold import due_types
 from apps.jobs.services.promote import promote_due
 
@@ -30,7 +30,7 @@ _MESSAGE_SECONDS = 60
 def scan() -> dict[str, int]:
     """Promote what is due and start the missing drains; returns how many of each lane."""
     _promote_all()
-    starts = slots.wanted(groups(register.alive(clock.now())), _due_lanes())
+    starts = slots.wanted(groups(living.alive(clock.now())), _due_lanes())
     for lane, count in starts.items():
         for _ in range(count):
             if not _start(lane):
@@ -51,7 +51,7 @@ def groups(workers: Iterable[Worker]) -> list[slots.CeleryWorker]:
     jobs."""
     found: dict[str, slots.CeleryWorker] = {}
     for worker in workers:
-        if worker.kind != Worker.Kind.CELERY or not register.takes_jobs(worker):
+        if worker.kind != Worker.Kind.CELERY or not living.takes_jobs(worker):
             continue
         known = found.get(worker.node, slots.CeleryWorker(worker.lanes, 0, {}))
         drains = dict(known.drains)

@@ -11,7 +11,7 @@ from apps.jobs.rules import breaker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import Case, Server, reasons
 from apps.jobs.services.counts import jobs_before
-from apps.jobs.services.register import alive, server_of
+from apps.jobs.services.living import alive, server_of
 from apps.jobs.services.slices import preferred_by
 
 MAX_COUNTED = 1000

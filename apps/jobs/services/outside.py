@@ -22,7 +22,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.outcome import HeldJob, Outcome
 from apps.jobs.rules.transitions import RUNNING, SCHEDULED
-from apps.jobs.services import register
+from apps.jobs.services import living, register
 from apps.jobs.services.exchange import exchange
 from apps.jobs.services.hold import Holder, hold
 from apps.jobs.services.look import Look
@@ -253,7 +253,7 @@ def retry_after() -> float:
     now = clock.now()
     if time.monotonic() >= until:
         least, most = POLL_SECONDS
-        poll = min(most, max(least, register.outsiders(now) / ASKS_PER_SECOND))
+        poll = min(most, max(least, living.outsiders(now) / ASKS_PER_SECOND))
         due = _next_due()
         _poll = time.monotonic() + _KNOWN_SECONDS, poll, due
     if due is not None:

@@ -21,7 +21,7 @@ from apps.jobs.rules.slices import (
 )
 from apps.jobs.rules.transitions import READY
 from apps.jobs.services.counts import DueJob
-from apps.jobs.services.register import active_workers, server_of
+from apps.jobs.services.living import active_workers, server_of
 from apps.jobs.services.type_snapshots import all_types
 
 SWEEP = "jobs.slices"

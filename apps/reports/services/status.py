@@ -12,7 +12,7 @@ from apps.common.leases import BEAT_SILENCE, SweepRun, last_beat, last_runs
 from apps.dispatch.models import Dispatch
 from apps.jobs.models import Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services import counts, protection, register, type_snapshots
+from apps.jobs.services import counts, living, protection, type_snapshots
 
 # An overdue sweep is late by more than its period, and by more than any start may take.
 _MIN_LATE = timedelta(seconds=5)
@@ -79,17 +79,17 @@ class Status:
     @cached_property
     def workers(self) -> list[Worker]:
         """The registered workers, lost ones included, by name."""
-        return register.registered()
+        return living.registered()
 
     @property
     def live_workers(self) -> list[Worker]:
         """Those with a recent heartbeat or call, draining and quiet ones included."""
-        return [each for each in self.workers if register.is_there(each, self.now)]
+        return [each for each in self.workers if living.is_there(each, self.now)]
 
     @property
     def active_workers(self) -> list[Worker]:
         """Those that take jobs."""
-        return [each for each in self.live_workers if register.takes_jobs(each)]
+        return [each for each in self.live_workers if living.takes_jobs(each)]
 
     @property
     def quiet_workers(self) -> list[Worker]:
@@ -98,7 +98,7 @@ class Status:
 
     @property
     def lost_workers(self) -> list[Worker]:
-        return [each for each in self.workers if register.is_lost(each, self.now)]
+        return [each for each in self.workers if living.is_lost(each, self.now)]
 
     # --- sweeps ---
     @cached_property

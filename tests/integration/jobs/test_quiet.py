@@ -15,7 +15,7 @@ from apps.jobs.models import Worker
 from apps.jobs.runner import scan as scan_module
 from apps.jobs.runner.drain import Drain
 from apps.jobs.runner.process import Node, Process
-from apps.jobs.services import register
+from apps.jobs.services import living, register
 from apps.jobs.services.explain import explain
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -257,12 +257,12 @@ def test_worker_without_heartbeats_is_there_while_it_calls_and_never_lost(
 ) -> None:
     worker = outside(types=["mail"], promises_beats=False)
     frozen_clock.advance(seconds=24)
-    assert register.active_workers(frozen_clock.instant) == [worker]
+    assert living.active_workers(frozen_clock.instant) == [worker]
 
     frozen_clock.advance(seconds=1)
 
-    assert register.active_workers(frozen_clock.instant) == []
-    assert not register.is_lost(worker, frozen_clock.instant)
+    assert living.active_workers(frozen_clock.instant) == []
+    assert not living.is_lost(worker, frozen_clock.instant)
     assert register.lose_overdue(now=frozen_clock.instant) == 0
 
 
@@ -286,9 +286,9 @@ def test_types_are_served_by_both_kinds(
     lanes = ["fast"] if kind == "celery" else []
     worker = factories.worker(types=["mail"], kind=kind, lanes=lanes)
 
-    left = register.unserved([snapshot], register.active_workers(frozen_clock.instant))
+    left = living.unserved([snapshot], living.active_workers(frozen_clock.instant))
 
-    assert register.serves(worker, snapshot) == is_served
+    assert living.serves(worker, snapshot) == is_served
     assert [each.name for each in left] == ([] if is_served else ["mail"])
 
 
@@ -302,7 +302,7 @@ def test_who_takes_nothing_serves_nothing(
     beats = {"promises_beats": promises_beats, "last_heartbeat_at": at}
     outside(types=["mail"], **beats, **columns)
 
-    assert register.unserved([snapshot], register.active_workers(frozen_clock.instant))
+    assert living.unserved([snapshot], living.active_workers(frozen_clock.instant))
 
 
 def test_why_not_says_how_to_get_a_worker(frozen_clock: FrozenClock) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from apps.jobs.models import Job, Worker
 from apps.jobs.runner.process import Node, Process, dead_here, machine
-from apps.jobs.services import register
+from apps.jobs.services import living, register
 from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.register import WorkerKey
 from apps.jobs.sweeps import forget_workers, rescue
@@ -42,9 +42,9 @@ def test_worker_lives_while_it_beats(frozen_clock: FrozenClock) -> None:
 
     frozen_clock.advance(seconds=5)
 
-    assert names(register.alive(frozen_clock.instant)) == ["a"]
+    assert names(living.alive(frozen_clock.instant)) == ["a"]
     assert register.lose_overdue(now=frozen_clock.instant) == 1
-    assert register.gone_workers(frozen_clock.instant) == [WorkerKey("", "b")]
+    assert living.gone_workers(frozen_clock.instant) == [WorkerKey("", "b")]
     assert events() == [("a", "registered"), ("b", "registered"), ("b", "lost")]
 
 
@@ -64,7 +64,7 @@ def test_worker_that_was_counted_as_lost_registers_again(frozen_clock: FrozenClo
 
     process.beat()
 
-    assert names(register.alive(frozen_clock.instant)) == [process.name]
+    assert names(living.alive(frozen_clock.instant)) == [process.name]
     assert [event for _, event in events()] == ["registered", "lost", "registered"]
 
 
@@ -84,7 +84,7 @@ def test_worker_that_left_is_gone_and_its_row_forgotten_a_day_later(
 ) -> None:
     enter()
     register.leave(name=HERE.name)
-    assert register.alive(frozen_clock.instant) == []
+    assert living.alive(frozen_clock.instant) == []
     assert not register.beat(name=HERE.name, drains={}, running=0)
 
     frozen_clock.advance(days=1, seconds=-1)
@@ -134,7 +134,7 @@ def test_only_processes_of_this_machine_are_checked(frozen_clock: FrozenClock) -
     enter("worker@test:1:elsewhere", pid=2**22 - 1, machine="elsewher")
     enter("worker@test:2:here", pid=os.getpid(), machine=machine())
 
-    assert dead_here(register.alive(frozen_clock.instant)) == []
+    assert dead_here(living.alive(frozen_clock.instant)) == []
 
 
 def test_running_worker_keeps_its_jobs(frozen_clock: FrozenClock) -> None:
@@ -229,7 +229,7 @@ def test_sweep_does_not_search_jobs_of_workers_lost_for_an_hour(
 ) -> None:
     enter()
     register.lose(workers=[WorkerKey("", HERE.name)], reason="gone")
-    assert register.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [
+    assert living.gone_workers(frozen_clock.instant + timedelta(minutes=59)) == [
         WorkerKey("", HERE.name)
     ]
-    assert register.gone_workers(frozen_clock.instant + timedelta(minutes=60)) == []
+    assert living.gone_workers(frozen_clock.instant + timedelta(minutes=60)) == []

@@ -22,7 +22,7 @@ from apps.common.admin.display import shown_time
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
-from apps.jobs.services.register import unserved
+from apps.jobs.services.living import unserved
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import Panel

@@ -24,7 +24,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Job, JobType, TypeState, Worker
 from apps.jobs.rules import breaker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services import counts, register
+from apps.jobs.services import counts, living
 from apps.journal.models import JournalEntry
 from apps.reports.admin.choice import stamp
 from apps.reports.admin.counted import FINALLY
@@ -173,7 +173,7 @@ def _workers(status: Status) -> Iterator[Tile]:
         note=" · ".join(notes),
         tone="" if active else DANGER,
     )
-    slots = register.slots(active)
+    slots = living.slots(active)
     yield Tile(
         key="slots",
         title=_("busy slots"),

@@ -1,0 +1,130 @@
+"""The workers that are there, and the types that they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from apps.jobs.conf import conf
+from apps.jobs.models import Worker
+from apps.jobs.rules.explain import Server
+from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.register import LIVING, MAX_REMOVED, WorkerKey
+
+MAX_HOSTS = 2_000
+# The rescue asks for their jobs for this long; by then every lease has expired.
+_REMEMBERED = timedelta(hours=1)
+
+
+def alive(now: datetime) -> list[Worker]:
+    """The workers with a recent heartbeat or call, by name."""
+    return list(
+        Worker.objects.filter(
+            state__in=LIVING, last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE
+        ).order_by("name")
+    )
+
+
+def gone_workers(now: datetime) -> list[WorkerKey]:
+    """The workers that left or were lost in the last hour, and whose jobs nobody works on.
+
+    A worker that promised no heartbeats may still be working.
+    """
+    gone = Worker.objects.filter(
+        state=Worker.State.GONE, promises_beats=True, last_heartbeat_at__gt=now - _REMEMBERED
+    )
+    return [WorkerKey(*key) for key in gone.values_list("client", "name")[:MAX_REMOVED]]
+
+
+def outsiders(now: datetime) -> int:
+    """How many workers over HTTP are there."""
+    return Worker.objects.filter(
+        kind=Worker.Kind.HTTP,
+        state__in=LIVING,
+        last_heartbeat_at__gt=now - conf.JOB_WORKER_SILENCE,
+    ).count()
+
+
+def registered() -> list[Worker]:
+    """The workers that have not gone, lost ones included, by name."""
+    return list(Worker.objects.filter(state__in=LIVING).order_by("name"))
+
+
+def ids_of(keys: Collection[WorkerKey]) -> dict[WorkerKey, int]:
+    """The ids of the rows of these workers, those of gone ones too."""
+    rows = Worker.objects.filter(name__in={key.name for key in keys})
+    found = {
+        WorkerKey(client, name): pk for pk, client, name in rows.values_list("pk", "client", "name")
+    }
+    return {key: found[key] for key in keys if key in found}
+
+
+def is_there(worker: Worker, now: datetime) -> bool:
+    """Whether it has not left, and was heard of lately."""
+    silence = now - worker.last_heartbeat_at
+    return worker.state != Worker.State.GONE and silence < conf.JOB_WORKER_SILENCE
+
+
+def is_lost(worker: Worker, now: datetime) -> bool:
+    """Whether its heartbeat is overdue; never for one that promises none."""
+    has_stayed = worker.state != Worker.State.GONE and worker.promises_beats
+    return has_stayed and not is_there(worker, now)
+
+
+def active_workers(now: datetime) -> list[Worker]:
+    """The workers that take jobs now, by name."""
+    return [worker for worker in alive(now) if takes_jobs(worker)]
+
+
+def takes_jobs(worker: Worker) -> bool:
+    """Whether a worker that is there takes new jobs: it is neither stopping nor quiet."""
+    return worker.state == Worker.State.ACTIVE and not worker.is_quiet
+
+
+def hosts() -> list[str]:
+    """The hosts of registered workers, by name."""
+    rows = Worker.objects.filter(state__in=LIVING).order_by()
+    return sorted(rows.values_list("host", flat=True).distinct()[:MAX_HOSTS])
+
+
+class Slots(NamedTuple):
+    """How many jobs the in-house workers can run at once."""
+
+    total: int
+    free: int
+
+
+def slots(workers: Iterable[Worker]) -> Slots:
+    inside = [worker for worker in workers if worker.kind == Worker.Kind.CELERY]
+    total = sum(worker.capacity for worker in inside)
+    return Slots(total, total - sum(map(busy_slots, inside)))
+
+
+def busy_slots(worker: Worker) -> int:
+    """A slot with a batch of jobs counts once; a worker loop that waits for jobs leaves it free."""
+    loops = sum(count for count in worker.drains.values() if isinstance(count, int))
+    return min(worker.running, loops or worker.capacity)
+
+
+def server_of(worker: Worker) -> Server:
+    return Server(
+        host=worker.host,
+        types=frozenset(worker.types),
+        lanes=frozenset(worker.lanes),
+        is_outside=worker.kind == Worker.Kind.HTTP,
+        is_quiet=worker.is_quiet,
+    )
+
+
+def serves(worker: Worker, type_: TypeSnapshot) -> bool:
+    """Whether the worker can hold jobs of the type."""
+    return server_of(worker).serves(type_) and type_.serves(worker.host)
+
+
+def unserved(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[TypeSnapshot]:
+    """The types that none of the workers can hold jobs of."""
+    servers = {server_of(worker) for worker in workers}
+    return [
+        each for each in types if not any(s.serves(each) and each.serves(s.host) for s in servers)
+    ]
