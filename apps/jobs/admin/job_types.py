@@ -36,7 +36,7 @@ from apps.jobs.models import Job, JobType, TypeState, bounds_of
 from apps.jobs.rules import breaker as rules
 from apps.jobs.services import types
 from apps.jobs.services.counts import MAX_COUNTED, Counts, counts_of
-from apps.jobs.services.living import active_workers, alive, serves, takes_jobs, unserved
+from apps.jobs.services.living import active_workers, alive, missing, serves, takes_jobs, unserved
 from apps.jobs.services.protection import breakers
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
@@ -121,7 +121,7 @@ class JobTypeAdmin(ServiceModelAdmin):
         pools = [(_("Pools"), self.url("pools"), "inventory_2")]
         return {
             "links": pools if visible_pools(request).exists() else [],
-            "unserved": seen_by(request.user, unserved(all_types(), active_workers(clock.now()))),
+            "unserved": seen_by(request.user, missing(all_types(), active_workers(clock.now()))),
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
         }
 
@@ -266,7 +266,8 @@ def _states(job_type: Any) -> list[tuple[str, str]]:
     elif job_type.breaker and job_type.breaker.state == rules.HALF_OPEN:
         found.append((gettext("Breaker half open"), "warning"))
     if job_type.is_unserved:
-        found.append((gettext("No worker"), "danger"))
+        is_missed = job_type.handler or job_type.counts.ready
+        found.append((gettext("No worker"), "danger" if is_missed else ""))
     return found or [(pgettext("job type", "Served"), "success")]
 
 

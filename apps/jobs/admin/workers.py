@@ -35,7 +35,7 @@ from apps.jobs.admin.worker_links import KeyNames
 from apps.jobs.conf import conf
 from apps.jobs.models import JobScope, JobType, Worker, bounds_of
 from apps.jobs.services import living, register
-from apps.jobs.services.living import busy_slots, slots, unserved
+from apps.jobs.services.living import busy_slots, missing, slots
 from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.running import running_counts
 from apps.jobs.services.type_snapshots import all_types
@@ -122,12 +122,13 @@ class WorkerAdmin(MachineRowAdmin):
         now = clock.now()
         may_see_keys = request.user.has_perm("access.view_apiclient")
         keys = KeyNames([row.client for row in rows], are_linked=may_see_keys)
-        # They report no number by themselves.
-        counts = running_counts([row for row in rows if not row.promises_beats])
+        # Over HTTP they report no number, or leave out the keys of pools that they hold.
+        outside = [row for row in rows if row.kind == Worker.Kind.HTTP]
+        counts = running_counts(outside)
         for row in rows:
-            row.now, row.keys = now, keys
-            if not row.promises_beats:
-                row.running = counts.get(WorkerKey(row.client, row.name), 0)
+            row.now, row.keys, row.held = now, keys, row.running
+        for row in outside:
+            row.held = counts.get(WorkerKey(row.client, row.name), 0)
         _leave_types(rows, request)
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Worker | None:
@@ -156,7 +157,7 @@ class WorkerAdmin(MachineRowAdmin):
         workers = [worker for worker in found if living.takes_jobs(worker)]
         return {
             "quiet": sum(worker.is_quiet for worker in found),
-            "unserved": seen_by(request.user, unserved(all_types(), workers)),
+            "unserved": seen_by(request.user, missing(all_types(), workers)),
             "slots": slots(workers),
             "scan_seconds": conf.JOB_SCAN_SECONDS,
         }
@@ -215,9 +216,9 @@ class WorkerAdmin(MachineRowAdmin):
         return shown_text(", ".join(sorted(worker.types)), limit=4000)
 
     @column(_("running"))
-    def shown_load(self, worker: Worker) -> SafeString:
+    def shown_load(self, worker: Any) -> SafeString:
         url = worker_panels.jobs_url(worker, status="running")
-        jobs = ngettext("%d job", "%d jobs", worker.running) % worker.running
+        jobs = ngettext("%d job", "%d jobs", worker.held) % worker.held
         used = ""
         if worker.promises_beats:
             numbers = {"used": busy_slots(worker), "slots": worker.capacity}

@@ -82,6 +82,11 @@ def _sorted(status: str, limit: int) -> Counter[str]:
     return Counter({name: min(limit, count) for name, count in rows})
 
 
+def types_with_ready(types: Sequence[str]) -> set[str]:
+    """Those of the types that have a ready job."""
+    return set(_by_type(t.READY, types, 1).elements())
+
+
 class Totals(NamedTuple):
     """How many jobs of all types are in these states, each up to a limit."""
 

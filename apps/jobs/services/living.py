@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from apps.jobs.conf import conf
 from apps.jobs.models import Worker
 from apps.jobs.rules.explain import Server
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.counts import types_with_ready
 from apps.jobs.services.register import LIVING, MAX_REMOVED, WorkerKey
 
 MAX_HOSTS = 2_000
@@ -49,15 +50,6 @@ def outsiders(now: datetime) -> int:
 def registered() -> list[Worker]:
     """The workers that have not gone, lost ones included, by name."""
     return list(Worker.objects.filter(state__in=LIVING).order_by("name"))
-
-
-def ids_of(keys: Collection[WorkerKey]) -> dict[WorkerKey, int]:
-    """The ids of the rows of these workers, those of gone ones too."""
-    rows = Worker.objects.filter(name__in={key.name for key in keys})
-    found = {
-        WorkerKey(client, name): pk for pk, client, name in rows.values_list("pk", "client", "name")
-    }
-    return {key: found[key] for key in keys if key in found}
 
 
 def is_there(worker: Worker, now: datetime) -> bool:
@@ -128,3 +120,11 @@ def unserved(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[T
     return [
         each for each in types if not any(s.serves(each) and each.serves(s.host) for s in servers)
     ]
+
+
+def missing(types: Iterable[TypeSnapshot], workers: Iterable[Worker]) -> list[TypeSnapshot]:
+    """The types that lack a worker: the unserved ones, but those without a handler only while a
+    job of theirs is ready. Workers over HTTP may come and go with their work."""
+    idle = unserved(types, workers)
+    ready = types_with_ready([each.name for each in idle if not each.handler])
+    return [each for each in idle if each.handler or each.name in ready]

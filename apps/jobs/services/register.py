@@ -126,8 +126,8 @@ class Presence(NamedTuple):
 
 
 # What was seen of workers over HTTP: until when it holds on the monotonic clock, the types that
-# each asked for, and the answer.
-_seen: dict[WorkerKey, tuple[float, frozenset[str] | None, Presence]] = {}
+# the row lists, and the answer.
+_seen: dict[WorkerKey, tuple[float, frozenset[str], Presence]] = {}
 
 
 def touch(
@@ -135,19 +135,29 @@ def touch(
 ) -> Presence:
     """Note that a worker over HTTP is there, at most once in TOUCH_SECONDS; it may be unknown.
 
-    `types` are those that it asks for, None when it asks for nothing.
+    `types` are those that it asks for, None when it asks for nothing. One that has registered
+    serves them besides those that it has named: its pools, which it does not name.
     """
     key = WorkerKey(client, name)
     asked = None if types is None else frozenset(types)
-    until, before, presence = _seen.get(key, (0.0, None, Presence(False, False)))
+    until, listed, presence = _seen.get(key, (0.0, frozenset(), Presence(False, False)))
     known = time.monotonic()
-    if known < until and (asked is None or asked == before or presence.promises_beats):
+    if known < until and _listed(listed, asked, presence.promises_beats) == listed:
         return presence
-    presence = _touch(key, host, asked)
+    presence, listed = _touch(key, host, asked)
     if len(_seen) >= MAX_SEEN:
         _seen.clear()
-    _seen[key] = known + TOUCH_SECONDS, asked, presence
+    _seen[key] = known + TOUCH_SECONDS, listed, presence
     return presence
+
+
+def _listed(
+    listed: frozenset[str], asked: frozenset[str] | None, is_registered: bool
+) -> frozenset[str]:
+    """The types to list of a worker when it asks for these."""
+    if asked is None:
+        return listed
+    return listed | asked if is_registered else asked
 
 
 def forget_seen() -> None:
@@ -156,7 +166,10 @@ def forget_seen() -> None:
 
 
 @repeatable
-def _touch(key: WorkerKey, host: str, types: frozenset[str] | None) -> Presence:
+def _touch(
+    key: WorkerKey, host: str, asked: frozenset[str] | None
+) -> tuple[Presence, frozenset[str]]:
+    """What is known of the worker now, and the types that its row lists."""
     now = clock.now()
     # Most of what an idle worker costs; the ORM takes four times as long.
     rows = fetch(
@@ -168,25 +181,27 @@ def _touch(key: WorkerKey, host: str, types: frozenset[str] | None) -> Presence:
         new = {
             **key._asdict(),
             **{"host": host, "kind": Worker.Kind.HTTP, "state": Worker.State.ACTIVE},
-            **{"lanes": [], "types": sorted(types or ()), "drains": {}, "promises_beats": False},
+            **{"lanes": [], "types": sorted(asked or ()), "drains": {}, "promises_beats": False},
             **{"is_quiet": False, "started_at": now, "last_heartbeat_at": now},
         }
         ensure_row(Worker, ["client", "name"], {**_PLAIN, **new})
-        return Presence(is_quiet=False, promises_beats=False)
+        return Presence(is_quiet=False, promises_beats=False), asked or frozenset()
     [(state, known_host, known_types, is_quiet, promises_beats, seen_at)] = rows
+    known = frozenset(json.loads(known_types))
+    listed = _listed(known, asked, bool(promises_beats))
     changes: dict[str, Any] = {}
     if now - instant(seen_at) >= conf.JOB_WORKER_SILENCE / 2:
         changes["last_heartbeat_at"] = now
     if state == Worker.State.GONE:
         changes |= {"state": Worker.State.ACTIVE, "last_heartbeat_at": now}
-    if not promises_beats:
-        # One that has registered has said these itself.
-        changes |= {"host": host} if host not in ("", known_host) else {}
-        if types is not None and types != set(json.loads(known_types)):
-            changes["types"] = sorted(types)
+    if host not in ("", known_host) and not promises_beats:
+        # One that has registered has said it itself.
+        changes["host"] = host
+    if listed != known:
+        changes["types"] = sorted(listed)
     if changes:
         Worker.objects.filter(client=key.client, name=key.name).update(**changes)
-    return Presence(bool(is_quiet), bool(promises_beats))
+    return Presence(bool(is_quiet), bool(promises_beats)), listed
 
 
 @transactional

@@ -109,6 +109,18 @@ def test_worker_that_asks_is_present(api: ContractClient) -> None:
     assert worker.client == ApiClient.objects.get().client_id
 
 
+def test_worker_that_has_registered_serves_its_pools_too(api: ContractClient) -> None:
+    """S3.8: it names the types of its handlers, and a pool when it asks for keys."""
+    job_type("mail", handler="")
+    api.post("/api/v1/workers/register/", {"name": "pi-1", "types": ["mail"]})
+    api.post("/api/v1/jobs/hold/", {"worker": "pi-1", "types": ["mail"]})
+
+    call(api, "assign")
+    api.post("/api/v1/jobs/hold/", {"worker": "pi-1", "types": ["mail"]})
+
+    assert Worker.objects.get().types == ["keys", "mail"]
+
+
 def test_worker_that_is_to_take_nothing_keeps_what_it_has(api: ContractClient) -> None:
     call(api, "assign", limit=1)
     Worker.objects.update(is_quiet=True)

@@ -15,7 +15,7 @@ from apps.reports.admin.overview.page import known_of
 from apps.reports.services.coverage import Stored
 from tests import factories
 from tests.frozen import FrozenClock
-from tests.jobs import jobs
+from tests.jobs import job_type, jobs
 from tests.statements import OPEN_JOBS, analyze, indexes_on, is_read, is_sorted, sent_by
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +27,8 @@ def statements(client: Client, **query: Any) -> list[str]:
 
 def test_as_many_statements_however_much_there_is(admin_client: Client, scene: FrozenClock) -> None:
     jobs(1)
+    # Nobody serves it, so each refresh asks whether something of it waits.
+    job_type("outside", handler="")
     refreshes = [{"known": known} for known in stages()]
     few = [statements(admin_client, **refresh) for refresh in refreshes]
     now = clock.now()

@@ -116,6 +116,7 @@ def test_quiet_and_calling_workers_are_counted_for_what_they_take(
 ) -> None:
     """A quiet one has no free slot and serves nobody; one over HTTP is there while it calls."""
     job_type(handler="")
+    jobs(1)
     register.register(name="w1", host="h1", capacity=4)
     register.register(name="w2", host="h1", capacity=4)
     register.quiet(worker=Worker.objects.get(name="w2"), actor="admin:olga", reason="New disk")

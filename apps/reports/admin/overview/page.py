@@ -22,7 +22,7 @@ from apps.common.admin.display import shown_time
 from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
-from apps.jobs.services.living import unserved
+from apps.jobs.services.living import missing
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import Panel
@@ -144,7 +144,7 @@ def _present(seen: _Seen) -> dict[str, Any]:
     if sight.may("jobs.view_jobtype") and status.types:
         drawn["notices"] = [*present.held_back(status), *drawn["notices"]]
         drawn |= {
-            "unserved": unserved(status.types, status.active_workers),
+            "unserved": missing(status.types, status.active_workers),
             "too_long": waiting_too_long(status.types),
         }
     return drawn

@@ -162,7 +162,9 @@ def processes(sight: Sight, status: Status) -> dict[str, Any]:
 def _workers(status: Status) -> Iterator[Tile]:
     active, quiet = status.active_workers, len(status.quiet_workers)
     last = max((each.last_heartbeat_at for each in status.workers), default=None)
-    notes = [] if last is None else [gettext("heartbeat %s") % relative(last, status.now)]
+    # One may have come since.
+    ago = "" if last is None else relative(min(last, status.now), status.now)
+    notes = [gettext("heartbeat %s") % ago] if ago else []
     if quiet:
         notes.append(ngettext("%d quiet", "%d quiet", quiet) % quiet)
     yield Tile(

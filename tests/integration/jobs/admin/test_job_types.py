@@ -233,6 +233,23 @@ def test_type_that_no_live_worker_serves_is_named(
     assert "Workers: host-a:0" in served
 
 
+def test_type_for_workers_over_http_misses_one_only_while_jobs_wait(
+    admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    """S1.5: such workers come and go with their work."""
+    made = job_type("video", handler="")
+    for url in (TYPES, reverse("admin:jobs_worker_changelist")):
+        assert admin_client.get(url).context["unserved"] == []
+    assert "No live worker runs jobs of type video" in text_of(admin_client.get(page_url(made)))
+
+    jobs(1, "video", affinity_host="pi-1")
+
+    for url in (TYPES, reverse("admin:jobs_worker_changelist")):
+        page = admin_client.get(url)
+        assert [each.name for each in page.context["unserved"]] == ["video"]
+        assert f'{TYPES}handlers/#connect"' in page.content.decode()
+
+
 def test_list_of_many_types_asks_as_often_as_one_of_two(
     admin_client: Client, django_assert_max_num_queries: Any
 ) -> None:

@@ -94,6 +94,7 @@ def test_worker_without_heartbeats_calls_when_it_wants_work_and_is_never_lost(
     admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
 ) -> None:
     job_type(handler="")
+    jobs(1)
     outside(key, promises_beats=False)
     frozen_clock.advance(seconds=24)
     page = admin_client.get(WORKERS)
@@ -107,11 +108,13 @@ def test_worker_without_heartbeats_calls_when_it_wants_work_and_is_never_lost(
     assert [each.name for each in page.context["unserved"]] == ["mail"]
 
 
-def test_jobs_of_workers_that_report_none_are_counted(
-    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
+@pytest.mark.parametrize("promises_beats", [True, False])
+def test_jobs_of_workers_over_http_are_counted(
+    promises_beats: bool, admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
 ) -> None:
+    """What such a worker reports leaves out the keys of pools that it holds, or is missing."""
     job_type()
-    worker = outside(key, promises_beats=False)
+    worker = outside(key, promises_beats=promises_beats)
     outside(key, "pi-2", promises_beats=False)
     jobs(3)
     take(2, by=HERE._replace(name="pi-1", client=key.client_id))
