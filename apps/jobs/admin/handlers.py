@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.admin.display import shown_text
@@ -72,9 +71,10 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
     site = request.build_absolute_uri("/").rstrip("/")
-    types = defaultdict(list)
-    for name, handler in JobType.objects.visible_to(request.user).values_list("name", "handler"):
-        types[handler].append(name)
+    types: dict[str, list[dict[str, str]]] = defaultdict(list)
+    rows = JobType.objects.visible_to(request.user).order_by("name")
+    for pk, name, handler in rows.values_list("pk", "name", "handler"):
+        types[handler].append({"name": name, "url": model_admin.change_url(pk)})
     page: HttpResponse = model_admin.page(
         request,
         "admin/handlers.html",
@@ -101,7 +101,7 @@ def handlers_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
     return page
 
 
-def _shown(handler: registry.Handler, types: list[str]) -> dict[str, Any]:
+def _shown(handler: registry.Handler, types: list[dict[str, str]]) -> dict[str, Any]:
     about = (inspect.getdoc(handler.function) or "").partition("\n")[0]
     return {
         "name": handler.name,
@@ -111,12 +111,5 @@ def _shown(handler: registry.Handler, types: list[str]) -> dict[str, Any]:
     }
 
 
-def _listed(types: list[str]) -> dict[str, Any]:
-    names = sorted(types)
-    return {
-        "types": [
-            {"name": name, "url": f"{reverse('admin:jobs_jobtype_changelist')}?q={name}"}
-            for name in names[:MAX_SHOWN_TYPES]
-        ],
-        "more": max(0, len(names) - MAX_SHOWN_TYPES),
-    }
+def _listed(types: list[dict[str, str]]) -> dict[str, Any]:
+    return {"types": types[:MAX_SHOWN_TYPES], "more": max(0, len(types) - MAX_SHOWN_TYPES)}

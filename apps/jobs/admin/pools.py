@@ -21,6 +21,7 @@ from apps.common.admin.csv_text import BYTE_ORDER_MARK, CsvForm
 from apps.common.admin.display import shown_text, shown_time, translate
 from apps.common.errors import PlatformError
 from apps.jobs.admin import labels
+from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.models import JobType, bounds_of
 from apps.jobs.rules.order import MAX_SCORE, Score, score_key
 from apps.jobs.rules.submission import MAX_KEY, is_key
@@ -45,6 +46,15 @@ class _Rebuild(NamedTuple):
     actor: str
 
 
+class _Holder(NamedTuple):
+    """A worker with keys of the pool."""
+
+    link: SafeString
+    key: SafeString
+    held: int
+    ends: str
+
+
 class _Pool(NamedTuple):
     """A line of the list."""
 
@@ -54,7 +64,7 @@ class _Pool(NamedTuple):
     jobs_url: str
     held_url: str
     status: Status
-    workers: Sequence[tuple[Holding, SafeString]]
+    workers: Sequence[_Holder]
     more: int
     latest: _Rebuild | None
     rebuild_url: str
@@ -82,7 +92,7 @@ def visible_pools(request: HttpRequest) -> Any:
 
 
 def _line(request: HttpRequest, model_admin: Any, row: JobType) -> _Pool:
-    status, now = status_of(row.name), clock.now()
+    status = status_of(row.name)
     may_rebuild = may_operate(request)
     return _Pool(
         name=row.name,
@@ -91,14 +101,25 @@ def _line(request: HttpRequest, model_admin: Any, row: JobType) -> _Pool:
         jobs_url=labels.jobs_url(type=row.name, status="ready"),
         held_url=labels.jobs_url(type=row.name, status="running"),
         status=status,
-        workers=[
-            (worker, labels.time_from_now(worker.oldest_lease_until, now))
-            for worker in status.workers[:MAX_WORKERS]
-        ],
+        workers=_holders(status.workers[:MAX_WORKERS]),
         more=max(0, len(status.workers) - MAX_WORKERS),
         latest=_latest(row),
         rebuild_url=model_admin.url("rebuild", row.pk) if may_rebuild else "",
     )
+
+
+def _holders(found: Sequence[Holding]) -> list[_Holder]:
+    links = WorkerLinks([each.worker for each in found])
+    keys, now = KeyNames([each.client for each in found]), clock.now()
+    return [
+        _Holder(
+            link=links.link(each.worker, each.client),
+            key=keys.name(each.client),
+            held=each.held,
+            ends=labels.relative(each.oldest_lease_until, now),
+        )
+        for each in found
+    ]
 
 
 def _latest(row: JobType) -> _Rebuild | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +17,11 @@ from apps.common import clock
 from apps.common.admin.display import shown_text, shown_time
 from apps.jobs.admin import labels
 from apps.jobs.admin.filters import type_names
+from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.models import Worker, bounds_of
 from apps.jobs.rules.slices import SliceMap, Slices, client_and_name
 from apps.jobs.rules.submission import SHARDS
 from apps.jobs.services.counts import DueJob
-from apps.jobs.services.living import ids_of
-from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.slices import MAX_IN_LINE, member_of, oldest_due, slice_map
 
 URL = "jobs_worker_slices"
@@ -66,39 +65,35 @@ def _state(known: SliceMap, now: datetime) -> dict[str, Any] | None:
 
 def _of_type(request: HttpRequest, slices: Slices, type_: str, now: datetime) -> dict[str, Any]:
     spares = slices.spares[:MAX_SPARES]
-    urls = _worker_urls([*slices.owners, *spares])
+    workers = _Workers([*slices.owners, *spares])
     due = oldest_due(type_, slices) if slices.owners else {}
     # With limits to users, not every job of the type is within sight.
     are_linked = bounds_of(request.user).users is None
     return {
         "owners": [
             {
-                **_worker(member, urls),
+                **workers.shown(member),
                 **_part(slices, member),
                 "due": _due(due.get(member), now, is_linked=are_linked),
             }
             for member in slices.owners
         ],
-        "spares": [_worker(member, urls) for member in spares],
+        "spares": [workers.shown(member) for member in spares],
         "more_spares": len(slices.spares) - len(spares),
     }
 
 
-def _worker_urls(members: Collection[str]) -> dict[str, str]:
-    keys = {WorkerKey(*client_and_name(member)): member for member in members}
-    return {
-        keys[key]: reverse("admin:jobs_worker_change", args=[pk])
-        for key, pk in ids_of(keys).items()
-    }
+class _Workers:
+    """Members of the map, linked to their pages, with the names of their API keys."""
 
+    def __init__(self, members: Collection[str]) -> None:
+        named = [client_and_name(member) for member in members]
+        self._links = WorkerLinks([name for _client, name in named])
+        self._keys = KeyNames([client for client, _name in named])
 
-def _worker(member: str, urls: Mapping[str, str]) -> dict[str, str]:
-    client, name = client_and_name(member)
-    return {
-        "name": shown_text(name, limit=160),
-        "client": client,
-        "url": urls.get(member, ""),
-    }
+    def shown(self, member: str) -> dict[str, str]:
+        client, name = client_and_name(member)
+        return {"link": self._links.link(name, client), "key": self._keys.name(client)}
 
 
 def _part(slices: Slices, member: str) -> dict[str, Any]:

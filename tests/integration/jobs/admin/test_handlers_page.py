@@ -13,6 +13,7 @@ from apps.jobs.admin import handlers
 from apps.jobs.api.work import HoldBody, SettleBody
 from apps.jobs.models import JobScope
 from tests import factories
+from tests.pages import tables_of
 
 pytestmark = pytest.mark.django_db
 URL = "/admin/jobs/jobtype/handlers/"
@@ -25,16 +26,15 @@ def shown(client: Client) -> str:
 
 
 def test_each_handler_is_shown_with_its_function_and_types(admin_client: Client) -> None:
-    factories.job_type("receipt", handler="echo")
-    factories.job_type("video", handler="")
+    inside = factories.job_type("receipt", handler="echo")
+    outside = factories.job_type("video", handler="")
 
-    text = shown(admin_client)
+    [table] = tables_of(admin_client.get(URL, headers={"host": "localhost"}))
 
-    assert "apps.jobs.handlers.ready.echo" in text
-    assert "Return the context." in text
-    rows = {row.split("</strong>")[0]: row for row in text.split("<td><strong>")[1:]}
-    assert "?q=receipt" in rows["echo"]
-    assert "?q=video" in text.split("<em>")[1]
+    rows = {row[0].text: row for row in table[1:]}
+    assert rows["echo"][1].text == "apps.jobs.handlers.ready.echo Return the context."
+    assert rows["echo"][2].url == f"/admin/jobs/jobtype/{inside.pk}/change/"
+    assert rows["none"][2].url == f"/admin/jobs/jobtype/{outside.pk}/change/"
 
 
 def test_examples_name_this_site(admin_client: Client) -> None:
@@ -63,5 +63,5 @@ def test_types_outside_the_limits_of_a_person_are_not_named(
 
     text = shown(page)
 
-    assert "?q=receipt" in text
+    assert ">receipt<" in text
     assert "secret" not in text.split("Connect a worker")[0]

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from apps.jobs.models import JobScope, JobType
+from apps.jobs.models import JobScope, JobType, Worker
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.integration.jobs.admin.pages import TYPES, buttons, page_of
@@ -43,10 +43,13 @@ def test_page_shows_what_waits_and_who_holds_it(role_client: Any) -> None:
     assign("pi-7", limit=2)
     pool_of_nothing = job_type("other", pool=True)
 
-    text = text_of(role_client("viewer").get(POOLS))
+    page = role_client("viewer").get(POOLS)
+    text = text_of(page)
 
     assert "3 waiting 2 held by workers" in text
     assert "pi-7 ci_ours 2" in text
+    worker = reverse("admin:jobs_worker_change", args=[Worker.objects.get().pk])
+    assert f'href="{worker}">pi-7<' in page.content.decode()
     assert "Latest rebuild: single-1 · admin:olga" in text
     assert pool_of_nothing.name in text and "Not rebuilt yet." in text
 
