@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from apps.access.models import ApiClient
 from apps.common.messages import wire_time
@@ -150,19 +147,6 @@ def test_two_keys_with_workers_of_one_name_have_a_bucket_each(
     assert [item["key"] for item in call(other, "assign", limit=1)["items"]] == ["b"]
     assert call(other, "done", keys=["a"])["reasons"] == {"a": "not_found"}
     assert call(one, "done", keys=["a"])["done"] == ["a"]
-
-
-def test_tour_of_the_readme_is_true(api: ContractClient) -> None:
-    """Its calls in their order, each with its answer."""
-    text = (settings.BASE_DIR / "apps/jobs/README.md").read_text().partition("## Pools")[2]
-    calls = re.findall(r"^\$ curl .*\$API(/\S+)(?: -d '(.*)')?\n(.*)", text, re.MULTILINE)
-
-    assert len(calls) == 7
-    for path, body, shown in calls:
-        method = "POST" if body else "GET"
-        answer = api.request(method, f"/api/v1{path}", json.loads(body) if body else None)
-        pattern = ".*".join(map(re.escape, shown.split("…")))
-        assert re.fullmatch(pattern, answer.content.decode()), (path, answer.content)
 
 
 # --- rebuilding ---------------------------------------------------------------------------------
