@@ -19,7 +19,6 @@ from tests.stub_server import (
     problem,
     resets,
     says,
-    serving,
     then_closes,
     unused_port,
 )
@@ -54,12 +53,6 @@ JOB: dict[str, Any] = {
     "checkpoint": None,
     "order_key": 5,
 }
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

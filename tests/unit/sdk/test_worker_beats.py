@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,31 +13,7 @@ import pytest
 from taskplatform import sdk
 from tests.processes import eventually
 from tests.stub_jobs import Jobs, job, running, worker_of
-from tests.stub_server import Stub, problem, serving
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def jobs(stub: Stub) -> Jobs:
-    return Jobs(stub)
-
-
-@pytest.fixture
-def worker(stub: Stub) -> sdk.Worker:
-    return worker_of(stub)
-
-
-@pytest.fixture
-def may_end() -> Iterator[threading.Event]:
-    """The handler waits for it."""
-    event = threading.Event()
-    yield event
-    event.set()
+from tests.stub_server import Stub, problem
 
 
 def until_told(held: sdk.HeldJob, tell: Callable[[], None]) -> str:

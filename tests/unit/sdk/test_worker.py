@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,23 +11,7 @@ import pytest
 
 from taskplatform import sdk
 from tests.stub_jobs import Jobs, job, running, worker_of
-from tests.stub_server import Stub, serving
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def jobs(stub: Stub) -> Jobs:
-    return Jobs(stub)
-
-
-@pytest.fixture
-def worker(stub: Stub) -> sdk.Worker:
-    return worker_of(stub)
+from tests.stub_server import Stub
 
 
 def raises(error: BaseException) -> Callable[[sdk.HeldJob], None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,20 +20,8 @@ from tests.stub_server import (
     resets,
     says,
     says_text,
-    serving,
     unused_port,
 )
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def jobs(stub: Stub) -> Jobs:
-    return Jobs(stub)
 
 
 @pytest.fixture
@@ -42,14 +29,6 @@ def worker(stub: Stub) -> sdk.Worker:
     made = worker_of(stub)
     made.handler("mail")(lambda held: None)
     return made
-
-
-@pytest.fixture
-def may_end() -> Iterator[threading.Event]:
-    """The handler waits for it."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def done_then(jobs: Jobs, trouble: Behaviour) -> Behaviour:

@@ -30,16 +30,9 @@ from tests.stub_server import (
     resets,
     says,
     says_text,
-    serving,
     then_closes,
     unused_port,
 )
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

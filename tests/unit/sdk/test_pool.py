@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 
 from taskplatform import sdk
-from tests.stub_server import KEY, Stub, hangs_up, problem, says, serving
+from tests.stub_server import KEY, Stub, hangs_up, problem, says
 
 NOW = "2026-03-02T09:00:00Z"
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture

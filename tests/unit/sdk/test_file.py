@@ -7,19 +7,12 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from taskplatform import sdk
-from tests.stub_server import KEY, Stub, offers, problem, resets, serving
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
+from tests.stub_server import KEY, Stub, offers, problem, resets
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from taskplatform import sdk
 from tests.processes import RunningProcess, eventually
 from tests.stub_jobs import Jobs, job, running, worker_of
-from tests.stub_server import KEY, Stub, serving
+from tests.stub_server import KEY, Stub
 
 PROGRAM = """
 import signal, sys
@@ -37,17 +37,6 @@ print("the end", flush=True)
 """
 
 Program = Callable[..., RunningProcess]
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def jobs(stub: Stub) -> Jobs:
-    return Jobs(stub)
 
 
 @pytest.fixture
