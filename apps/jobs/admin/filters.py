@@ -91,11 +91,6 @@ class UserFilter(KeyFilter):
     lookup = "user_id"
 
 
-class HostFilter(KeyFilter):
-    title = _("host")
-    parameter = "host"
-
-
 class ErrorFilter(KeyFilter):
     title = _("error key")
     parameter = "error_key"
@@ -110,11 +105,6 @@ class ErrorFilter(KeyFilter):
             yield "error_key", f"{gettext('Error')}: {words}"
             return
         yield from super().told()
-
-
-class WorkerFilter(KeyFilter):
-    title = _("worker")
-    parameter = "worker"
 
 
 class CreatedFilter(DayFilter):

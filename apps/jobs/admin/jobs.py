@@ -27,13 +27,11 @@ from apps.jobs.admin.filters import (
     ClientFilter,
     CreatedFilter,
     ErrorFilter,
-    HostFilter,
     JobKeyFilter,
     LaneFilter,
     StatusFilter,
     TypeFilter,
     UserFilter,
-    WorkerFilter,
     type_names,
     types_of_limits,
 )
@@ -44,6 +42,7 @@ from apps.jobs.models import Job, JobType, bounds_of
 from apps.jobs.rules import transitions
 from apps.jobs.services import control
 from apps.jobs.services.submit import submit
+from apps.journal.admin.filters import HostFilter, WorkerFilter
 
 # Actions for many jobs at once; the others are on the page of a job only.
 IN_BULK = {"retry", "cancel", "run_now"}

@@ -25,7 +25,7 @@ from apps.common.admin.display import (
     text_column,
     time_column,
 )
-from apps.common.admin.filters import KeyFilter, read_key
+from apps.common.admin.filters import read_key
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels, worker_panels
 from apps.jobs.admin.filters import ClientFilter, WorkerKindFilter, WorkerStateFilter, seen_by
@@ -40,6 +40,7 @@ from apps.jobs.services.register import WorkerKey
 from apps.jobs.services.running import running_counts
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin import latest_moments
+from apps.journal.admin.filters import HostFilter
 from apps.journal.models import JournalEntry, Source
 
 MAX_TYPES = 3
@@ -57,11 +58,6 @@ class QuietForm(ReasonForm):
                 )
             )
         return super().clean() or self.cleaned_data
-
-
-class HostFilter(KeyFilter):
-    title = _("host")
-    parameter = "host"
 
 
 class WorkerAdmin(MachineRowAdmin):

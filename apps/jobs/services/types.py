@@ -21,6 +21,7 @@ from apps.jobs.rules import breaker, type_settings
 from apps.jobs.rules.submission import is_key
 from apps.jobs.rules.transitions import OPEN
 from apps.jobs.rules.type_settings import SETTINGS
+from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.type_snapshots import forget_type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
@@ -278,6 +279,28 @@ def _shown(job_type: JobType) -> dict[str, Any]:
     return shown
 
 
+def entry_of_type(
+    type_: JobType | TypeSnapshot,
+    event: str,
+    data: Mapping[str, Any],
+    *,
+    now: datetime,
+    actor: str,
+    reason: str = "",
+) -> journal.Entry:
+    """An event in the life of a type, for its timeline."""
+    return journal.Entry(
+        at=now,
+        source=Source.PLAN,
+        subject_id=type_.pk,
+        event=event,
+        type_or_task=type_.name,
+        actor=actor,
+        reason=reason,
+        data=data,
+    )
+
+
 def _write_entry(
     job_type: JobType,
     event: str,
@@ -288,17 +311,8 @@ def _write_entry(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    entry = journal.Entry(
-        at=now,
-        source=Source.PLAN,
-        subject_id=job_type.pk,
-        event=event,
-        type_or_task=job_type.name,
-        actor=actor,
-        reason=reason,
-        data={"before": dict(before or {}), "after": dict(after or {})},
-    )
-    journal.write([entry])
+    data = {"before": dict(before or {}), "after": dict(after or {})}
+    journal.write([entry_of_type(job_type, event, data, now=now, actor=actor, reason=reason)])
     # Here at once; elsewhere within a second.
     forget_type_snapshots()
     transaction.on_commit(forget_type_snapshots)
