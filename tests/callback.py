@@ -13,6 +13,18 @@ def take_next(executor: Executor) -> Dispatch | Nothing:
     return pull.answer_pull(executor.name)
 
 
+def taken(executor: Executor) -> Dispatch:
+    """The dispatch that the executor gets; fails the test when there is nothing."""
+    answer = take_next(executor)
+    assert isinstance(answer, Dispatch), answer
+    return answer
+
+
+def finish(executor: Executor, outcome: str = "succeeded") -> Dispatch:
+    """Pull and call back."""
+    return call_back(executor=executor, number=taken(executor).pk, outcome=outcome)
+
+
 def call_back(*, executor: Executor, number: int, outcome: str, **words: Any) -> Dispatch:
     return pull.call_back(executor.name, number, outcome, **words)
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from apps.common.messages import Message as _
+from apps.common.messages import joined
 
 
 @dataclass(frozen=True)
@@ -252,10 +253,10 @@ def refusal(errors: Sequence[FieldError]) -> PlatformError:
     """One error for all of them, with the code that they share, else `invalid`."""
     codes = {error.code for error in errors}
     kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
-    messages = [f"{e.field}: {e.message}" if e.field else e.message for e in errors[:3]]
+    messages = [error.named for error in errors[:3]]
     if len(errors) > 3:
-        messages.append(f"{len(errors) - 3} more.")
-    return kind(" ".join(messages), errors=errors)
+        messages.append(_("{count} more.", count=len(errors) - 3))
+    return kind(joined(messages), errors=errors)
 
 
 def _below(path: str, key: Any) -> str:

@@ -22,19 +22,9 @@ from django.db import DatabaseError, connection
 
 from apps.common import clock, ids
 from apps.common.db import fetch, is_retryable, placeholders, table, transactional, written
-from apps.common.errors import (
-    BadText,
-    Conflict,
-    FieldError,
-    Invalid,
-    LimitReached,
-    PlatformError,
-    TooDeep,
-    TooLarge,
-)
+from apps.common.errors import Conflict, FieldError, refusal
 from apps.common.json_rules import MAX_BYTES, check_size
 from apps.common.messages import Message as _
-from apps.common.messages import joined
 from apps.common.rows import ensure_row, insert_values
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
@@ -72,9 +62,6 @@ _COLUMNS = (
     "submitted_by",
     "created_at",
 )
-_KINDS: dict[str, type[PlatformError]] = {
-    kind.code: kind for kind in (BadText, TooDeep, TooLarge, LimitReached)
-}
 _ID, _UNIQUE_KEY, _STATUS = (_COLUMNS.index(name) for name in ("id", "unique_key", "status"))
 Row = tuple[Any, ...]
 _FOREIGN_USER = _(
@@ -196,7 +183,7 @@ def _check(
             if len(found) >= MAX_ERRORS:
                 break
     if found:
-        raise _refusal(found[:MAX_ERRORS])
+        raise refusal(found[:MAX_ERRORS])
 
 
 def _users_of(jobs: Sequence[Submission], bounds: Bounds) -> set[str] | None:
@@ -241,15 +228,6 @@ def _unknown_type(name: str, bound: Collection[str] | None) -> FieldError:
     else:
         message = _("There is no job type {name!r}; make one first.", name=short)
     return FieldError("type", "invalid", message)
-
-
-def _refusal(found: Sequence[FieldError]) -> PlatformError:
-    codes = {error.code for error in found}
-    kind = _KINDS.get(codes.pop(), Invalid) if len(codes) == 1 else Invalid
-    sentences = [error.named for error in found[:3]]
-    if len(found) > 3:
-        sentences.append(_("{count} more.", count=len(found) - 3))
-    return kind(joined(sentences), errors=found)
 
 
 def _texts(jobs: Sequence[Submission], path: str) -> list[str]:

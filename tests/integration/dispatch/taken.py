@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from apps.dispatch.models import Dispatch
+from typing import Any
+
+from apps.dispatch.models import Dispatch, Stock
 from apps.dispatch.services.pull import Nothing
 from tests import callback
 
@@ -16,3 +18,8 @@ def finish(taken: Dispatch | Nothing, outcome: str = "succeeded") -> None:
     """Call back for it; there has to be a task."""
     assert isinstance(taken, Dispatch)
     callback.call_back(executor=taken.executor, number=taken.pk, outcome=outcome)
+
+
+def handed(task: Any) -> int:
+    """How much of the stock of a once task is used."""
+    return Stock.objects.filter(source="once", task=task.pk).values_list("handed", flat=True)[0]

@@ -12,7 +12,7 @@ from apps.dispatch.models import Dispatch, Executor, RotateTask, Stock
 from apps.dispatch.services import tasks
 from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
-from tests.callback import take_next
+from tests.callback import take_next, taken
 
 pytestmark = pytest.mark.django_db
 
@@ -23,12 +23,6 @@ OLGA = factories.OPERATOR
 def alice(frozen_clock: Any) -> Executor:
     """The clock stands at Monday 2026-03-02 09:00 UTC."""
     return factories.user()
-
-
-def taken(executor: Executor) -> Dispatch:
-    answer = take_next(executor)
-    assert isinstance(answer, Dispatch), answer
-    return answer
 
 
 def finish(executor: Executor) -> datetime:

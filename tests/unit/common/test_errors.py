@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import translation
 from rest_framework.exceptions import ErrorDetail
 
+from apps.common.admin.display import translate
 from apps.common.errors import (
     Conflict,
     FieldError,
@@ -15,6 +17,7 @@ from apps.common.errors import (
     field_errors,
     refusal,
 )
+from apps.common.messages import Message as _
 
 
 def raised_from(*errors: PlatformError) -> PlatformError | None:
@@ -92,3 +95,14 @@ def test_errors_that_share_a_code_give_it_to_the_whole() -> None:
     assert (refusal(shared).code, refusal(shared).status) == ("too_large", 413)
     assert (refusal(mixed).code, refusal(mixed).status) == ("invalid", 400)
     assert refusal([FieldError("a", "not_found", "Gone.")]).code == "invalid"
+
+
+def test_refusal_of_many_can_be_read_in_another_language() -> None:
+    found = refusal([FieldError(f, "invalid", _("{at} needs a time zone.", at=f)) for f in "abcd"])
+
+    assert found.detail == (
+        "a: a needs a time zone. b: b needs a time zone. c: c needs a time zone. 1 more."
+    )
+    with translation.override("zh-hans"):
+        words = translate(found.detail)
+    assert "c 缺少时区。" in words and words.endswith("另有 1 处。")
