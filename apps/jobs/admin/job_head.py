@@ -88,7 +88,7 @@ def _facts(job: Job, ends: Sequence[JournalEntry], now: datetime) -> Iterable[st
         if job.run_at > now:
             yield gettext("due %s") % labels.relative(job.run_at, now)
         else:
-            yield gettext("due since %s") % labels.age(job.run_at, now)
+            yield gettext("due for %s") % labels.age(job.run_at, now)
     elif job.finished_at:
         yield gettext("ended %s") % labels.relative(job.finished_at, now)
     if job.host and job.status not in t.WAITING:

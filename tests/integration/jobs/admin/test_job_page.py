@@ -85,7 +85,7 @@ def test_job_without_attempts_has_no_table_of_them(admin_client: Client) -> None
     [number] = jobs()
     text = text_of(page_of(admin_client, number))
     assert "Attempts" not in text.partition("Number")[0]
-    assert "due since" in text
+    assert "due for" in text
 
 
 def test_picture_marks_the_state_and_the_arrows_taken(
