@@ -114,8 +114,7 @@ def has_package(package: "str") -> "bool":
     if package == "mariadb-server":
         return has_program("mariadbd", "mariadb-install-db")
     if package == "fonts-noto-cjk":
-        found = has_program("fc-list") and subprocess.check_output(["fc-list", ":lang=zh"])  # noqa: S607
-        return bool(found)
+        return has_program("fc-list") and bool(subprocess.check_output(["fc-list", ":lang=zh"]))  # noqa: S607
     return has_program(package)
 
 

@@ -23,6 +23,7 @@ from apps.jobs.rules.slices import SliceMap, Slices, client_and_name
 from apps.jobs.rules.submission import SHARDS
 from apps.jobs.services.counts import DueJob
 from apps.jobs.services.slices import MAX_IN_LINE, member_of, oldest_due, slice_map
+from apps.jobs.services.type_snapshots import all_types
 
 URL = "jobs_worker_slices"
 MAX_SPARES = 20
@@ -43,6 +44,7 @@ def slices_view(request: HttpRequest, *, model_admin: Any) -> HttpResponse:
         title=_("Slices"),
         types=types,
         chosen=chosen,
+        is_pool=any(each.pool for each in all_types() if each.name == chosen),
         unknown=shown_text(asked, limit=80) if asked not in ("", chosen) else "",
         state=_state(known, now),
         max_in_line=f"{MAX_IN_LINE:,}",

@@ -70,7 +70,7 @@ class Command(BaseCommand):
             "--seconds",
             type=_between(1, 3600),
             metavar="N",
-            help="for at most N seconds (60, jobs 600)",
+            help="for at most N seconds (60, jobs and workers 600)",
         )
         parser.add_argument("--url", default="", help="the server (that of `make run`)")
         parser.add_argument("--key", default="", help="an API key with scope pull (the demo's)")

@@ -103,6 +103,17 @@ def test_first_served_type_is_chosen_and_an_unknown_one_named(admin_client: Clie
     )
 
 
+def test_pool_has_no_slices(admin_client: Client) -> None:
+    """S3.2: not even with a worker that takes keys of it."""
+    job_type("keys", pool=True, handler="")
+    register.touch(client="shop", name="b", types=["keys"])
+
+    page = admin_client.get(URL, {"type": "keys"})
+
+    assert "keys is a pool, which has no slices" in text_of(page)
+    assert tables_of(page) == []
+
+
 def test_spares_are_named(admin_client: Client) -> None:
     crowd = [Holder(f"w{n:02}", "host") for n in range(90)]
     spares = share(*crowd).slices_of("mail").spares
