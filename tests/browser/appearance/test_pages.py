@@ -5,6 +5,7 @@ With SCREENSHOTS=<folder> each is kept there as `<page>-<data>-<language>-<theme
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,9 @@ from playwright.sync_api import Page, ViewportSize
 
 from apps.access.models import ApiClient
 from apps.dispatch.models import Executor, OnceTask, RotateTask, Template
+from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, Worker
+from apps.jobs.services import register
 from apps.journal.models import JournalEntry
 from apps.reports.services import rollup
 from taskplatform import beat
@@ -25,6 +28,8 @@ from tests.browser.barriers import barriers
 from tests.browser.layout import english_texts, sideways
 from tests.frozen import FrozenClock
 from tests.job_scenes import Yard, fill_yard
+from tests.jobs import Holder, job_type, jobs, share
+from tests.pools import OPERATOR, OURS, assign, pool
 from tests.scenes import Morning, play_morning
 
 WIDE, NARROW = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
@@ -77,6 +82,9 @@ def lists() -> dict[str, str]:
         "failures": reverse("failures"),
         "report": reverse("report"),
         "report-of-dispatches": reverse("report") + "?source=dispatch&period=7d",
+        "handlers": reverse("admin:jobs_jobtype_handlers"),
+        "pools": reverse("admin:jobs_jobtype_pools"),
+        "slices": reverse("admin:jobs_worker_slices"),
     }
     for name in LISTS:
         pages[name.partition("_")[2]] = reverse(f"admin:{name}_changelist")
@@ -145,6 +153,25 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
     }
 
 
+def pages_of_outside() -> dict[str, str]:
+    """Those of a quiet worker over HTTP, with shards of a type and keys of a pool."""
+    shops = pool({f"shop-{number}": number for number in range(40)}, handler="")
+    job_type("video", handler="", title="Films to cut")
+    jobs(3, "video")
+    worker = register.register(
+        name="pi-7", host="pi", client=OURS.client, kind=Worker.Kind.HTTP, types=["video"]
+    )
+    share(Holder(worker.name, worker.host, worker.client))
+    assign(worker.name, limit=7)
+    register.quiet(worker=worker, actor=OPERATOR, reason="New disk on Tuesday")
+    return {
+        "one-outside-worker": reverse("admin:jobs_worker_change", args=[worker.pk]),
+        "one-pool": reverse("admin:jobs_jobtype_change", args=[shops.pk]),
+        "rebuild": reverse("admin:jobs_jobtype_rebuild", args=[shops.pk]),
+        "slices-of-one": reverse("admin:jobs_worker_slices") + "?type=video",
+    }
+
+
 def written() -> set[str]:
     """Every text that stands in the rows, and the ids that go with it."""
     rows: list[Any] = []
@@ -152,6 +179,13 @@ def written() -> set[str]:
     for model in (*own, Job, JobType, Worker):
         rows += model.objects.values()  # type: ignore[attr-defined]
     return {text for row in rows for value in row.values() for text in _texts(value)}
+
+
+def told_by_programs() -> set[str]:
+    """The names of handlers, and what those who wrote them say of them."""
+    handlers = registry.known.handlers
+    said = {(inspect.getdoc(each.function) or "").partition("\n")[0] for each in handlers.values()}
+    return said | set(handlers)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -181,10 +215,11 @@ def test_pages_fit_speak_one_language_and_shut_nobody_out(
     pages = lists()
     if data == "full":
         pages = pages_of(play_morning(frozen_clock)) | pages_of_jobs(fill_yard(frozen_clock))
+        pages |= pages_of_outside()
         frozen_clock.advance(minutes=2)
         rollup.roll_up(until=frozen_clock() + rollup.MAX_TIME)
     # Sweeps are named as logs and metrics name them.
-    known = written() | {*SAME, *beat.periods()}
+    known = written() | {*SAME, *beat.periods()} | told_by_programs()
     browser_page.set_extra_http_headers({"Accept-Language": language})
     wrong: list[str] = []
 
