@@ -161,14 +161,13 @@ def pages_of_outside() -> dict[str, str]:
     worker = register.register(
         name="pi-7", host="pi", client=OURS.client, kind=Worker.Kind.HTTP, types=["video"]
     )
-    share(Holder(worker.name, worker.host, worker.client))
+    share(Holder(worker.name, worker.host, worker.client), types=["video"])
     assign(worker.name, limit=7)
     register.quiet(worker=worker, actor=OPERATOR, reason="New disk on Tuesday")
     return {
         "one-outside-worker": reverse("admin:jobs_worker_change", args=[worker.pk]),
         "one-pool": reverse("admin:jobs_jobtype_change", args=[shops.pk]),
         "rebuild": reverse("admin:jobs_jobtype_rebuild", args=[shops.pk]),
-        "slices-of-one": reverse("admin:jobs_worker_slices") + "?type=video",
     }
 
 
