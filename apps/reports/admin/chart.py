@@ -8,10 +8,10 @@ from typing import Any
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
+from apps.journal.services.minutes import second_of
 from apps.reports.admin import links
 from apps.reports.admin.choice import Choice
 from apps.reports.admin.report import RATE, STACKED, TIMES, Row
-from apps.reports.services.coverage import second_of
 
 # Further groups are only in the table.
 MAX_BARS = 12

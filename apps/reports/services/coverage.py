@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, table
 from apps.journal.models import JournalEntry
+from apps.journal.services.minutes import EPOCH, instant_of, second_of
 from apps.reports.models import RollupBucket
 from apps.reports.rules import coverage
 from apps.reports.rules.coverage import DAY, LEVELS, MINUTE, BucketRun, Range, floor
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = 1 << 36
-_SECOND = timedelta(seconds=1)
 # A long period has a few edges; of more spans, what lies between them is read as well.
 _MAX_SPANS = 6
-
-
-def second_of(instant: datetime) -> int:
-    """The epoch second that contains the instant."""
-    return (instant - EPOCH) // _SECOND
-
-
-def instant_of(second: int) -> datetime:
-    """The start of the epoch second, UTC."""
-    return EPOCH + timedelta(seconds=second)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from apps.common import ids
-from apps.common.db import fetch, fetch_each, table
+from apps.common.db import fetch, table
 from apps.journal.models import JournalEntry
-from apps.reports.rules.coverage import MINUTE, floor
+from apps.journal.services.minutes import first_id, minute_of, second_of
 from apps.reports.rules.tally import Cells
-from apps.reports.services.coverage import instant_of, second_of
 
 BLOCK = 5000
 # After this many entries the counts are written.
@@ -67,20 +66,3 @@ def read_one(start: int, end: int) -> Cells:
     """Count the entries made in [start, end) together."""
     read = read_back(start, end, lambda _second: start, goes_on=lambda: True)
     return read.cells.get(start) or Cells(minute_of)
-
-
-def minute_of(number: int) -> int:
-    """The start of the minute in which the id was made."""
-    return floor(second_of(ids.made_at(number)), MINUTE)
-
-
-def first_id(second: int) -> int:
-    """The lowest id that an entry made in the epoch second can have."""
-    return ids.lowest_id_at(instant_of(second))
-
-
-def counted(minutes: Sequence[int]) -> dict[int, int]:
-    """The number of journal entries of each of these minutes, given by their starts."""
-    select = f"SELECT %s, COUNT(*) FROM {table(JournalEntry)} WHERE id >= %s AND id < %s"
-    parts = ((select, (at, first_id(at), first_id(at + MINUTE))) for at in minutes)
-    return {int(at): count for at, count in fetch_each(parts)}

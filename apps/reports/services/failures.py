@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from apps.common import ids
 from apps.common.db import fetch, fetch_each, force_index, placeholders, table
+from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.models import ErrorGroup, Rollup
 from apps.reports.rules import coverage
 from apps.reports.rules.coverage import BucketRun
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.rules.tally import ERROR, OTHER, Error, error_of, error_value
-from apps.reports.services.coverage import Stored, instant_of, second_of
+from apps.reports.services.coverage import Stored
 from apps.reports.services.rows import Selection, within
 
 _KEYS_AT_ONCE = 500

@@ -11,6 +11,7 @@ from apps.common import clock
 from apps.common.audit import MAX_FOUND, Breach, Check, CheckResult, say
 from apps.common.db import fetch, table
 from apps.common.leases import load_position
+from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.conf import conf
 from apps.reports.models import RollupBucket
 from apps.reports.rules.coverage import (
@@ -23,7 +24,6 @@ from apps.reports.rules.coverage import (
     PART,
     QUARTER,
 )
-from apps.reports.services.coverage import instant_of, second_of
 from apps.reports.services.entries import read_one
 from apps.reports.services.totals import SWEEP, rows_of, stored_rows
 

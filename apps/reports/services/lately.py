@@ -17,6 +17,7 @@ from apps.common import ids
 from apps.common.db import fetch, fetch_each, placeholders, table
 from apps.dispatch.models import Executor, Membership
 from apps.journal.models import JournalEntry
+from apps.journal.services.minutes import second_of
 from apps.reports.models import Rollup
 from apps.reports.rules.coverage import HOUR, MINUTE
 from apps.reports.rules.outcomes import (
@@ -35,7 +36,7 @@ from apps.reports.rules.outcomes import (
 )
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, EXECUTOR, TYPE
-from apps.reports.services.coverage import Stored, second_of
+from apps.reports.services.coverage import Stored
 from apps.reports.services.rows import RUN, WAIT, Counted, Selection, rows_in
 
 MINUTES = HOUR // MINUTE

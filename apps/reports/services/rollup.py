@@ -20,13 +20,14 @@ from apps.common import clock, ids
 from apps.common.db import fetch, table
 from apps.common.leases import load_position, save_position, sweep_lease
 from apps.journal.models import JournalEntry
+from apps.journal.services.minutes import counted, instant_of, second_of
 from apps.reports.conf import conf
 from apps.reports.models import RollupBucket
 from apps.reports.rules import coverage
 from apps.reports.rules.coverage import DAY, FOUR_HOURS, HOUR, MINUTE, QUARTER, Range, floor
 from apps.reports.services import error_groups, totals
-from apps.reports.services.coverage import Stored, instant_of, second_of
-from apps.reports.services.entries import counted, read_back
+from apps.reports.services.coverage import Stored
+from apps.reports.services.entries import read_back
 from apps.reports.services.totals import SWEEP, sizes_between
 
 __all__ = ["MAX_TIME", "SWEEP", "Span", "rebuild", "rebuilt_from", "roll_up"]

@@ -19,12 +19,13 @@ from zoneinfo import ZoneInfo
 from apps.common import clock
 from apps.common.errors import Invalid
 from apps.dispatch.models import Executor
+from apps.journal.services.minutes import instant_of, second_of
 from apps.reports.rules import buckets, coverage
 from apps.reports.rules.coverage import BucketRun
 from apps.reports.rules.outcomes import COUNTS, DISPATCH, JOB, SOURCES, success_rate
 from apps.reports.rules.sketch import percentiles
 from apps.reports.rules.tally import ALL, DIMENSIONS, ERROR, EXECUTOR, HOST, TYPE, WORKER
-from apps.reports.services.coverage import Stored, instant_of, second_of
+from apps.reports.services.coverage import Stored
 from apps.reports.services.rows import (
     Counted,
     First,

@@ -23,12 +23,13 @@ from apps.common.db import fetch, table
 from apps.dispatch.models import Executor, OnceTask, RotateTask
 from apps.jobs.admin.labels import waiting_too_long
 from apps.jobs.services.living import missing
+from apps.journal.services.minutes import second_of
 from apps.reports.admin.overview import lately, present
 from apps.reports.admin.overview.sight import Sight
 from apps.reports.admin.overview.tiles import Panel
 from apps.reports.rules.outcomes import DISPATCH, JOB
 from apps.reports.services import lately as lately_counts
-from apps.reports.services.coverage import Stored, second_of
+from apps.reports.services.coverage import Stored
 from apps.reports.services.status import Status
 
 OVERVIEW_URL = "overview"
