@@ -6,10 +6,13 @@ from typing import Any
 
 from apps.dispatch.conf import conf as dispatch
 from apps.jobs.conf import conf as jobs
+from apps.journal.conf import conf as journal
 from apps.reports.conf import conf as reports
 
 # Machines whose wall clocks differ by less can run each other's sweeps.
 _MAX_CLOCK_DRIFT_SECONDS = 60
+# Each sink of the journal has a sweep of its own.
+_SINK = "journal.sink."
 
 
 def periods() -> dict[str, int]:
@@ -24,6 +27,7 @@ def periods() -> dict[str, int]:
         "jobs.slices": 2,
         "jobs.starving": 10,
         "jobs.workers": 600,
+        **{f"{_SINK}{sink.name}": 2 for sink in journal.JOURNAL_SINKS},
         "reports.rollup": reports.REPORT_SWEEP_SECONDS,
     }
 
@@ -32,9 +36,15 @@ def schedule() -> dict[str, dict[str, Any]]:
     """Celery's beat schedule. Late messages expire, because the next one follows soon."""
     return {
         name: {
-            "task": name,
+            **_task_of(name),
             "schedule": seconds,
             "options": {"expires": seconds * 2 + _MAX_CLOCK_DRIFT_SECONDS},
         }
         for name, seconds in periods().items()
     }
+
+
+def _task_of(name: str) -> dict[str, Any]:
+    if name.startswith(_SINK):
+        return {"task": "journal.carry", "args": [name.removeprefix(_SINK)]}
+    return {"task": name}

@@ -23,6 +23,8 @@ _VIEWER = [
     "common.view_nodelease",
     "common.view_sweeplease",
     "journal.view_journalentry",
+    "journal.view_sink",
+    "journal.view_sinkreject",
     "access.view_apiclient",
     "access.view_limited",
     "dispatch.view_executor",
@@ -81,6 +83,7 @@ _CONFIGURER = [
     "jobs.delete_jobtype",
     "jobs.override_job",
     "jobs.view_payload",
+    "journal.change_sink",
     "journal.view_payload",
 ]
 ROLES: dict[str, list[str]] = {

@@ -17,6 +17,7 @@ from apps.access.conf import AccessConf
 from apps.common.conf import CommonConf
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
+from apps.journal.conf import JournalConf
 from apps.reports.conf import ReportsConf
 from taskplatform import environment
 from taskplatform.environment import BASE_DIR
@@ -383,5 +384,5 @@ _http = {"JOB_HTTP_HOSTS": f"127.0.0.1:{PORT}", "JOB_HTTP_NETWORKS": "127.0.0.1/
 _is_own = _engine.endswith("sqlite3") and HOST in {"127.0.0.1", "localhost"}
 if _is_own and not any(map(environment.text, _http)):
     _given |= _http
-for _conf in (CommonConf, AccessConf, DispatchConf, JobsConf, ReportsConf):
+for _conf in (CommonConf, AccessConf, DispatchConf, JobsConf, JournalConf, ReportsConf):
     globals().update(_conf.from_environment(_given))

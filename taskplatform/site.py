@@ -58,6 +58,8 @@ ICONS = {
     "jobs.jobtype": "category",
     "jobs.worker": "memory",
     "journal.journalentry": "history",
+    "journal.sink": "output",
+    "journal.sinkreject": "block",
     "access.apiclient": "key",
     "auth.user": "person",
     "auth.group": "group",

@@ -11,9 +11,10 @@ from apps.access.conf import AccessConf
 from apps.common.conf import CommonConf
 from apps.dispatch.conf import DispatchConf
 from apps.jobs.conf import JobsConf
+from apps.journal.conf import JournalConf
 from apps.reports.conf import ReportsConf
 
-_CONF = (CommonConf, AccessConf, DispatchConf, JobsConf, ReportsConf)
+_CONF = (CommonConf, AccessConf, DispatchConf, JobsConf, JournalConf, ReportsConf)
 _MEMORY = Path("/dev/shm")  # noqa: S108
 _MEMORY_BYTES = 2 * 2**30
 

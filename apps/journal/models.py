@@ -15,6 +15,7 @@ class Source(models.TextChoices):
     ACCESS = "access", _("access")  # API keys
     PEOPLE = "people", _("people")  # accounts, roles, limits, sign-ins, exports
     WORKER = "worker", _("worker")  # processes that come and go
+    SINK = "sink", _("sink")  # sinks that are paused and resumed
 
 
 class JournalQuerySet(models.QuerySet["JournalEntry"]):
@@ -67,3 +68,55 @@ class JournalEntry(models.Model):
 
     def __str__(self) -> str:
         return self.page_title or f"{self.source} {self.subject_id} {self.event}"
+
+
+class Sink(models.Model):
+    """How far a sink of JOURNAL_SINKS has got, and whether it works.
+
+    All entries up to the id `after` were acknowledged, and `counts` of each of the last minutes;
+    `checked` is the epoch second up to which late commits were looked for.
+    """
+
+    name = KeyField(_("name"), max_length=32, unique=True)
+    created_at = models.DateTimeField(_("created"))
+    after = models.BigIntegerField()
+    counts = models.JSONField(default=dict)
+    checked = models.BigIntegerField()
+    sent = models.PositiveBigIntegerField(_("sent"), default=0)
+    rejected = models.PositiveBigIntegerField(_("rejected"), default=0)
+    delivered_at = models.DateTimeField(_("last delivery"), null=True)
+    failures = models.PositiveIntegerField(_("failures in a row"), default=0)
+    retry_at = models.DateTimeField(_("next try"), null=True)
+    error = models.CharField(_("last error"), max_length=500, blank=True)
+    is_paused = models.BooleanField(_("paused"), default=False)
+    pause_reason = models.CharField(_("reason"), max_length=500, blank=True)
+
+    class Meta:
+        verbose_name = _("sink")
+        verbose_name_plural = _("sinks")
+        default_permissions = ("view", "change")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SinkReject(models.Model):
+    """An entry that a sink refused for good, with the line that it refused."""
+
+    sink = KeyField(_("sink"), max_length=32)
+    entry_id = models.BigIntegerField(_("journal entry"))
+    at = models.DateTimeField(_("at"))
+    error = models.CharField(_("error"), max_length=500)
+    body = models.TextField(_("line"))
+
+    class Meta:
+        verbose_name = _("rejected entry")
+        verbose_name_plural = _("rejected entries")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=["sink", "at"], name="journal_reject"),
+            models.Index(fields=["at"], name="journal_reject_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.sink} {self.entry_id}"

@@ -9,16 +9,6 @@ class ReportsConf(Conf):
     REPORT_SWEEP_SECONDS = integer(
         10, "Period of the sweep that adds up the journal for reports.", minimum=1, maximum=60
     )
-    REPORT_GRACE = duration(
-        "5s", "How long after its end a minute is added up.", minimum="1s", maximum="5m"
-    )
-    REPORT_LATE = duration(
-        "15m",
-        "How far back minutes are compared with the journal again, because a long transaction "
-        "may commit late; `rebuild_reports` adds up older ones anew.",
-        minimum="1m",
-        maximum="2h",
-    )
     REPORT_MINUTES_KEPT = duration(
         "2d", "How long reports can be cut at minutes.", minimum="3h", maximum="36500d"
     )

@@ -46,6 +46,7 @@ _SOURCE_COLOURS = {
     Source.PLAN: "",
     Source.ACCESS: "warning",
     Source.WORKER: "",
+    Source.SINK: "",
 }
 
 

@@ -11,8 +11,8 @@ from apps.common import clock
 from apps.common.audit import MAX_FOUND, Breach, Check, CheckResult, say
 from apps.common.db import fetch, table
 from apps.common.leases import load_position
+from apps.journal.conf import conf as journal_conf
 from apps.journal.services.minutes import instant_of, second_of
-from apps.reports.conf import conf
 from apps.reports.models import RollupBucket
 from apps.reports.rules.coverage import (
     DAY,
@@ -63,7 +63,7 @@ def _totals(recent: int) -> CheckResult:
 def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
     """(level, start, entries) of buckets that no late commit changes any more."""
     now = clock.now()
-    settled = second_of(now - conf.REPORT_LATE - timedelta(minutes=5))
+    settled = second_of(now - journal_conf.JOURNAL_LATE - timedelta(minutes=5))
     left = recent
     newest = fetch(
         f"SELECT start, entries FROM {table(RollupBucket)} "

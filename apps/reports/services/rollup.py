@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from apps.common import clock, ids
 from apps.common.db import fetch, table
 from apps.common.leases import load_position, save_position, sweep_lease
+from apps.journal.conf import conf as journal_conf
 from apps.journal.models import JournalEntry
 from apps.journal.services.minutes import counted, instant_of, second_of
 from apps.reports.conf import conf
@@ -56,7 +57,7 @@ def roll_up(*, until: datetime) -> int:
     Stops between two writes when the clock has passed `until`; the next call continues there.
     """
     now = clock.now()
-    closed = floor(second_of(now - conf.REPORT_GRACE), MINUTE)
+    closed = floor(second_of(now - journal_conf.JOURNAL_GRACE), MINUTE)
     # In this order, because a gap is saved before the minutes after it are stored.
     stored = Stored.read()
     position = load_position(SWEEP)
@@ -168,7 +169,7 @@ def _add_late(checked: int, closed: int, now: datetime) -> int:
     Compares the minutes before the last check and those before now. During a pause between the two
     nothing was stored.
     """
-    late = conf.REPORT_LATE // timedelta(seconds=1)
+    late = journal_conf.JOURNAL_LATE // timedelta(seconds=1)
     windows = coverage.joined([(checked - late, checked), (closed - late, closed)])
     done = 0
     for start, end in windows:

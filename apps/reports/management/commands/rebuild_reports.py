@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
-from datetime import UTC, datetime
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
+from apps.common.times import instant_argument
 from apps.reports.services.rollup import rebuild, rebuilt_from
-
-
-def _instant(text: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(
-            f"{text!r} is no time; write 2026-11-20 or 2026-11-20T09:30:00+08:00"
-        ) from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 class Command(BaseCommand):
     help = (
         "Adds the figures of the reports up anew from the journal, for a period that has been "
-        "added up before; for entries that came later than REPORT_LATE allows. Reports and the "
+        "added up before; for entries that came later than JOURNAL_LATE allows. Reports and the "
         "sweep go on meanwhile."
     )
 
@@ -33,13 +23,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--from",
             dest="start",
-            type=_instant,
+            type=instant_argument,
             required=True,
             metavar="TIME",
             help="2026-11-20 or 2026-11-20T09:30:00+08:00; UTC without an offset",
         )
         parser.add_argument(
-            "--to", dest="end", type=_instant, metavar="TIME", help="not included; now by default"
+            "--to",
+            dest="end",
+            type=instant_argument,
+            metavar="TIME",
+            help="not included; now by default",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

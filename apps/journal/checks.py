@@ -1,0 +1,24 @@
+"""What `manage.py check` says of the sinks."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from django.core.checks import CheckMessage, Error
+
+from apps.journal.conf import conf
+
+
+def check_sinks(**_kwargs: Any) -> list[CheckMessage]:
+    """Kafka needs a package of its own."""
+    kafka = [each.name for each in conf.JOURNAL_SINKS if each.parts.scheme == "kafka"]
+    if not kafka or find_spec("confluent_kafka"):
+        return []
+    return [
+        Error(
+            f"JOURNAL_SINKS: {', '.join(kafka)} needs the package confluent-kafka.",
+            hint="Install it: .venv/bin/pip install 'confluent-kafka>=2.16,<3'",
+            id="journal.E001",
+        )
+    ]

@@ -1,0 +1,61 @@
+"""Sends a part of the journal to a sink again."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.common import clock
+from apps.common.times import instant_argument
+from apps.journal.services import carry
+from apps.journal.sinks import Unavailable
+
+
+class Command(BaseCommand):
+    help = (
+        "Sends the entries of a period to a sink of JOURNAL_SINKS again, or for the first time: "
+        "those from before the sink was set up, those that a sink has lost, and those that were "
+        "committed later than JOURNAL_LATE allows. The sweep goes on meanwhile."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("sink", help="its name in JOURNAL_SINKS")
+        parser.add_argument(
+            "--from",
+            dest="start",
+            type=instant_argument,
+            required=True,
+            metavar="TIME",
+            help="2026-11-20 or 2026-11-20T09:30:00+08:00; UTC without an offset",
+        )
+        parser.add_argument(
+            "--to",
+            dest="end",
+            type=instant_argument,
+            metavar="TIME",
+            help="not included; now by default",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name, start, end = options["sink"], options["start"], options["end"] or clock.now()
+        known = carry.sinks()
+        if name not in known:
+            raise CommandError(
+                f"JOURNAL_SINKS has no sink {name}; it has: {', '.join(known) or 'none'}."
+            )
+        if start >= end:
+            raise CommandError("--to must be later than --from.")
+        sent = 0
+        try:
+            for count in carry.resend(known[name], start, end):
+                sent += count
+                self.stdout.write(f"{sent:,} entries")
+        except Unavailable as error:
+            raise CommandError(
+                f"{name} stopped taking entries after {sent:,}: {error} Run this again later; what "
+                "is sent twice has the same id."
+            ) from error
+        if not sent:
+            self.stdout.write("The journal has no entries of that time.")
