@@ -121,16 +121,17 @@ def _follow_late(
         delivered = at.counts.get(minute, 0)
         if count > delivered:
             known = seen.all_of(minute, delivered)
-            if not known:
-                seen.forget([minute])
-            at.counts[minute] = 0
+            is_new = not known
             for lines in lines_between(first_id(minute), first_id(minute + MINUTE)):
-                new = [line for line in lines if line.id not in known]
-                if new:
-                    deliver(new)
-                    seen.note(new)
-                at.counts[minute] += len(lines)
-            keep()
+                missing = [line for line in lines if line.id not in known]
+                if missing:
+                    deliver(missing)
+                    if is_new:
+                        seen.forget([minute])
+                        at.counts[minute], is_new = 0, False
+                    at.note(missing)
+                    seen.note(missing)
+                    keep()
     at.checked = closed
     _forget(at, seen)
     keep()

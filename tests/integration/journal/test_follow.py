@@ -1,0 +1,222 @@
+"""Following the journal: nothing is lost, whatever is committed late, rolled back or refused."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.test import override_settings
+
+from apps.common import clock, ids
+from apps.journal.models import JournalEntry
+from apps.journal.services.follow import Position, Seen, follow
+from apps.journal.services.minutes import MINUTE, second_of
+from apps.journal.sinks import Unavailable
+from tests.frozen import FrozenClock
+from tests.journal import Remembering, commit, made
+
+pytestmark = pytest.mark.django_db
+GRACE, LATE = timedelta(seconds=5), timedelta(minutes=15)
+
+
+class Follower:
+    """A follower of this process; `forget` makes it that of another one."""
+
+    def __init__(self) -> None:
+        self.at = Position.at_present(clock.now())
+        self.sink = Remembering()
+        self.kept: list[Position] = []
+        self.forget()
+
+    def forget(self) -> None:
+        self.seen = Seen()
+
+    def turn(self) -> None:
+        follow(
+            self.at,
+            self.sink.deliver,
+            lambda: self.kept.append(Position(**vars(self.at))),
+            seen=self.seen,
+            until=clock.now() + timedelta(seconds=10),
+        )
+
+
+@pytest.fixture
+def follower(frozen_clock: FrozenClock) -> Follower:
+    frozen_clock.advance(seconds=20)
+    return Follower()
+
+
+def test_entries_come_once_in_their_order(follower: Follower, frozen_clock: FrozenClock) -> None:
+    now = frozen_clock.instant
+    before = commit(made(now - timedelta(minutes=3)))
+    numbers = commit(*(made(now + timedelta(seconds=n)) for n in range(3)))
+
+    frozen_clock.advance(seconds=10)
+    follower.turn()
+    follower.turn()
+
+    assert follower.sink.ids == numbers
+    assert not set(before) & set(follower.sink.ids)
+
+
+def test_entries_wait_for_those_with_lower_ids(
+    follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    now = frozen_clock.instant
+    slow, fast = made(now), made(now + timedelta(seconds=1))
+    commit(fast)
+    frozen_clock.advance(seconds=4)
+    follower.turn()
+    assert follower.sink.ids == []
+
+    commit(slow)
+    frozen_clock.advance(seconds=3)
+    follower.turn()
+
+    assert follower.sink.ids == [slow.pk, fast.pk]
+
+
+def test_late_commits_come_once_and_repeat_no_other(
+    follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    now = frozen_clock.instant
+    late, early = made(now), made(now + timedelta(seconds=1))
+    commit(early)
+    frozen_clock.advance(minutes=2)
+    follower.turn()
+    commit(late)
+    frozen_clock.advance(minutes=10)
+    follower.turn()
+    frozen_clock.advance(minutes=10)
+    follower.turn()
+
+    assert follower.sink.ids == [early.pk, late.pk]
+
+
+def test_another_process_sends_the_minute_of_a_late_commit_again_once(
+    follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    now = frozen_clock.instant
+    late, early = made(now), made(now + timedelta(seconds=1))
+    [other] = commit(made(now + timedelta(minutes=1)))
+    commit(early)
+    frozen_clock.advance(minutes=2)
+    follower.turn()
+    follower.forget()
+    commit(late)
+    for _ in range(3):
+        frozen_clock.advance(minutes=1)
+        follower.turn()
+
+    assert Counter(follower.sink.ids) == {early.pk: 2, late.pk: 1, other: 1}
+
+
+def test_late_commits_before_a_pause_are_found_after_it(
+    follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    now = frozen_clock.instant
+    late, early = made(now), made(now + timedelta(seconds=1))
+    commit(early)
+    frozen_clock.advance(minutes=2)
+    follower.turn()
+    commit(late)
+    frozen_clock.advance(hours=5)
+    [recent] = commit(made(frozen_clock.instant - timedelta(minutes=1)))
+    follower.turn()
+
+    assert follower.sink.ids == [early.pk, recent, late.pk]
+
+
+def test_failure_leaves_the_position_where_it_was(
+    follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    numbers = commit(made(frozen_clock.instant))
+    frozen_clock.advance(seconds=10)
+    follower.sink.raises = [Unavailable("away")]
+    with pytest.raises(Unavailable):
+        follower.turn()
+    assert (follower.sink.ids, follower.kept) == ([], [])
+
+    follower.turn()
+
+    assert follower.sink.ids == numbers
+    assert [at.after for at in follower.kept][:1] == numbers
+
+
+def test_long_backlog_keeps_counts_of_few_minutes(
+    follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    start = frozen_clock.instant
+    commit(*(made(start + timedelta(minutes=n)) for n in range(120)))
+    frozen_clock.advance(hours=3)
+    follower.turn()
+
+    assert len(follower.sink.ids) == 120
+    assert len(follower.at.counts) <= 2 * (LATE // timedelta(minutes=1) + 2)
+
+
+def test_turn_ends_with_its_time(follower: Follower, frozen_clock: FrozenClock) -> None:
+    commit(made(frozen_clock.instant))
+    frozen_clock.advance(minutes=1)
+    follow(
+        follower.at,
+        follower.sink.deliver,
+        lambda: None,
+        seen=follower.seen,
+        until=clock.now() - timedelta(seconds=1),
+    )
+    assert follower.sink.ids == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("forgets", [0.0, 0.002])
+def test_whatever_commits_within_the_limit_is_delivered(
+    seed: int, forgets: float, follower: Follower, frozen_clock: FrozenClock
+) -> None:
+    """5 % roll back, some commit minutes late; the sink fails and is carried to by others."""
+    chance = random.Random(seed)
+    committed: list[int] = []
+    open_: list[tuple[float, JournalEntry]] = []
+    for second in range(40 * MINUTE):
+        now = frozen_clock.advance(seconds=1)
+        if second < 15 * MINUTE and chance.random() < 0.3:
+            wait = chance.choice([0, 0, 0, 1, 4, 40, 400, 800])
+            open_.append((second + wait, made(now)))
+        ready = [entry for at, entry in open_ if at <= second]
+        open_ = [each for each in open_ if each[0] > second]
+        committed += commit(*(entry for entry in ready if chance.random() > 0.05))
+        if second % 7 == 0:
+            follower.sink.raises = [Unavailable("away")] if chance.random() < 0.1 else []
+            try:
+                follower.turn()
+            except Unavailable:
+                pass
+        if chance.random() < forgets:
+            follower.forget()
+
+    assert set(follower.sink.ids) == set(committed)
+    if not forgets:
+        assert len(follower.sink.ids) == len(committed)
+
+
+@override_settings(JOURNAL_LATE=timedelta(minutes=1))
+def test_later_than_the_limit_is_not_found(follower: Follower, frozen_clock: FrozenClock) -> None:
+    late, early = made(frozen_clock.instant), made(frozen_clock.instant)
+    commit(early)
+    frozen_clock.advance(minutes=5)
+    follower.turn()
+    commit(late)
+    frozen_clock.advance(minutes=5)
+    follower.turn()
+
+    assert follower.sink.ids == [early.pk]
+
+
+def test_new_follower_begins_with_the_present_minute(frozen_clock: FrozenClock) -> None:
+    at = Position.at_present(frozen_clock.instant)
+    assert at.since % MINUTE == 0
+    assert at.after < ids.lowest_id_at(frozen_clock.instant)
+    assert at.since <= second_of(frozen_clock.instant)
