@@ -12,6 +12,7 @@ OF_A_PLATFORM = {
     "createsuperuser",
     "demo",
     "rebuild_reports",
+    "resend_journal",
 }
 
 

@@ -79,11 +79,11 @@ class Sink(models.Model):
 
     name = KeyField(_("name"), max_length=32, unique=True)
     created_at = models.DateTimeField(_("created"))
-    after = models.BigIntegerField()
-    counts = models.JSONField(default=dict)
-    checked = models.BigIntegerField()
+    after = models.BigIntegerField(editable=False)
+    counts = models.JSONField(default=dict, editable=False)
+    checked = models.BigIntegerField(editable=False)
     sent = models.PositiveBigIntegerField(_("sent"), default=0)
-    rejected = models.PositiveBigIntegerField(_("rejected"), default=0)
+    rejected = models.PositiveBigIntegerField(_("refused"), default=0)
     delivered_at = models.DateTimeField(_("last delivery"), null=True)
     failures = models.PositiveIntegerField(_("failures in a row"), default=0)
     retry_at = models.DateTimeField(_("next try"), null=True)
@@ -110,8 +110,8 @@ class SinkReject(models.Model):
     body = models.TextField(_("line"))
 
     class Meta:
-        verbose_name = _("rejected entry")
-        verbose_name_plural = _("rejected entries")
+        verbose_name = _("refused entry")
+        verbose_name_plural = _("refused entries")
         default_permissions = ("view",)
         indexes = [
             models.Index(fields=["sink", "at"], name="journal_reject"),

@@ -23,6 +23,8 @@ from apps.common.views import ApiView
 from apps.jobs.models import Worker
 from apps.jobs.rules import breaker
 from apps.jobs.services import living
+from apps.journal.models import Sink
+from apps.journal.services import carry
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
@@ -52,6 +54,7 @@ class PlatformCollector(Collector):
         yield from _dispatches(status)
         yield from _workers(status)
         yield from _sweeps(status)
+        yield from _sinks(status.now)
         stored = Stored.read()
         yield from _ends(stored, status.now)
         yield from _latencies(stored, status.now)
@@ -147,6 +150,31 @@ def _sweeps(status: Status) -> Iterator[Metric]:
         },
         "sweep",
     )
+
+
+def _sinks(now: datetime) -> Iterator[Metric]:
+    wanted = carry.sinks()
+    found = [sink for sink in Sink.objects.order_by("name") if sink.name in wanted]
+    yield _gauge(
+        "journal_sink_lag_seconds",
+        "How long the oldest journal entry has been there that the sink lacks",
+        {sink.name: _seconds(carry.lag(sink, now)) for sink in found},
+        "sink",
+    )
+    yield _gauge(
+        "journal_sink_failures",
+        "How often in a row the sink has not taken what it lacks",
+        {sink.name: sink.failures for sink in found},
+        "sink",
+    )
+    for name, text, column in (
+        ("sent", "Journal entries that the sink has taken", "sent"),
+        ("refused", "Journal entries that the sink has refused for good", "rejected"),
+    ):
+        counter = CounterMetricFamily(f"taskplatform_journal_sink_{name}", text, labels=["sink"])
+        for sink in found:
+            counter.add_metric([sink.name], getattr(sink, column))
+        yield counter
 
 
 def _ends(stored: Stored, now: datetime) -> Iterator[Metric]:

@@ -71,6 +71,8 @@ FOR_PROGRAMS = (
     "apps/jobs/rules/outcome.py",
     "apps/jobs/rules/report.py",
     "apps/jobs/tasks_backend.py",
+    "apps/journal/checks.py",
+    "apps/journal/sinks/*.py",
     "apps/reports/services/summary.py",
 )
 

@@ -1,4 +1,4 @@
-"""A turn of a sink: what it refuses is kept, what fails is tried again, and people can pause it."""
+"""S0.30: a turn of a sink; what it refuses is kept, what fails is tried again, people pause it."""
 
 from __future__ import annotations
 

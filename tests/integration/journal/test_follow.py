@@ -1,4 +1,4 @@
-"""Following the journal: nothing is lost, whatever is committed late, rolled back or refused."""
+"""S0.30: nothing of the journal is lost, whatever commits late, is rolled back or refused."""
 
 from __future__ import annotations
 
