@@ -13,6 +13,7 @@ OF_A_PLATFORM = {
     "demo",
     "rebuild_reports",
     "resend_journal",
+    "roll_tables",
 }
 
 

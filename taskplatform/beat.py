@@ -27,6 +27,7 @@ def periods() -> dict[str, int]:
         "jobs.slices": 2,
         "jobs.starving": 10,
         "jobs.workers": 600,
+        "journal.roll": 3600,
         **{f"{_SINK}{sink.name}": 2 for sink in journal.JOURNAL_SINKS},
         "reports.rollup": reports.REPORT_SWEEP_SECONDS,
     }

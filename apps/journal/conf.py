@@ -89,6 +89,11 @@ class JournalConf(Conf):
         minimum="1m",
         maximum="2h",
     )
+    JOURNAL_RETENTION = duration(
+        "400d",
+        "How long entries of the journal are kept; 0 = for ever. Figures of reports stay.",
+        maximum="36500d",
+    )
     JOURNAL_SINKS = Setting[tuple[SinkAddress, ...]](
         (),
         parse_sinks,

@@ -6,3 +6,9 @@ class ReportsConfig(AppConfig):
     name = "apps.reports"
     label = "reports"
     verbose_name = _("Reports")
+
+    def ready(self) -> None:
+        from apps.journal.services.retention import readers
+        from apps.reports.services.rollup import read_until
+
+        readers.append(read_until)

@@ -16,6 +16,7 @@ from apps.dispatch.sweeps import expire, purge
 from apps.jobs.services import control
 from apps.jobs.sweeps import discard_exhausted, forget_workers, reorder_waiting
 from apps.journal.models import JournalEntry
+from apps.journal.sweeps import roll
 from apps.reports.sweeps import roll_up
 from tests import factories
 from tests.clients import JsonClient
@@ -60,6 +61,13 @@ def test_journal_is_only_read_and_appended_to(runner: None) -> None:
         with pytest.raises(OperationalError, match="denied"):
             forbidden()
     assert entries.get().actor == factories.OPERATOR
+
+
+def test_platform_says_who_has_to_roll_the_journal(
+    runner: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert roll() == 0
+    assert "manage.py roll_tables" in caplog.text
 
 
 def test_platform_does_its_work_as_this_user(runner: None, frozen_clock: Any) -> None:

@@ -60,6 +60,7 @@ FOR_PROGRAMS = (
     "apps/common/middleware.py",
     "apps/common/paging.py",
     "apps/common/parsers.py",
+    "apps/common/partitions.py",
     "apps/common/problems.py",
     "apps/common/schema.py",
     "apps/common/serializers.py",
@@ -72,6 +73,7 @@ FOR_PROGRAMS = (
     "apps/jobs/rules/report.py",
     "apps/jobs/tasks_backend.py",
     "apps/journal/checks.py",
+    "apps/journal/services/retention.py",
     "apps/journal/sinks/*.py",
     "apps/reports/services/summary.py",
 )

@@ -21,7 +21,7 @@ from apps.common.db import fetch, table
 from apps.common.leases import load_position, save_position, sweep_lease
 from apps.journal.conf import conf as journal_conf
 from apps.journal.models import JournalEntry
-from apps.journal.services.minutes import counted, instant_of, second_of
+from apps.journal.services.minutes import counted, first_id, instant_of, second_of
 from apps.reports.conf import conf
 from apps.reports.models import RollupBucket
 from apps.reports.rules import coverage
@@ -91,6 +91,13 @@ def rebuilt_from() -> datetime | None:
         [begins],
     )
     return instant_of(-(-begins // DAY) * DAY) if gone else None
+
+
+def read_until() -> int:
+    """All journal entries with lower ids are added up, but for those that commit late."""
+    position = load_position(SWEEP)
+    starts = [start for start, _end in position.get("gaps", [])]
+    return first_id(min([*starts, position.get("checked", 0)]))
 
 
 def rebuild(start: datetime, end: datetime) -> Iterator[Span]:

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("history")]
         (f"{reverse('report')}?source=dispatch&by=task&period=24h", 15),
         (f"{reverse('report')}?source=dispatch&by=executor&period=1h", 11),
         (reverse("failures"), 7),
-        (reverse("metrics"), 19),
+        (reverse("metrics"), 20),
     ],
 )
 def test_page_sends_no_statement_twice(admin_client: Client, address: str, at_most: int) -> None:

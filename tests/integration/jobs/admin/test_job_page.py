@@ -9,7 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
 from apps.jobs.admin.job_panels import REASON_WORDS
@@ -247,23 +249,27 @@ def test_huge_error_is_cut(admin_client: Client) -> None:
     assert len(page_of(admin_client, held.id).content) < 120_000
 
 
-def test_page_with_many_entries_asks_as_often_as_one_with_two(
-    admin_client: Client, django_assert_max_num_queries: Any
-) -> None:
+def test_page_with_many_entries_asks_as_often_as_one_with_two(admin_client: Client) -> None:
     job_type(max_attempts=10_000, retry_delay_seconds=0)
     (number,) = jobs()
     for by in (HERE, THERE):
         end(take(1, by=by)[0], "failed", error="x")
-    page_of(admin_client, number)
-    with django_assert_max_num_queries(21) as few:
-        page_of(admin_client, number)
-    asked = len(few)
+    few = statements_of(admin_client, number)
     for _ in range(12):
         end(take(1)[0], "failed", error="x")
-    # What the process knows for a moment only may just have passed.
-    page_of(admin_client, number)
-    with django_assert_max_num_queries(asked):
-        page_of(admin_client, number)
+
+    assert few <= 21
+    assert statements_of(admin_client, number) <= few
+
+
+def statements_of(client: Client, number: int) -> int:
+    """How many the page needs while the process knows what it knows for a moment only."""
+    counts = []
+    for _ in range(5):
+        with CaptureQueriesContext(connection) as asked:
+            page_of(client, number)
+        counts.append(len(asked))
+    return min(counts)
 
 
 def test_type_that_is_gone_does_not_break_the_page(admin_client: Client) -> None:

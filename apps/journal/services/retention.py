@@ -1,0 +1,123 @@
+"""How long the journal is kept: on MariaDB and MySQL it rolls, on SQLite old entries go."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from apps.common import clock, ids, partitions
+from apps.common.db import execute, fetch, table
+from apps.common.partitions import CannotRoll, Partition
+from apps.journal.conf import conf
+from apps.journal.models import JournalEntry, Sink
+from apps.journal.services.carry import sinks
+
+logger = logging.getLogger(__name__)
+
+# Longer than this nobody waits for a sink that takes nothing.
+SINK_KEEPS = timedelta(days=30)
+CHUNK = 500
+# After each chunk it rests three times as long as that took.
+_RESTS = 3
+
+# What has to read entries before they go: the id up to which each has, None for nothing to read.
+readers: list[Callable[[], int | None]] = []
+
+
+class Rolled(NamedTuple):
+    """What a round has done: partitions cut and dropped, and rows deleted where there are none."""
+
+    cut: int = 0
+    dropped: int = 0
+    deleted: int = 0
+
+
+def roll(*, until: datetime, moves_rows: bool = False) -> Rolled:
+    """Cut partitions ahead and drop what is over; without partitions delete old entries in chunks.
+
+    `moves_rows`: also when many entries have come since the last boundary, for whose copy writers
+    wait. Raises CannotRoll.
+    """
+    now = clock.now()
+    found = partitions.partitions_of(JournalEntry)
+    if not found:
+        return Rolled(deleted=_delete_old(now, until))
+    cut = _cut(found, now, moves_rows=moves_rows)
+    return Rolled(cut, _drop(found, now))
+
+
+def _cut(found: list[Partition], now: datetime, *, moves_rows: bool) -> int:
+    first = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")[0][0]
+    rate = partitions.rows_a_day(found, now, None if first is None else ids.made_at(first))
+    ends = [each.end for each in found if each.end is not None]
+    wanted = partitions.cuts(now, ends, partitions.width(rate, conf.JOURNAL_RETENTION))
+    if not wanted:
+        return 0
+    rest = _rows_behind(max(ends, default=None))
+    if rest > partitions.MOVED_AT_ONCE and not moves_rows:
+        raise CannotRoll(
+            f"More than {partitions.MOVED_AT_ONCE:,} journal entries have come since the last "
+            "boundary; to move them takes about 5 s for each million, for which writers wait. Run "
+            "`manage.py roll_tables --move` when it suits."
+        )
+    partitions.cut(JournalEntry, wanted)
+    return len(wanted)
+
+
+def _rows_behind(end: datetime | None) -> int:
+    """The number of entries since the last boundary, at most one more than may be moved."""
+    low = 0 if end is None else ids.lowest_id_at(end)
+    rows = fetch(
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM {table(JournalEntry)} WHERE id >= %s LIMIT %s) some",
+        [low, partitions.MOVED_AT_ONCE + 1],
+    )
+    return int(rows[0][0])
+
+
+def _drop(found: list[Partition], now: datetime) -> int:
+    before = _kept_from(now)
+    going = [] if before is None else partitions.over(found, before)
+    if going:
+        partitions.drop(JournalEntry, going)
+        logger.info("journal: dropped %s", ", ".join(each.name for each in going))
+    return len(going)
+
+
+def _delete_old(now: datetime, until: datetime) -> int:
+    """On SQLite; gives no room back to the disk, but new entries use it."""
+    before = _kept_from(now)
+    if before is None:
+        return 0
+    deleted = 0
+    limit = ids.lowest_id_at(before)
+    while clock.now() < until:
+        begun = time.monotonic()
+        rows = fetch(
+            f"SELECT id FROM {table(JournalEntry)} WHERE id < %s ORDER BY id LIMIT %s",
+            [limit, CHUNK],
+        )
+        if not rows:
+            break
+        sql = f"DELETE FROM {table(JournalEntry)} WHERE id <= %s"
+        deleted += execute(sql, [rows[-1][0]])
+        time.sleep(_RESTS * (time.monotonic() - begun))
+    return deleted
+
+
+def _kept_from(now: datetime) -> datetime | None:
+    """Entries made before this instant may go; None when all are kept."""
+    if not conf.JOURNAL_RETENTION:
+        return None
+    before = now - conf.JOURNAL_RETENTION
+    read = [number for reader in readers if (number := reader()) is not None]
+    # A sink that has taken nothing for so long holds nothing back.
+    floor = ids.lowest_id_at(before - SINK_KEEPS)
+    behind = Sink.objects.filter(name__in=sinks()).values_list("name", "after")
+    for name, after in behind:
+        if after < ids.lowest_id_at(before):
+            logger.warning("journal: sink %s lacks entries that are past their retention", name)
+        read.append(max(after, floor))
+    return min([before, *(ids.made_at(number) for number in read)])
