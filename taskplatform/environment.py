@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
 
+from apps.common.conf import parse_flag
 from apps.common.errors import Invalid
 from apps.common.zones import parse_zone
 
@@ -47,14 +48,15 @@ def text(name: str, default: str = "") -> str:
 
 def flag(name: str, *, default: bool = False) -> bool:
     """An on/off variable."""
-    value = text(name).lower()
+    value = text(name)
     if not value:
         return default
-    if value in {"0", "no", "false", "off"}:
-        return False
-    if value in {"1", "yes", "true", "on"}:
-        return True
-    raise ImproperlyConfigured(f"{name}={value} is neither yes nor no; write {name}=1 or {name}=0")
+    try:
+        return parse_flag(value)
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"{name}={value} is neither yes nor no; write {name}=1 or {name}=0"
+        ) from error
 
 
 def number(name: str, default: int, *, lowest: int, highest: int) -> int:

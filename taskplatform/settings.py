@@ -86,6 +86,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "apps.common.middleware.RequestIdMiddleware",
     "apps.common.middleware.HeadersMiddleware",
+    "apps.jobs.wire.views.RefusalMiddleware",
     "apps.common.middleware.ProblemMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",

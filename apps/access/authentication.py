@@ -15,7 +15,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from apps.access import throttles
-from apps.access.models import ApiClient
+from apps.access.models import ApiClient, State
 from apps.access.rules import keys
 from apps.access.rules.clients import Client
 from apps.common import clock
@@ -114,6 +114,16 @@ class ApiKeyAuthentication(BaseAuthentication):
         if wait is not None:
             raise Throttled(TOO_MANY, retry_after=wait)
         raise NotAuthenticated(detail)
+
+
+def without_secret(client_id: str) -> Client | None:
+    """The client of that id, if its key is valid now: for callers that a setting vouches for."""
+    now = clock.now()
+    row = ApiClient.objects.filter(client_id=client_id).first()
+    if row is None or row.state(now) != State.LIVE:
+        return None
+    _note_use(row, now)
+    return row.as_client()
 
 
 def _note_use(row: ApiClient, now: datetime) -> None:

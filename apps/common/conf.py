@@ -34,6 +34,15 @@ def parse_integer(text: str) -> int:
     return int(text)
 
 
+def parse_flag(text: str) -> bool:
+    value = text.strip().lower()
+    if value in {"0", "no", "false", "off"}:
+        return False
+    if value in {"1", "yes", "true", "on"}:
+        return True
+    raise ValueError(f"{text!r} is neither yes nor no; write 1 or 0")
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """The parts of a comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -93,6 +102,11 @@ def duration(
 
 def integer(default: int, meaning: str, *, minimum: int, maximum: int) -> Setting[int]:
     return Setting(default, parse_integer, meaning, minimum, maximum)
+
+
+def flag(meaning: str) -> Setting[bool]:
+    """Off unless it is switched on."""
+    return Setting(False, parse_flag, meaning)
 
 
 def names(default: tuple[str, ...], meaning: str) -> Setting[tuple[str, ...]]:

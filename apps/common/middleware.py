@@ -51,7 +51,8 @@ _POLICY = "; ".join(
 _ADMIN_POLICY = _POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-eval'")
 _PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 # The paths of programs; the pages that document them are for people.
-_PROGRAMS = "/api/v1/"
+_PROGRAMS = ("/api/v1/", "/asyncflow/")
+_ENGLISH = ("/api/", "/asyncflow/")
 _NOT_SECURE = (
     "Keys are taken over TLS only: ask https:// and change the key that you have sent. "
     "A proxy that ends TLS has to say so by X-Forwarded-Proto."
@@ -127,7 +128,7 @@ class HeadersMiddleware:
         response = self.get_response(request)
         path, headers = request.path_info, response.headers
         headers["X-Content-Type-Options"] = "nosniff"
-        if path.startswith("/api/"):
+        if path.startswith(_ENGLISH):
             headers.setdefault("Cache-Control", "no-store")
         if path.startswith(_PROGRAMS):
             headers.setdefault("Content-Security-Policy", _NO_PAGE)
@@ -148,7 +149,7 @@ class LanguageMiddleware(LocaleMiddleware):
     messages of Django and DRF are part of the answers of the API."""
 
     def process_request(self, request: HttpRequest) -> None:
-        if request.path_info.startswith("/api/"):
+        if request.path_info.startswith(_ENGLISH):
             translation.activate("en")
         else:
             super().process_request(request)
@@ -156,7 +157,7 @@ class LanguageMiddleware(LocaleMiddleware):
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
-        if request.path_info.startswith("/api/"):
+        if request.path_info.startswith(_ENGLISH):
             return response
         return super().process_response(request, response)
 

@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 # Where the server puts the PlatformError of a request whose body it does not read.
 REFUSED = "taskplatform.refused"
-_PROGRAM_PATHS = ("/api/", "/health/", "/metrics")
+_PROGRAM_PATHS = ("/api/", "/asyncflow/", "/health/", "/metrics")
 _FULL_DISK = ("is full", "No space left")
 
 

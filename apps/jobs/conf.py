@@ -5,8 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from apps.common.conf import Conf, Setting, duration, integer, names, parse_names
+from apps.access.rules.keys import is_client_id
+from apps.common.conf import Conf, Setting, duration, flag, integer, names, parse_names
 
+# The dialects of asyncflow that are served, by the names of their addresses.
+DIALECTS = ("g2", "g1", "java", "api")
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:(?P<port>\d{1,5}))?")
 
 
@@ -21,6 +24,27 @@ def parse_hosts(text: str) -> tuple[str, ...]:
         if found is None or not 0 < int(found["port"] or 80) < 65_536:
             raise ValueError(f"{each!r} is no host, nor a host with a port")
     return hosts
+
+
+def parse_ports(text: str) -> tuple[tuple[str, int], ...]:
+    """Dialects with their ports, `g1:41555,java:8081`."""
+    found: dict[str, int] = {}
+    for each in parse_names(text):
+        name, _, port = each.partition(":")
+        is_port = re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536
+        if name not in DIALECTS or not is_port:
+            raise ValueError(f"{each!r} is no dialect with a port; known: {', '.join(DIALECTS)}")
+        if name in found or int(port) in found.values():
+            raise ValueError(f"{each!r} has a dialect or a port that another one has already")
+        found[name] = int(port)
+    return tuple(found.items())
+
+
+def parse_client(text: str) -> str:
+    client = text.strip()
+    if not is_client_id(client):
+        raise ValueError(f"{client[:80]!r} is no client id, the part of a key before its dot")
+    return client
 
 
 class JobsConf(Conf):
@@ -74,6 +98,23 @@ class JobsConf(Conf):
         (),
         parse_networks,
         "Networks that it may call although they are not public: 10.1.0.0/16, one address.",
+    )
+    ASYNCFLOW_PORTS = Setting[tuple[tuple[str, int], ...]](
+        (),
+        parse_ports,
+        "Ports of 127.0.0.1 at whose root dialects of asyncflow are served: g1:41555,java:8081.",
+    )
+    ASYNCFLOW_LOOPBACK_CLIENT = Setting[str](
+        "",
+        parse_client,
+        "The client id that calls of asyncflow from 127.0.0.1 have which carry no key.",
+    )
+    ASYNCFLOW_LIST_HOLDS = flag(
+        "Whether the list of waiting tasks holds what it returns, for workers of the dialect g1 "
+        "that take their work from it."
+    )
+    ASYNCFLOW_INTERVAL = integer(
+        10, "Seconds between two holds of a worker of asyncflow.", minimum=1, maximum=3600
     )
 
 

@@ -90,8 +90,8 @@ class Outcome:
     replaces the one that is kept. `exception` is the dotted path of what the handler raised.
     `result` is any JSON, None for none; `detail` is what only those are shown of a failure who may
     see results. `reason` is what the platform itself says about it, `type` that of the job, ""
-    where the reporter does not know it. `report` is the key of the report if this is no longer the
-    reported outcome.
+    where the reporter does not know it. `report` is the key of the report if this is not the
+    outcome as it was reported.
     """
 
     id: int

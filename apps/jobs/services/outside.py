@@ -58,7 +58,8 @@ _LEAVE_TIME = timedelta(seconds=10)
 class Wish:
     """What a worker asks for. `body_key` is the hash of the request that `request_id` names.
 
-    `lease` is how long it wants to be believed without a heartbeat.
+    `lease` is how long it wants to be believed without a heartbeat, `version` what is known of its
+    program.
     """
 
     types: Sequence[str]
@@ -67,6 +68,7 @@ class Wish:
     lease: timedelta | None = None
     request_id: str = ""
     body_key: str = ""
+    version: str = ""
 
 
 class Given(NamedTuple):
@@ -138,7 +140,7 @@ class _Hold:
         self._known = known
         self._caller = caller
         self._presence = register.touch(
-            client=caller.client, name=worker, host=wish.host, types=known
+            client=caller.client, name=worker, host=wish.host, types=known, version=wish.version
         )
         # Without a promise, nothing but the deadline of the attempt can end it.
         unpromised = None if self._presence.promises_beats else _NO_BEATS

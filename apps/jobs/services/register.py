@@ -28,7 +28,7 @@ MAX_SEEN = 10_000
 # One that promises no heartbeats is forgotten when it has not called for so long.
 _UNHEARD = timedelta(hours=1)
 _PLAIN: dict[str, Any] = {
-    **{"node": "", "machine": "", "pid": 0, "capacity": 1, "running": 0, "version": ""},
+    **{"node": "", "machine": "", "pid": 0, "capacity": 1, "running": 0},
 }
 # Why a worker counts as lost.
 NO_HEARTBEAT = "it sent no heartbeat"
@@ -131,33 +131,38 @@ _seen: dict[WorkerKey, tuple[float, frozenset[str], Presence]] = {}
 
 
 def touch(
-    *, client: str, name: str, host: str = "", types: Collection[str] | None = None
+    *,
+    client: str,
+    name: str,
+    host: str = "",
+    types: Collection[str] | None = None,
+    version: str = "",
 ) -> Presence:
     """Note that a worker over HTTP is there, at most once in TOUCH_SECONDS; it may be unknown.
 
     `types` are those that it asks for, None when it asks for nothing. One that has registered
-    serves them besides those that it has named: its pools, which it does not name.
+    serves them besides those that it has named: its pools, which it does not name. So does one that
+    can ask for one type at a time only: `version` says of what kind it is.
     """
     key = WorkerKey(client, name)
     asked = None if types is None else frozenset(types)
     until, listed, presence = _seen.get(key, (0.0, frozenset(), Presence(False, False)))
     known = time.monotonic()
-    if known < until and _listed(listed, asked, presence.promises_beats) == listed:
+    adds = presence.promises_beats or bool(version)
+    if known < until and _listed(listed, asked, adds=adds) == listed:
         return presence
-    presence, listed = _touch(key, host, asked)
+    presence, listed = _touch(key, host, asked, version)
     if len(_seen) >= MAX_SEEN:
         _seen.clear()
     _seen[key] = known + TOUCH_SECONDS, listed, presence
     return presence
 
 
-def _listed(
-    listed: frozenset[str], asked: frozenset[str] | None, is_registered: bool
-) -> frozenset[str]:
-    """The types to list of a worker when it asks for these."""
+def _listed(listed: frozenset[str], asked: frozenset[str] | None, *, adds: bool) -> frozenset[str]:
+    """The types to list of a worker when it asks for these; `adds`: besides those of before."""
     if asked is None:
         return listed
-    return listed | asked if is_registered else asked
+    return listed | asked if adds else asked
 
 
 def forget_seen() -> None:
@@ -167,13 +172,13 @@ def forget_seen() -> None:
 
 @repeatable
 def _touch(
-    key: WorkerKey, host: str, asked: frozenset[str] | None
+    key: WorkerKey, host: str, asked: frozenset[str] | None, version: str
 ) -> tuple[Presence, frozenset[str]]:
     """What is known of the worker now, and the types that its row lists."""
     now = clock.now()
     # Most of what an idle worker costs; the ORM takes four times as long.
     rows = fetch(
-        "SELECT state, host, types, is_quiet, promises_beats, last_heartbeat_at "
+        "SELECT state, host, types, version, is_quiet, promises_beats, last_heartbeat_at "
         f"FROM {table(Worker)} WHERE client = %s AND name = %s",
         key,
     )
@@ -183,20 +188,22 @@ def _touch(
             **{"host": host, "kind": Worker.Kind.HTTP, "state": Worker.State.ACTIVE},
             **{"lanes": [], "types": sorted(asked or ()), "drains": {}, "promises_beats": False},
             **{"is_quiet": False, "started_at": now, "last_heartbeat_at": now},
+            "version": version,
         }
         ensure_row(Worker, ["client", "name"], {**_PLAIN, **new})
         return Presence(is_quiet=False, promises_beats=False), asked or frozenset()
-    [(state, known_host, known_types, is_quiet, promises_beats, seen_at)] = rows
+    [(state, known_host, known_types, known_version, is_quiet, promises_beats, seen_at)] = rows
     known = frozenset(json.loads(known_types))
-    listed = _listed(known, asked, bool(promises_beats))
+    listed = _listed(known, asked, adds=bool(promises_beats or version))
     changes: dict[str, Any] = {}
     if now - instant(seen_at) >= conf.JOB_WORKER_SILENCE / 2:
         changes["last_heartbeat_at"] = now
     if state == Worker.State.GONE:
         changes |= {"state": Worker.State.ACTIVE, "last_heartbeat_at": now}
-    if host not in ("", known_host) and not promises_beats:
-        # One that has registered has said it itself.
-        changes["host"] = host
+    if not promises_beats:
+        # One that has registered has said these itself.
+        changes |= {"host": host} if host not in ("", known_host) else {}
+        changes |= {"version": version} if version not in ("", known_version) else {}
     if listed != known:
         changes["types"] = sorted(listed)
     if changes:

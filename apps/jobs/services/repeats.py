@@ -33,8 +33,25 @@ _BLANK: tuple[Any, ...] = _reported(Outcome(id=0, token="", end=""))
 
 def report_key(report: Outcome) -> str:
     """32 hex digits: equal for equal reports under one token."""
+    if report.report:
+        return report.report
     values = _reported(report)
     return _hash(report.token) + (_key_of(values) if report.has_json else _known_key_of(values))
+
+
+def key_of_words(said: str, token: str, *, job: int, hold: int) -> str:
+    """The key of a report that its sender wrote in these words, under the token of that hold.
+
+    "" for the token of a hold that is over: the journal then tells the half that is its.
+    """
+    half = _hash(token) if token else _half_of(job, hold)
+    return half + _hash(said)
+
+
+def _half_of(job: int, hold: int) -> str:
+    """The half of the keys of reports under the token of a hold that is over."""
+    ends = [each for each in earlier_reports([job])[job] if each.hold == hold and each.key]
+    return ends[0].key[:_HALF] if ends else _hash(f"hold {hold}")
 
 
 def _key_of(values: tuple[Any, ...]) -> str:
@@ -61,11 +78,12 @@ def _hash(text: str) -> str:
 
 
 class Earlier(NamedTuple):
-    """An entry of the journal that tells of a report."""
+    """An entry of the journal that tells of a report; `hold` is 0 where it names none."""
 
     event: str
     status: str
     key: str
+    hold: int
 
     def has_token_of(self, key: str) -> bool:
         return self.key[:_HALF] == key[:_HALF]
@@ -83,8 +101,10 @@ def earlier_reports(ids: Collection[int]) -> dict[int, list[Earlier]]:
         f"AND event IN ({placeholders(len(events))})",
         [Source.JOB, *found, *events],
     )
-    for number, event, status, data in rows:
-        found[number].append(Earlier(event, status, json.loads(data or "{}").get("report", "")))
+    for number, event, status, text in rows:
+        data = json.loads(text or "{}")
+        earlier = Earlier(event, status, data.get("report", ""), data.get("hold", 0))
+        found[number].append(earlier)
     return found
 
 

@@ -230,7 +230,7 @@ def end_attempts(
 def _facts(job: LockedJob, outcome: Outcome, after: Next) -> dict[str, Any]:
     """What the journal keeps of the end of an attempt beside `attempt_facts`."""
     is_loss = outcome.end in rules.LOSSES
-    key = "" if is_loss else outcome.report or report_key(outcome)
+    key = "" if is_loss else report_key(outcome)
     run_at = None if after.is_final else after.run_at
     data = _data(job.held_at, job.holds, job.stage, run_at, key, job.client)
     if outcome.exception:

@@ -29,6 +29,8 @@ STRANGERS = ("uid_bob", "gid_other", "uid_nobody", "gid_nobody")
 # They take no key, or are for people who have signed in.
 WITHOUT_KEYS = {"", "favicon.ico", "api/schema/", "api/docs/", "health/live", "health/ready"}
 PAGES = ("admin/", "i18n/", "static/")
+# Answers of other shapes; integration/jobs/wire/test_keys.py has their keys and bindings.
+DIALECTS = ("asyncflow/",)
 # Prometheus' format, not JSON; test_metrics.py has its keys and bindings.
 NOT_JSON = {"metrics"}
 
@@ -44,7 +46,7 @@ def every_address(patterns: Any = None, before: str = "") -> Iterator[tuple[str,
 
 def methods_of_every_address() -> Iterator[tuple[str, str, frozenset[str]]]:
     for address, view in every_address():
-        if address not in WITHOUT_KEYS | NOT_JSON and not address.startswith(PAGES):
+        if address not in WITHOUT_KEYS | NOT_JSON and not address.startswith(PAGES + DIALECTS):
             for method in view.http_method_names:
                 if method != "head" and hasattr(view, method):
                     yield method.upper(), address, frozenset(view.bindings)

@@ -1,0 +1,15 @@
+"""The addresses of all dialects."""
+
+from django.urls import path
+
+from apps.jobs.wire.dialects import BY_NAME
+from apps.jobs.wire.views import ping, view_of
+
+urlpatterns = [
+    path(
+        f"{dialect.name}/{route.path}",
+        ping if route.call == "ping" else view_of(dialect, route),
+    )
+    for dialect in BY_NAME.values()
+    for route in dialect.routes
+]

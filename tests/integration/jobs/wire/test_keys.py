@@ -1,0 +1,236 @@
+"""Keys, scopes, bindings and limits hold for asyncflow as for the REST API. S2.13."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from apps.access import services as access
+from apps.access.rules.clients import Binding, Scope
+from apps.jobs.models import Job, Worker
+from apps.jobs.wire.calls import CALLS
+from apps.jobs.wire.dialects import BY_NAME, Dialect, Route
+from tests.integration.jobs.wire.worker_calls import Calls
+from tests.jobs import job_type
+
+pytestmark = pytest.mark.django_db
+
+MakeKey = Callable[..., str]
+
+
+def every_route() -> Iterator[Any]:
+    for dialect in BY_NAME.values():
+        for route in dialect.routes:
+            if route.call != "ping":
+                yield pytest.param(dialect, route, id=f"{dialect.name}-{route.path}")
+
+
+EVERY_ROUTE = pytest.mark.parametrize(("dialect", "route"), list(every_route()))
+
+
+def code_of(answer: Any) -> int:
+    """The code, in a body that unmodified workers can read."""
+    assert answer.headers["Content-Type"] == "application/json"
+    code = json.loads(answer.content)["code"]
+    assert type(code) is int
+    return code
+
+
+@EVERY_ROUTE
+def test_without_the_scope_a_call_is_refused_with_a_code(
+    dialect: Dialect, route: Route, make_key: MakeKey, lark: Any
+) -> None:
+    others = [scope for scope in Scope if scope != CALLS[route.call].scope]
+    callers = Calls(dialect.name, None), Calls(dialect.name, make_key(scopes=others))
+    for caller, status in zip(callers, (401, 403), strict=True):
+        for method in route.methods:
+            answer = caller.raw(route.call, method)
+            assert (answer.status_code, code_of(answer)) == (status, 8020)
+
+
+@EVERY_ROUTE
+def test_with_the_scope_alone_a_call_is_answered(
+    dialect: Dialect, route: Route, make_key: MakeKey, lark: Any
+) -> None:
+    caller = Calls(dialect.name, make_key(scopes=[CALLS[route.call].scope]))
+    for method in route.methods:
+        answer = caller.raw(route.call, method)
+        assert answer.status_code == 200
+        assert answer.headers["Content-Length"] == str(len(answer.content))
+        code_of(answer)
+
+
+@EVERY_ROUTE
+def test_methods_that_a_dialect_does_not_have_change_nothing(
+    dialect: Dialect, route: Route, make_key: MakeKey, lark: Any
+) -> None:
+    caller = Calls(dialect.name, make_key())
+    for method in {"get", "head", "post", "put", "patch", "delete", "options"} - set(route.methods):
+        answer = caller.raw(route.call, method, b'{"task_type":"lark","taskType":"lark"}')
+        assert answer.status_code == 405
+        if method != "head":
+            assert code_of(answer) == 8020
+
+
+def test_key_bound_to_a_type_reaches_no_other(calls: Calls, make_key: MakeKey) -> None:
+    job_type("mail", handler="", stages=["*"])
+    bound = Calls(calls.dialect.name, make_key(job_types=["mail"]))
+    task = calls.create()
+    [held] = calls.hold()
+
+    assert bound.ask("hold", task_type="lark", limit=1) == (8039, None)
+    assert bound.ask("create", {"task_type": "lark"})[0] == 8039
+    assert bound.ask("get", task_id=task)[0] == 8035
+    assert bound.ask("list", task_type="lark", status=2, limit=9)[0] == 8039
+    assert bound.set(held["task_id"], "succeeded") == 8035
+    names = [each[calls.dialect.spelled("task_type")] for each in bound.ask("settings")[1]]
+    assert names == ["mail"]
+
+
+def test_settings_are_those_of_types_that_only_workers_over_http_run(calls: Calls) -> None:
+    """Else a worker would load what it cannot run."""
+    job_type("own")
+    job_type("keys", handler="", pool=True)
+
+    names = [each[calls.dialect.spelled("task_type")] for each in calls.ask("settings")[1]]
+
+    assert names == ["lark"]
+
+
+def test_key_bound_to_users_sees_their_tasks_and_holds_none(
+    go: Calls, make_key: MakeKey, lark: Any
+) -> None:
+    go.create(user_id="uid_bob")
+    bound = Calls("g2", make_key(executors=["uid_alice"]))
+    own = bound.create(user_id="uid_alice")
+
+    assert bound.ask("create", {"task_type": "lark", "user_id": "uid_bob"})[0] == 8037
+    _, tasks = bound.ask("list", task_type="lark", status=1, limit=9)
+    assert [task["task_id"] for task in tasks] == [own]
+    assert bound.raw("hold", task_type="lark").status_code == 403
+    assert bound.ask("count", task_type="lark") == (0, 1)
+
+
+def test_rate_and_wrong_keys_are_limited_as_everywhere(lark: Any, make_key: MakeKey) -> None:
+    limited = Calls("g2", make_key(rate="1/m"))
+    assert limited.raw("settings").status_code == 200
+    answer = limited.raw("settings")
+    assert (answer.status_code, code_of(answer)) == (429, 8020)
+    assert int(answer.headers["Retry-After"]) > 0
+
+    with override_settings(FAILED_KEY_LIMIT=1):
+        wrong = Calls("java", make_key().partition(".")[0] + ".wrong")
+        assert [wrong.raw("settings").status_code for _ in range(2)] == [401, 429]
+
+
+def test_secrets_are_masked_for_keys_without_the_scope(go: Calls, make_key: MakeKey) -> None:
+    """A worker that holds the task has them."""
+    name = go.create(task_context='{"password": "secret", "to": "bob"}')
+    reader = Calls("g2", make_key(scopes=["read"]))
+
+    shown = json.loads(reader.ask("get", task_id=name)[1]["context"])
+    assert shown == {"password": "••••••", "to": "bob"}
+    assert json.loads(go.ask("get", task_id=name)[1]["context"])["password"] == "secret"
+
+    worker = Calls("g2", make_key(scopes=["hold"]))
+    assert "secret" in worker.hold()[0]["task_context"]
+    shown = json.loads(reader.ask("get", task_id=name)[1]["context"])
+    assert shown == {"password": "••••••", "to": "bob"}
+
+
+# --- the switch for calls from this machine -------------------------------------------------------
+@pytest.fixture
+def local(make_key: MakeKey) -> Iterator[str]:
+    client = make_key(scopes=["hold"]).partition(".")[0]
+    with override_settings(ASYNCFLOW_LOOPBACK_CLIENT=client):
+        yield client
+
+
+def test_call_from_this_machine_needs_no_key_where_the_switch_says_so(
+    local: str, lark: Any
+) -> None:
+    assert Calls("g1", None).hold() == []
+    assert Worker.objects.get().client == local
+    # Its scopes are those of the key.
+    answer = Calls("g1", None).raw("create")
+    assert (answer.status_code, code_of(answer)) == (403, 8020)
+
+
+@pytest.mark.parametrize(
+    "header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "Origin", "Sec-Fetch-Site"]
+)
+def test_call_through_a_proxy_or_of_a_page_is_not_from_this_machine(
+    local: str, lark: Any, header: str
+) -> None:
+    assert Calls("java", None, **{header: "127.0.0.1"}).raw("hold").status_code == 401
+
+
+def test_wrong_key_is_wrong_on_this_machine_too(local: str, lark: Any) -> None:
+    assert Calls("g1", f"{local}.wrong").raw("settings").status_code == 401
+
+
+def test_switch_for_a_key_that_is_over_opens_nothing(local: str, lark: Any) -> None:
+    access.revoke(access.find(local), actor="test")
+
+    assert Calls("g1", None).raw("settings").status_code == 401
+
+
+def test_switch_opens_nothing_to_other_machines(local: str, lark: Any) -> None:
+    caller = Calls("g1", None)
+    caller._client.defaults["REMOTE_ADDR"] = "10.0.0.7"
+
+    assert caller.raw("settings").status_code == 401
+
+
+def test_switch_is_off_by_default(lark: Any) -> None:
+    assert Calls("g1", None).raw("settings").status_code == 401
+
+
+def test_switch_opens_the_dialects_alone(local: str, lark: Any, api_with: Any) -> None:
+    assert api_with(None).get("/api/v1/jobs/").status_code == 401
+
+
+# --- what is refused before a call is known -------------------------------------------------------
+@pytest.mark.parametrize("path", ["/asyncflow/g2/v2/x", "/asyncflow/java/", "/asyncflow/x"])
+def test_unknown_address_has_a_code(path: str, api: Any) -> None:
+    answer = api.get(path)
+
+    assert (answer.status_code, code_of(answer)) == (404, 8020)
+
+
+def test_bug_has_a_code(go: Calls, monkeypatch: pytest.MonkeyPatch, lark: Any) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(type(lark), "snapshot", property(fail))
+    go._client.raise_request_exception = False
+
+    answer = go.raw("settings")
+
+    assert (answer.status_code, code_of(answer)) == (500, 8020)
+    assert b"a bug" not in answer.content
+
+
+def test_foreign_host_name_has_a_code(make_key: MakeKey, lark: Any) -> None:
+    answer = Calls("java", make_key(), Host="evil.example").raw("settings")
+
+    assert (answer.status_code, code_of(answer)) == (400, 8020)
+
+
+def test_key_is_taken_over_tls_only_where_that_is_asked_for(go: Calls) -> None:
+    """A redirect would turn the POST of a worker into a GET, with the key in the clear."""
+    with override_settings(SECURE_SSL_REDIRECT=True):
+        answer = go.raw("hold")
+
+    assert (answer.status_code, code_of(answer)) == (403, 8020)
+
+
+def test_bindings_of_calls_are_those_of_the_rest_api() -> None:
+    narrow = {name for name, call in CALLS.items() if Binding.EXECUTORS not in call.bindings}
+
+    assert narrow == {"settings", "hold", "set", "register", "configure"}
+    assert Job.objects.count() == 0
