@@ -54,8 +54,8 @@ class Calls:
 
     def set(self, task_id: str, state: str, **values: Any) -> int:
         """The code of the answer to a report: waiting, running, succeeded or failed."""
-        numbers = dict(zip(("waiting", "running", "succeeded", "failed"), self.dialect.states))
-        return self.ask("set", {"task_id": task_id, "status": numbers[state], **values})[0]
+        number = self.dialect.states[("waiting", "running", "succeeded", "failed").index(state)]
+        return self.ask("set", {"task_id": task_id, "status": number, **values})[0]
 
     def words(self, task: dict[str, Any]) -> dict[str, Any]:
         known = [*self.dialect.task(dict.fromkeys(_WORDS, None))]
