@@ -387,3 +387,6 @@ if _is_own and not any(map(environment.text, _http)):
     _given |= _http
 for _conf in (CommonConf, AccessConf, DispatchConf, JobsConf, JournalConf, ReportsConf):
     globals().update(_conf.from_environment(_given))
+if globals()["ASYNCFLOW_PORTS"]:
+    # By these names their clients know this machine, whatever others call it.
+    ALLOWED_HOSTS = list(dict.fromkeys([*ALLOWED_HOSTS, "127.0.0.1", "localhost"]))

@@ -8,6 +8,8 @@ import sys
 from django.conf import settings
 
 APPLICATION = "taskplatform.rsgi:application"
+# Where a dialect of asyncflow is served at a port of its own: on this machine alone.
+LOCAL = "127.0.0.1"
 # Seconds in which the headers of a request must arrive, and the next request of a connection.
 HEADER_SECONDS = 10
 # How long a process may go on with its requests after it was asked to stop.
@@ -37,6 +39,14 @@ def problem_of(connections: int) -> str:
     return (
         f"Only {connections} connections at a time: the system allows this process few open files. "
         "Raise the limit (ulimit -Hn, LimitNOFILE=)."
+    )
+
+
+def local_command(dialect: str, port: int, *options: str, connections: int) -> list[str]:
+    """The command line of the server of a dialect of asyncflow at a port of its own."""
+    application = f"taskplatform.ports:{dialect}"
+    return command(
+        *options, host=LOCAL, port=port, connections=connections, application=application
     )
 
 

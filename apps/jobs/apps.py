@@ -14,6 +14,7 @@ class JobsConfig(AppConfig):
         from apps.access import existing
         from apps.jobs.handlers import checks, discovery
         from apps.jobs.services import types
+        from apps.jobs.wire.checks import check_loopback, check_loopback_client
 
         discovery.discover()
         if find_spec("django_tasks"):
@@ -24,3 +25,5 @@ class JobsConfig(AppConfig):
         register(checks.check_handlers)
         register(checks.check_types, Tags.database)
         register(checks.check_names, Tags.database)
+        register(check_loopback)
+        register(check_loopback_client, Tags.database)

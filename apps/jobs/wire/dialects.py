@@ -71,11 +71,6 @@ class Dialect:
     def address(self) -> str:
         return f"{PREFIX}{self.name}"
 
-    @property
-    def port_prefix(self) -> str:
-        """What stands before a path that is asked for at a port of its own."""
-        return self.address.removesuffix(self.own_base)
-
     def spelled(self, word: str) -> str:
         if word == "task_context":
             return self.context

@@ -22,6 +22,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connections
 
+from apps.jobs.conf import conf as jobs_conf
 from taskplatform import startup, web
 from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
@@ -73,7 +74,7 @@ class Command(BaseCommand):
 
     def _serve(self) -> int:
         with self._only_one():
-            self._require_port()
+            self._require_ports()
             if problem := startup.protect(self.var):
                 self.show(f"{problem}. The platform runs all the same.")
             password, key = self._set_up()
@@ -145,6 +146,17 @@ class Command(BaseCommand):
             file.flush()
             yield
 
+    def _require_ports(self) -> None:
+        self._require_port()
+        for dialect, port in jobs_conf.ASYNCFLOW_PORTS:
+            try:
+                self._bind(port, web.LOCAL)
+            except OSError as error:
+                raise CannotStart(
+                    f"Port {port} on {web.LOCAL}, of the dialect {dialect} in ASYNCFLOW_PORTS: "
+                    f"{error.strerror}. Stop what has it, such as asyncflow's own server."
+                ) from error
+
     def _require_port(self) -> None:
         try:
             self._bind(self.port)
@@ -159,11 +171,12 @@ class Command(BaseCommand):
                 f"PORT={self._free_port()} make run"
             ) from error
 
-    def _bind(self, port: int) -> None:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+    def _bind(self, port: int, host: str = "") -> None:
+        host = host or self.host
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((self.host, port))
+            probe.bind((host, port))
 
     def _free_port(self) -> int:
         for port in range(self.port + 1, self.port + 100):
@@ -181,11 +194,16 @@ class Command(BaseCommand):
         # Workers need no messages from each other: the tables hold the work.
         worker += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
         node = f"{self.port}@%h"
+        connections = web.raise_file_limit()
         return [
             Part(
                 "web",
-                web.command(host=self.host, port=self.port, connections=web.raise_file_limit()),
+                web.command(host=self.host, port=self.port, connections=connections),
                 leads=True,
+            ),
+            *(
+                Part(f"asyncflow-{name}", web.local_command(name, port, connections=connections))
+                for name, port in jobs_conf.ASYNCFLOW_PORTS
             ),
             Part(
                 "sweeps",
@@ -248,6 +266,10 @@ class Command(BaseCommand):
             f"  Admin     {url}/admin/",
             f"            login {startup.ADMIN}, {login}",
             f"  API       {url}/api/docs/",
+            *(
+                f"  asyncflow {dialect} at http://{web.LOCAL}:{port}"
+                for dialect, port in jobs_conf.ASYNCFLOW_PORTS
+            ),
             f"  Logs      {self.var / 'logs'}",
             *(self._first_steps(url, key) if key else []),
             "",

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from apps.jobs.conf import conf
 from taskplatform import web
 
 
@@ -20,6 +21,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.HOST, help="the address (HOST)")
         parser.add_argument("--port", type=int, default=settings.PORT, help="the port (PORT)")
+        parser.add_argument(
+            "--asyncflow",
+            choices=dict(conf.ASYNCFLOW_PORTS),
+            help="one dialect alone, on this machine at its port of ASYNCFLOW_PORTS",
+        )
         parser.add_argument("--workers", type=int, default=1, help="number of processes (1)")
         parser.add_argument("--access-log", action="store_true", help="log each request")
 
@@ -27,12 +33,15 @@ class Command(BaseCommand):
         connections = web.raise_file_limit()
         if problem := web.problem_of(connections):
             self.stderr.write(problem)
-        command = web.command(
+        chosen = [
             *("--workers", str(options["workers"]), "--respawn-failed-workers"),
             *("--workers-kill-timeout", str(web.STOP_SECONDS)),
             *(["--access-log"] if options["access_log"] else []),
-            host=options["host"],
-            port=options["port"],
-            connections=connections,
-        )
+        ]
+        if dialect := options["asyncflow"]:
+            port = dict(conf.ASYNCFLOW_PORTS)[dialect]
+            command = web.local_command(dialect, port, *chosen, connections=connections)
+        else:
+            host, port = options["host"], options["port"]
+            command = web.command(*chosen, host=host, port=port, connections=connections)
         os.execv(command[0], command)  # noqa: S606

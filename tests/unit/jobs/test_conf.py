@@ -28,3 +28,47 @@ def test_hosts_that_jobs_may_call(text: str, hosts: tuple[str, ...]) -> None:
 def test_what_is_no_host_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"is no host.*api\.example\.com"):
         JobsConf.JOB_HTTP_HOSTS.read(f"good.example.com,{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "ports"),
+    [
+        ("g1:41555", (("g1", 41555),)),
+        (" java:8081 , g2:1 ", (("java", 8081), ("g2", 1))),
+    ],
+)
+def test_ports_of_dialects(text: str, ports: tuple[tuple[str, int], ...]) -> None:
+    assert JobsConf.ASYNCFLOW_PORTS.read(text) == ports
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("go:41555", r"'go:41555' is no dialect with a port; known: g2, g1, java, api"),
+        ("g1", "is no dialect with a port"),
+        ("g1:0", "is no dialect with a port"),
+        ("g1:65536", "is no dialect with a port"),
+        ("g1:port", "is no dialect with a port"),
+        ("g1:1,g1:2", "a port that another one has already"),
+        ("g1:1,g2:1", "a port that another one has already"),
+    ],
+)
+def test_wrong_port_of_a_dialect_stops_the_start(text: str, message: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=f"ASYNCFLOW_PORTS: .*{message}"):
+        JobsConf.ASYNCFLOW_PORTS.read(text)
+
+
+@pytest.mark.parametrize("text", ["Lark workers", "lark.secret", "x" * 65])
+def test_what_is_no_client_id_stops_the_start(text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="is no client id, the part of a key before"):
+        JobsConf.ASYNCFLOW_LOOPBACK_CLIENT.read(text)
+
+
+@pytest.mark.parametrize(("text", "is_on"), [("1", True), ("Yes", True), ("0", False)])
+def test_switch_is_on_or_off(text: str, is_on: bool) -> None:
+    assert JobsConf.ASYNCFLOW_LIST_HOLDS.read(text) is is_on
+
+
+def test_switch_that_is_neither_stops_the_start() -> None:
+    with pytest.raises(ImproperlyConfigured, match="ASYNCFLOW_LIST_HOLDS: 'perhaps' is neither"):
+        JobsConf.ASYNCFLOW_LIST_HOLDS.read("perhaps")

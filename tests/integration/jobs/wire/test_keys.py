@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.checks import run_checks
 from django.test import override_settings
 
 from apps.access import services as access
@@ -192,6 +193,20 @@ def test_switch_is_off_by_default(lark: Any) -> None:
 
 def test_switch_opens_the_dialects_alone(local: str, lark: Any, api_with: Any) -> None:
     assert api_with(None).get("/api/v1/jobs/").status_code == 401
+
+
+def test_switch_is_warned_of_and_needs_a_client_with_a_valid_key(local: str) -> None:
+    def found() -> list[str]:
+        checked = run_checks(databases=["default"])
+        return sorted(str(each.id) for each in checked if "LOOPBACK" in f"{each.msg}{each.hint}")
+
+    assert found() == ["jobs.W002"]
+    access.revoke(access.find(local), actor="test")
+    assert found() == ["jobs.E003", "jobs.W002"]
+    with override_settings(ASYNCFLOW_LOOPBACK_CLIENT="nobody"):
+        assert found() == ["jobs.E003", "jobs.W002"]
+    with override_settings(ASYNCFLOW_LOOPBACK_CLIENT=""):
+        assert found() == []
 
 
 # --- what is refused before a call is known -------------------------------------------------------

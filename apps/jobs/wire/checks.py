@@ -1,0 +1,57 @@
+"""Checks of the switch that opens asyncflow to calls without a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.core import checks
+from django.core.checks import CheckMessage
+from django.db import DatabaseError
+
+from apps.access import services as access
+from apps.access.models import State
+from apps.common import clock
+from apps.common.errors import NotFound
+from apps.jobs.conf import conf
+
+
+def check_loopback(**_: Any) -> list[CheckMessage]:
+    """A warning while the switch is on."""
+    client = conf.ASYNCFLOW_LOOPBACK_CLIENT
+    if not client:
+        return []
+    return [
+        checks.Warning(
+            f"Every program on this machine may call asyncflow as the API client {client}.",
+            hint="Keep ASYNCFLOW_LOOPBACK_CLIENT for workers whose address cannot hold a key, and "
+            "for a client with no more scopes and job types than they need. A proxy on this "
+            "machine must add X-Forwarded-For.",
+            id="jobs.W002",
+        )
+    ]
+
+
+def check_loopback_client(
+    *, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """An error when it names no client with a valid key."""
+    client = conf.ASYNCFLOW_LOOPBACK_CLIENT
+    if not client or not databases or "default" not in databases:
+        return []
+    try:
+        if access.find(client).state(clock.now()) == State.LIVE:
+            return []
+    except NotFound:
+        pass
+    except DatabaseError:
+        # Before the first migration there is no table of clients.
+        return []
+    return [
+        checks.Error(
+            f"ASYNCFLOW_LOOPBACK_CLIENT names {client}, which is no API client with a valid key.",
+            hint="Take its client id from the list of API clients: the part of a key before the "
+            "dot.",
+            id="jobs.E003",
+        )
+    ]
