@@ -26,7 +26,7 @@ from apps.common.views import ApiView, JsonAnswer, NoContent
 from apps.jobs.api.shapes import JobTypeOut
 from apps.jobs.models import JobType
 from apps.jobs.rules import type_settings
-from apps.jobs.rules.type_snapshot import RANGES
+from apps.jobs.rules.type_snapshot import FREE_STAGES, RANGES
 from apps.jobs.services import types
 
 _DEFAULTS = JobType()
@@ -51,6 +51,13 @@ def _number(name: str, **kwargs: Any) -> Number:
     return Number(min_value=low, max_value=high, **_setting(name, **kwargs))
 
 
+class Stages(Names):
+    """Names, or the sign of free ones alone."""
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        return [FREE_STAGES] if data == [FREE_STAGES] else super().to_internal_value(data)
+
+
 class BreakerBody(StrictSerializer):
     enabled = Boolean(**_setting("breaker_enabled"))
     failure_rate = _number("breaker_failure_rate")
@@ -68,7 +75,13 @@ class SettingsBody(StrictSerializer):
         **_setting("handler"),
     )
     lane = Choice(choices=JobType.Lane.choices, **_setting("lane"))
-    stages = Names(max_items=type_settings.MAX_LISTED, max_length=64, required=False, default=list)
+    stages = Stages(
+        max_items=type_settings.MAX_LISTED,
+        max_length=64,
+        required=False,
+        default=list,
+        help_text='In order; ["*"] for any in any order.',
+    )
     params_schema = JsonObject(
         required=False,
         default=dict,

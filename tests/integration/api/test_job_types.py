@@ -79,6 +79,15 @@ def test_every_setting_comes_back(api: ContractClient) -> None:
     assert {name: body[name] for name in SETTINGS} == SETTINGS
 
 
+def test_stages_are_named_or_any(api: ContractClient) -> None:
+    """S2.17."""
+    made = api.post(TYPES, {"name": "mail", "stages": ["*"]})
+    assert (made.status_code, made.json()["stages"]) == (201, ["*"])
+    for wrong in (["*", "a"], ["a", "*"], ["a*"], "*"):
+        assert api.patch(f"{TYPES}mail/", {"stages": wrong}).status_code == 400
+    assert api.patch(f"{TYPES}mail/", {"stages": ["a", "b"]}).json()["stages"] == ["a", "b"]
+
+
 def test_put_is_the_whole_and_patch_what_it_names(api: ContractClient) -> None:
     api.post(TYPES, {"name": "mail", **SETTINGS})
 
