@@ -28,6 +28,8 @@ from apps.common.admin.display import (
 from apps.common.admin.filters import read_key
 from apps.common.admin.timeline import Moment
 from apps.jobs.admin import labels, worker_panels
+from apps.jobs.admin.asyncflow import URL as ASYNCFLOW_URL
+from apps.jobs.admin.asyncflow import asyncflow_view
 from apps.jobs.admin.filters import ClientFilter, WorkerKindFilter, WorkerStateFilter, seen_by
 from apps.jobs.admin.slices import URL as SLICES_URL
 from apps.jobs.admin.slices import slices_view, worker_panel
@@ -77,7 +79,10 @@ class WorkerAdmin(MachineRowAdmin):
     )
     list_filter = (WorkerStateFilter, WorkerKindFilter, HostFilter, ClientFilter)
     list_before_template = "admin/includes/workers_before.html"
-    custom_urls = (("slices/", SLICES_URL, slices_view),)
+    custom_urls = (
+        ("slices/", SLICES_URL, slices_view),
+        ("asyncflow/", ASYNCFLOW_URL, asyncflow_view),
+    )
     search_help_text = _("Name, in full")
     exact_search = (("name", read_key),)
     fieldsets = (

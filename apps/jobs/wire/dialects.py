@@ -53,7 +53,6 @@ class Dialect:
     """
 
     name: str
-    speakers: str
     camel: bool
     context: str
     left_out: frozenset[str] = frozenset()
@@ -116,7 +115,6 @@ class Dialect:
 
 _GO_V1 = Dialect(
     name="g2",
-    speakers="Go, /v1 and snake_case",
     camel=False,
     context="context",
     routes=(
@@ -134,7 +132,6 @@ _GO_V1 = Dialect(
 )
 _GO = Dialect(
     name="g1",
-    speakers="Go, camelCase",
     camel=True,
     context="context",
     left_out=frozenset({"retry_interval"}),
@@ -153,7 +150,6 @@ _GO = Dialect(
 )
 _JAVA = Dialect(
     name="java",
-    speakers="Java",
     camel=False,
     context="task_context",
     left_out=frozenset({"max_retry_interval"}),
@@ -177,7 +173,6 @@ _JAVA = Dialect(
 )
 _AS_PRINTED = Dialect(
     name="api",
-    speakers="/api/task/…",
     camel=True,
     context="taskContext",
     left_out=frozenset({"max_retry_interval"}),
