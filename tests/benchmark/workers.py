@@ -26,7 +26,7 @@ from apps.jobs.services import slices
 from apps.jobs.services.outside import ASKS_PER_SECOND, HELD, Wish, hold_for
 from apps.jobs.services.settle import settle
 from taskplatform.web import APPLICATION
-from tests.benchmark import backlog, pools, runner
+from tests.benchmark import asyncflow, backlog, pools, runner
 from tests.benchmark.backlog import BATCH, seconds_of
 from tests.benchmark.figures import Figure, Part, RunOptions, figure, median
 from tests.benchmark.load import Ask, Clients, fire, good, post
@@ -318,4 +318,8 @@ def _empty() -> None:
     close_old_connections()
 
 
-PARTS = [Part("http", over_http), Part("pools", pools.pool)]
+PARTS = [
+    Part("http", over_http),
+    Part("pools", pools.pool),
+    Part("asyncflow", asyncflow.beside_rest),
+]

@@ -145,6 +145,17 @@ def test_file_that_the_readme_shows_for_production_starts(started: Any) -> None:
     assert found["TRUSTED_PROXIES"] == ["10.0.0.4"]
 
 
+def test_ports_of_this_machine_are_known_by_its_names(started: Any) -> None:
+    """Whatever the platform is called elsewhere: addresses are written into the workers there."""
+    named = started(ALLOWED_HOSTS="tasks.example.org", ASYNCFLOW_PORTS="g1:41555")
+
+    assert named["ASYNCFLOW_PORTS"] == (("g1", 41555),)
+    assert named["ALLOWED_HOSTS"] == ["tasks.example.org", "127.0.0.1", "localhost"]
+    assert started(ALLOWED_HOSTS="tasks.example.org", ASYNCFLOW_PORTS="")["ALLOWED_HOSTS"] == [
+        "tasks.example.org"
+    ]
+
+
 def test_folder_that_is_made_is_its_owners_alone(started: Any, tmp_path: Path) -> None:
     """The file of SQLite in it, which anybody could read, has the sessions of all who are in."""
     started(VAR_DIR=str(tmp_path / "new"))

@@ -12,6 +12,7 @@ from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import outside
 from apps.jobs.services.register import forget_seen
 from apps.jobs.services.submit import submit
+from tests.frozen import FrozenClock
 from tests.integration.jobs.wire.worker_calls import Calls
 from tests.jobs import job_type
 
@@ -81,6 +82,24 @@ def test_job_of_the_rest_api_is_a_task_with_its_context_as_text(calls: Calls) ->
     [task] = calls.hold()
     assert calls.set(task["task_id"], "waiting", task_stage="three", task_context="x") == 0
     assert calls.hold()[0]["task_context"] == "x"
+
+
+def test_order_is_by_priority_and_age_and_nobody_comes_before_its_time(
+    calls: Calls, frozen_clock: FrozenClock
+) -> None:
+    """S2.7: with asyncflow's server order time and priority never reach the row."""
+    names = []
+    for priority in (0, 0, 120, 60):
+        names.append(calls.create(priority=priority))
+        frozen_clock.advance(seconds=1)
+    frozen_clock.advance(seconds=200)
+    late = calls.create(priority=120)
+    oldest, second, urgent, soon = (name.partition("_")[0] for name in names)
+
+    held = [task["task_id"].partition("h")[0] for task in calls.hold()]
+
+    # The one that came 200 s later is ahead of nobody who has waited longer than two minutes.
+    assert held == [urgent, soon, oldest, second, late.partition("_")[0]]
 
 
 def test_paused_type_gives_nothing(calls: Calls) -> None:

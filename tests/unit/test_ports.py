@@ -1,0 +1,95 @@
+"""A dialect of asyncflow at a port of its own, and nothing else there. S2.12."""
+
+from __future__ import annotations
+
+import os
+import socket
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.test import override_settings
+
+from taskplatform import web
+from taskplatform.management.commands import serve
+from taskplatform.startup import CannotStart
+from tests.processes import free_port
+
+# Importing it names the settings for this process, which other tests want unnamed.
+with patch.dict(os.environ):
+    from taskplatform import ports
+    from taskplatform.ports import AtPort
+
+
+def environ_of(application: AtPort, path: str) -> dict[str, Any]:
+    scope: Any = SimpleNamespace(
+        method="GET",
+        path=path,
+        query_string="",
+        http_version="1.1",
+        scheme="http",
+        server="127.0.0.1:41555",
+        client="127.0.0.1:50000",
+        headers={},
+    )
+    return application._environ(scope)
+
+
+@pytest.mark.parametrize(
+    ("application", "path", "asked"),
+    [
+        (ports.g1, "/hold_tasks", "/asyncflow/g1/hold_tasks"),
+        (ports.g2, "/v1/ping", "/asyncflow/g2/v1/ping"),
+        (ports.java, "/task/hold_task", "/asyncflow/java/task/hold_task"),
+        (ports.api, "/api/task/setTask", "/asyncflow/api/task/setTask"),
+        (ports.g1, "/admin/", "/asyncflow/g1/admin/"),
+        (ports.g1, "/../api/v1/jobs/", "/asyncflow/g1/../api/v1/jobs/"),
+        (ports.api, "/g2/v1/ping", "/asyncflow/api/g2/v1/ping"),
+        (ports.api, "/api/v1/jobs/", "/asyncflow/api/v1/jobs/"),
+    ],
+)
+def test_root_of_a_port_is_that_of_its_dialect(application: AtPort, path: str, asked: str) -> None:
+    assert environ_of(application, path)["PATH_INFO"] == asked
+
+
+@pytest.mark.parametrize(("https", "scheme"), [(False, "http"), (True, "https")])
+def test_what_stays_on_this_machine_needs_no_tls(https: bool, scheme: str) -> None:
+    with override_settings(HTTPS=https):
+        assert environ_of(ports.g1, "/ping")["wsgi.url_scheme"] == scheme
+
+
+def test_server_of_a_dialect_listens_on_this_machine_alone() -> None:
+    command = web.local_command("g1", 41555, connections=100)
+
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert command[command.index("--port") + 1] == "41555"
+    assert command[-1] == "taskplatform.ports:g1"
+
+
+@override_settings(ASYNCFLOW_PORTS=(("g1", 41555), ("java", 8081)), HOST="0.0.0.0")  # noqa: S104
+def test_platform_starts_a_server_for_each() -> None:
+    command = serve.Command()
+    command.host, command.port = "0.0.0.0", 8000  # noqa: S104
+
+    found = {part.name: part for part in command._parts()}
+
+    assert [*found] == ["web", "asyncflow-g1", "asyncflow-java", "sweeps", "drains"]
+    assert "127.0.0.1" in found["asyncflow-java"].command
+    assert not found["asyncflow-java"].leads
+
+
+def test_port_that_is_taken_is_named_with_its_dialect() -> None:
+    command = serve.Command()
+    command.host, command.port = "127.0.0.1", free_port()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        with (
+            override_settings(ASYNCFLOW_PORTS=(("g1", taken),)),
+            pytest.raises(CannotStart, match=rf"Port {taken} on 127.0.0.1, of the dialect g1 in"),
+        ):
+            command._require_ports()
+    with override_settings(ASYNCFLOW_PORTS=(("g1", free_port()),)):
+        command._require_ports()
