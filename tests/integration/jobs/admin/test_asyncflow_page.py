@@ -42,7 +42,7 @@ def named(settings: Any) -> None:
 
 def part(text: str, name: str) -> str:
     """What the page says of one dialect."""
-    return text.split(f'id="{name}"')[1].split('<h2 class="panel-title"')[0]
+    return text.split(f'<div class="panel" id="{name}"')[1].split('<div class="panel"')[0]
 
 
 def test_each_dialect_has_its_address(admin_client: Client, settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a client writes into a field, the answer has a code, and nothing breaks. S2.12, S2.13."""
+"""Whatever a client writes into a field, the answer has a code and nothing breaks. S2.12, S2.13."""
 
 from __future__ import annotations
 

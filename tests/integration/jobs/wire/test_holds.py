@@ -35,6 +35,15 @@ def test_worker_is_its_key_at_its_address(calls: Calls) -> None:
     assert (job().client, job().worker) == (worker.client, worker.name)
 
 
+def test_worker_serves_all_types_that_it_asks_for_one_by_one(calls: Calls) -> None:
+    job_type("mail", handler="", stages=["*"])
+    for _ in range(2):
+        calls.hold("mail")
+        calls.hold("lark")
+
+    assert Worker.objects.get().types == ["lark", "mail"]
+
+
 def test_quiet_worker_gets_nothing(calls: Calls) -> None:
     calls.hold()
     Worker.objects.update(is_quiet=True)
