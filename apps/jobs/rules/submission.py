@@ -78,18 +78,8 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
         ("trace_id", job.trace_id, MAX_TRACE),
         ("route_key", job.route_key, MAX_ROUTE),
     ):
-        if text and (type(text) is not str or len(text) > limit or not _IS_KEY(text)):
-            yield FieldError(
-                name,
-                "invalid",
-                _(
-                    "{text!r} is no {name}; use at most {limit} letters, digits and "
-                    "_ . : @ / + -, without blanks.",
-                    text=str(text)[:60],
-                    name=name,
-                    limit=limit,
-                ),
-            )
+        if text and (type(text) is not str or not is_key(text, limit)):
+            yield _no_key(name, text, limit)
     yield from context_faults(job.context)
     if job.run_at is not None or job.delay is not None:
         yield from _time_faults(job, now)
@@ -97,6 +87,20 @@ def faults(job: Submission, now: datetime) -> Iterator[FieldError]:
         yield from number_faults("priority", job.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     if job.max_attempts is not None:
         yield from number_faults("max_attempts", job.max_attempts, *RANGES["max_attempts"])
+
+
+def _no_key(name: str, text: Any, limit: int) -> FieldError:
+    return FieldError(
+        name,
+        "invalid",
+        _(
+            "{text!r} is no {name}; use at most {limit} letters, digits and "
+            "_ . : @ / + -, without blanks.",
+            text=str(text)[:60],
+            name=name,
+            limit=limit,
+        ),
+    )
 
 
 def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> Iterator[FieldError]:
@@ -112,6 +116,8 @@ def type_faults(job: Submission, type_: TypeSnapshot, *, is_context: bool) -> It
             "key", "invalid", _("A unique job needs a key by which its open twin is known.")
         )
     stages = type_.stages or ("",)
+    if job.stage and type_.has_free_stages and not is_key(job.stage, MAX_STAGE):
+        yield _no_key("stage", job.stage, MAX_STAGE)
     if job.stage is not None and job.stage not in stages and not type_.has_free_stages:
         yield FieldError(
             "stage",

@@ -85,6 +85,15 @@ def test_everything_that_is_said_is_kept(frozen_clock: Any, db: None) -> None:
     )
 
 
+@pytest.mark.parametrize("stage", ["two stages", "阶段", "x" * 65, "*"])
+def test_free_stage_needs_a_name(frozen_clock: Any, db: None, stage: str) -> None:
+    factories.job_type("free", stages=["*"])
+    submit("free", stage="x" * 64)
+
+    with pytest.raises(Invalid, match=r"stage: .* is no stage; use at most 64 letters"):
+        submit("free", stage=stage)
+
+
 def test_stage_and_priority_default_to_the_types(frozen_clock: Any, db: None) -> None:
     factories.job_type("mail", stages=["draw", "send"], default_priority=7, max_attempts=9)
     submit("mail", key="order-1")
