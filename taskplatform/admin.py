@@ -26,7 +26,7 @@ from apps.common.admin import MachineRowAdmin, PlatformModelAdmin
 from apps.common.admin.display import column, time_column, translate
 from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
-from apps.jobs.models import Bounds, Job, JobScope, bounds_of
+from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobScope, bounds_of
 from apps.journal.admin import JournalEntryAdmin
 from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Source
@@ -245,7 +245,9 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         bound, bounds = OperatorScope.names_of(request.user), bounds_of(request.user)
         if bound is None and bounds.are_open:
             return entries
-        seen = Q(source=Source.JOB, subject_id__in=_jobs_within(bounds))
+        seen = Q(source=Source.JOB) & (
+            Q(subject_id__in=_within(Job, bounds)) | Q(subject_id__in=_within(ArchivedJob, bounds))
+        )
         if bound is None:
             seen |= ~Q(source__in=(Source.JOB, Source.WORKER, Source.PEOPLE))
         else:
@@ -253,8 +255,8 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         return entries.filter(seen)
 
 
-def _jobs_within(bounds: Bounds) -> QuerySet[Any, Any]:
-    return Job.objects.within(bounds).values("pk")
+def _within(model: type[AnyJob], bounds: Bounds) -> QuerySet[Any, Any]:
+    return model._default_manager.filter(bounds.condition()).values("pk")
 
 
 class OperatorsApiClientAdmin(ApiClientAdmin):

@@ -22,6 +22,8 @@ def periods() -> dict[str, int]:
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
         "jobs.scan": jobs.JOB_SCAN_SECONDS,
         "jobs.rescue": jobs.JOB_RESCUE_SECONDS,
+        "jobs.archive": 60,
+        "jobs.forget": 600,
         "jobs.give_up": 30,
         "jobs.reorder": 10,
         "jobs.slices": 2,

@@ -25,8 +25,8 @@ from apps.common.admin.display import plain_time, shown_text
 from apps.common.admin.filters import read_key, read_number
 from apps.common.masking import redacted
 from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Template
-from apps.jobs.models import Job, JobType, Worker
-from apps.jobs.services import counts
+from apps.jobs.models import ArchivedJob, Job, JobType, Worker
+from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry, Source
 
 # The rows among these that have the value.
@@ -184,13 +184,13 @@ def _beginning(column: str, *prefixes: str) -> Query:
 
 
 def _jobs_by_number(rows: QuerySet[Any], number: int) -> QuerySet[Any]:
-    keyed = counts.with_key(str(number), limit=MAX_SHOWN + 1)
+    keyed = with_key(str(number), limit=MAX_SHOWN + 1, model=rows.model)
     return _light(rows.filter(pk__in=[number, *keyed]).order_by("-pk"))
 
 
 def _jobs_by_key(rows: QuerySet[Any], key: str) -> QuerySet[Any]:
     """The jobs with the key, else the newest ones of that user or trace."""
-    if keyed := counts.with_key(key, limit=MAX_SHOWN + 1):
+    if keyed := with_key(key, limit=MAX_SHOWN + 1, model=rows.model):
         return _light(rows.filter(pk__in=keyed).order_by("-pk"))
     mine = Q(user_id=key) | Q(trace_id=key)
     return _light(_newest(rows, MAX_JOBS).filter(mine).order_by("-pk"))
@@ -254,11 +254,14 @@ KINDS: tuple[Kind, ...] = (
         by_number=_with_pk,
         related=("executor",),
     ),
-    Kind(
-        Job,
-        lambda row: (row.pk, [row.type, row.key, row.user_id, row.get_status_display()]),
-        by_number=_jobs_by_number,
-        by_key=_jobs_by_key,
+    *(
+        Kind(
+            model,
+            lambda row: (row.pk, [row.type, row.key, row.user_id, row.get_status_display()]),
+            by_number=_jobs_by_number,
+            by_key=_jobs_by_key,
+        )
+        for model in (Job, ArchivedJob)
     ),
     *(
         Kind(model, _of_task, by_number=_with_pk, by_text=_tasks_by_text, related=("executor",))

@@ -55,6 +55,7 @@ ICONS = {
     "dispatch.executor": "badge",
     "dispatch.template": "schema",
     "jobs.job": "work_history",
+    "jobs.archivedjob": "inventory_2",
     "jobs.jobtype": "category",
     "jobs.worker": "memory",
     "journal.journalentry": "history",

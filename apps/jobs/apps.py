@@ -27,3 +27,4 @@ class JobsConfig(AppConfig):
         register(checks.check_names, Tags.database)
         register(check_loopback)
         register(check_loopback_client, Tags.database)
+        register(checks.check_retention, Tags.database)

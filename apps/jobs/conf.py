@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
 
 from apps.access.rules.keys import is_client_id
 from apps.common.conf import Conf, Setting, duration, flag, integer, names, parse_names
@@ -47,6 +52,11 @@ def parse_client(text: str) -> str:
     return client
 
 
+def days(time: timedelta) -> str:
+    """`7 d`, `1.5 d`."""
+    return f"{time / timedelta(days=1):g} d"
+
+
 class JobsConf(Conf):
     JOB_PRIORITY_WEIGHT_MS = integer(
         60_000,
@@ -88,6 +98,19 @@ class JobsConf(Conf):
     JOB_STOP_SECONDS = integer(
         8, "How long a stopping worker lets its handlers go on.", minimum=0, maximum=3600
     )
+    JOB_ARCHIVE_AFTER = duration(
+        "7d",
+        "How long ended jobs stay with the others before they go to the archive. Until then "
+        "a repeated report gets its first answer.",
+        minimum="1h",
+        maximum="36500d",
+    )
+    JOB_RETENTION = duration(
+        "400d",
+        "How long ended jobs are kept, in the archive as well; 0 = forever. Longer than "
+        "JOB_ARCHIVE_AFTER. A job type can have a shorter time.",
+        maximum="36500d",
+    )
     JOB_COMMANDS = names((), "Commands that the handler management_command may run.")
     JOB_HTTP_HOSTS = Setting[tuple[str, ...]](
         (),
@@ -116,6 +139,18 @@ class JobsConf(Conf):
     ASYNCFLOW_INTERVAL = integer(
         10, "Seconds between two holds of a worker of asyncflow.", minimum=1, maximum=3600
     )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
+        values = super().from_environment(environment)
+        retention, after = values["JOB_RETENTION"], values["JOB_ARCHIVE_AFTER"]
+        if retention and retention <= after:
+            raise ImproperlyConfigured(
+                f"JOB_RETENTION ({days(retention)}) must be longer than JOB_ARCHIVE_AFTER "
+                f"({days(after)}), because jobs are forgotten from the archive; raise the first, "
+                "lower the second, or set JOB_RETENTION=0 to keep jobs forever."
+            )
+        return values
 
 
 conf = JobsConf()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.common.errors import PlatformError
+from apps.common.errors import Conflict, PlatformError
 
 
 class LeaseLost(PlatformError):
@@ -11,3 +11,10 @@ class LeaseLost(PlatformError):
     code = "lease_lost"
     status = 409
     title = "The lease of this job is over"
+
+
+class Archived(Conflict):
+    """The job ended long ago; only a retry brings it back."""
+
+    code = "archived"
+    title = "The job is in the archive"

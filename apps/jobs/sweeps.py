@@ -12,7 +12,16 @@ from apps.jobs.runner import record, worker
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
 from apps.jobs.runner.scan import scan as start_drains
-from apps.jobs.services import counts, discard, living, register, reorder, slices
+from apps.jobs.services import (
+    archive,
+    counts,
+    discard,
+    living,
+    register,
+    reorder,
+    retention,
+    slices,
+)
 from apps.jobs.services.pool_bucket import forget_buckets
 from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
@@ -20,6 +29,8 @@ from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescu
 
 SCAN, WORKERS = "jobs.scan", "jobs.workers"
 MAX_TIME = timedelta(seconds=30)
+# Of the sweeps that go through history.
+MAX_HISTORY = timedelta(minutes=2)
 
 
 @shared_task(name=DRAIN)
@@ -85,6 +96,20 @@ def follow_workers() -> int:
     """Fit the slices of the shards to the living workers; returns the epoch of their map."""
     with sweep_lease(slices.SWEEP, at_most=MAX_TIME) as mine:
         return slices.follow(now=clock.now()) if mine else 0
+
+
+@shared_task(name=archive.SWEEP)
+def archive_ended() -> int:
+    """Move ended jobs to the archive, for half a minute at most; returns how many."""
+    with sweep_lease(archive.SWEEP, at_most=MAX_HISTORY) as mine:
+        return archive.archive_ended(until=clock.now() + MAX_HISTORY / 4) if mine else 0
+
+
+@shared_task(name=retention.SWEEP)
+def forget() -> int:
+    """Remove archived jobs past their retention, for half a minute at most; returns how many."""
+    with sweep_lease(retention.SWEEP, at_most=MAX_HISTORY) as mine:
+        return retention.forget(until=clock.now() + MAX_HISTORY / 4) if mine else 0
 
 
 @shared_task(name=counts.STARVING_SWEEP)

@@ -23,9 +23,10 @@ from django_tasks.utils import get_exception_traceback, get_module_path, normali
 
 from apps.common import clock
 from apps.jobs.handlers import Context, Fail, handler
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import FAILURES
+from apps.jobs.services.find import find
 from apps.jobs.services.submit import submit
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.jobs.services.types import ensure_types
@@ -112,7 +113,7 @@ class JobsBackend(BaseTaskBackend):
     def get_result(self, result_id: str) -> TaskResult[Any]:
         """TaskResultDoesNotExist also when its function is gone."""
         is_number = result_id.isascii() and result_id.isdecimal() and len(result_id) < 19
-        job = Job.objects.filter(pk=int(result_id)).first() if is_number else None
+        job = find(int(result_id)) if is_number else None
         names = {type_of(self.alias, queue): queue for queue in self.queues}
         if job is None or job.type not in names or job.context.get("backend") != self.alias:
             raise TaskResultDoesNotExist(result_id)
@@ -123,7 +124,7 @@ class JobsBackend(BaseTaskBackend):
         return _result(job, task.using(queue_name=names[job.type]))
 
 
-def find_task(job: Job) -> Task[Any, Any]:
+def find_task(job: AnyJob) -> Task[Any, Any]:
     """The task that the job calls, as it was enqueued; LookupError when there is none.
 
     Only what is in an installed app is imported: whoever may submit jobs chooses the name.
@@ -178,7 +179,7 @@ def _finish(backend: Any, result: TaskResult[Any], status: TaskResultStatus) -> 
     task_finished.send(backend, task_result=result)
 
 
-def _result(job: Job, task: Task[Any, Any]) -> TaskResult[Any]:
+def _result(job: AnyJob, task: Task[Any, Any]) -> TaskResult[Any]:
     entries = JournalEntry.objects.timeline(Source.JOB, job.pk)
     ends = [entry for entry in entries if entry.event in _COUNTED] if job.holds else []
     running = [job.worker] if job.status == t.RUNNING else []

@@ -14,7 +14,8 @@ from apps.access import services as access
 from apps.dispatch.models import Dispatch, OnceTask, OperatorScope
 from apps.dispatch.services import pull
 from apps.jobs.models import Job
-from apps.jobs.services import counts, register
+from apps.jobs.services import register
+from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry
 from taskplatform import search
 from tests import factories
@@ -284,7 +285,7 @@ def test_keys_are_found_by_index_in_every_type() -> None:
     jobs(40, key="other")
     jobs(3, key="same")
     found: list[Any] = []
-    sent = sent_by(lambda: found.extend(counts.with_key("same", limit=2)))
+    sent = sent_by(lambda: found.extend(with_key("same", limit=2)))
     assert len(found) == 2
     [sql] = [each for each in sent if "LIMIT 2" in each]
     assert indexes_on(Job, sql) == {"job_type_key"}
@@ -296,4 +297,4 @@ def test_more_types_than_one_statement_takes_are_all_searched() -> None:
         job_type(f"type-{n}")
     jobs(1, "type-0", key="same")
     jobs(1, "type-409", key="same")
-    assert len(counts.with_key("same", limit=5)) == 2
+    assert len(with_key("same", limit=5)) == 2

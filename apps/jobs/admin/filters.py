@@ -17,6 +17,7 @@ from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFi
 from apps.jobs.admin.job_fields import MAX_ERROR
 from apps.jobs.models import Job, JobScope, JobType, Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.find import archived_types
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin.words import reason_of
 
@@ -43,8 +44,12 @@ class TypeFilter(FormFilter):
     title = _("type")
     parameter = "type"
 
+    def names(self, person: Any = None) -> list[str]:
+        """All types by name, or those that the person sees."""
+        return type_names(person)
+
     def fields(self) -> dict[str, forms.Field]:
-        choices = [("", _("All")), *((name, name) for name in type_names(self.request.user))]
+        choices = [("", _("All")), *((name, name) for name in self.names(self.request.user))]
         chosen = self.used_parameters.get("type")
         if chosen and chosen not in dict(choices):
             choices.append((str(chosen), str(chosen)))
@@ -57,9 +62,19 @@ class TypeFilter(FormFilter):
             yield "type", f"{capfirst(str(self.title))}: {str(name)[:80]}"
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
-        if given["type"] not in type_names():
+        if given["type"] not in self.names():
             raise ValueError(gettext("There is no job type %s.") % repr(given["type"][:80]))
         return rows.filter(type=given["type"])
+
+
+class ArchivedTypeFilter(TypeFilter):
+    """Also by types that are deleted, and whose jobs are still in the archive."""
+
+    def names(self, person: Any = None) -> list[str]:
+        gone = {*archived_types()} - {*type_names()}
+        limits = None if person is None else JobScope.names_of(person)
+        seen = gone if limits is None else gone.intersection(limits)
+        return sorted({*type_names(person), *seen})
 
 
 class StatusFilter(ChoiceFilter):
@@ -98,7 +113,8 @@ class ErrorFilter(KeyFilter):
     def told(self) -> Iterator[tuple[str, str]]:
         # The key is a hash; people know the error by the words of a job that has it.
         key = read_key(str(self.used_parameters.get("error_key", "")))
-        visible = Job.objects.visible_to(self.request.user)
+        visible: Any = self.model._default_manager.all()
+        visible = visible.visible_to(self.request.user)
         alike = visible.filter(error_key=key).values_list("memo", flat=True)[:1] if key else ()
         for memo in alike:
             words = shown_text(reason_of(memo), limit=MAX_ERROR)

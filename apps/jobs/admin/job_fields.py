@@ -27,7 +27,7 @@ from apps.common.admin.display import (
 from apps.jobs.admin import labels
 from apps.jobs.admin.worker_links import KeyNames, WorkerLinks
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import AnyJob, Job, JobType
 from apps.jobs.rules import transitions
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin.words import reason_of
@@ -41,7 +41,7 @@ ListedJob = Any
 
 # --- in both --------------------------------------------------------------------------------------
 @column(_("status"))
-def shown_status(job: Job) -> SafeString:
+def shown_status(job: AnyJob) -> SafeString:
     """The status in its colour, with a note when the job is asked to stop."""
     status = label(
         capfirst(str(job.get_status_display())),
@@ -54,25 +54,25 @@ def shown_status(job: Job) -> SafeString:
 
 
 @column(_("progress"))
-def shown_progress(job: Job) -> SafeString | None:
+def shown_progress(job: AnyJob) -> SafeString | None:
     return None if job.percent is None else progress_bar(job.percent / 100)
 
 
 # --- columns of the list --------------------------------------------------------------------------
 @column(_("number"))
-def number(job: Job) -> int:
+def number(job: AnyJob) -> int:
     return job.pk
 
 
 @column(_("type"))
-def type_link(job: Job) -> SafeString:
+def type_link(job: AnyJob) -> SafeString:
     return format_html(
-        '<a class="text-link" href="{}">{}</a>', labels.jobs_url(type=job.type), job.type
+        '<a class="text-link" href="{}">{}</a>', labels.list_url(type(job), type=job.type), job.type
     )
 
 
 @column(_("key"))
-def shown_key(job: Job) -> SafeString | None:
+def shown_key(job: AnyJob) -> SafeString | None:
     if not job.key and not job.user_id:
         return None
     user = format_html('<span class="cell-note faint">{}</span>', shown_text(job.user_id))
@@ -89,7 +89,7 @@ def status_and_error(job: ListedJob) -> SafeString:
 
 
 @column(_("attempts"))
-def shown_attempts(job: Job) -> SafeString:
+def shown_attempts(job: AnyJob) -> SafeString:
     return format_html('<span class="unbroken">{} / {}</span>', job.attempts, job.max_attempts)
 
 
@@ -103,7 +103,7 @@ def shown_run_at(job: ListedJob) -> SafeString | None:
     return None
 
 
-def is_in_pool(job: Job) -> bool:
+def is_in_pool(job: AnyJob) -> bool:
     """Whether the order of the job is its score."""
     type_ = type_snapshots([job.type]).get(job.type)
     return type_ is not None and type_.pool
@@ -121,7 +121,7 @@ def shown_order(job: Job) -> SafeString | None:
 
 
 @column(_("host"))
-def shown_host(job: Job) -> SafeString | None:
+def shown_host(job: AnyJob) -> SafeString | None:
     if job.affinity_host and job.status in transitions.WAITING:
         return format_html(
             '{}<span class="cell-note faint">{}</span>', job.affinity_host, _("only there")
@@ -140,6 +140,11 @@ def shown_age(job: ListedJob) -> SafeString:
     )
 
 
+@column(_("finished"))
+def finished_at(job: AnyJob) -> SafeString | None:
+    return None if job.finished_at is None else shown_time(job.finished_at)
+
+
 COLUMNS: tuple[Callable[[Any], Any], ...] = (
     number,
     type_link,
@@ -152,11 +157,21 @@ COLUMNS: tuple[Callable[[Any], Any], ...] = (
     shown_host,
     shown_age,
 )
+ARCHIVE_COLUMNS: tuple[Callable[[Any], Any], ...] = (
+    number,
+    type_link,
+    shown_key,
+    status_and_error,
+    shown_attempts,
+    shown_host,
+    finished_at,
+    shown_age,
+)
 
 
 # --- fields of the page ---------------------------------------------------------------------------
 @column(_("type"))
-def type_page(job: Job) -> SafeString:
+def type_page(job: AnyJob) -> SafeString:
     pk = JobType.objects.filter(name=job.type).values_list("pk", flat=True).first()
     if pk is None:
         return format_html("{} · {}", job.type, gettext("this type no longer exists"))
@@ -165,16 +180,16 @@ def type_page(job: Job) -> SafeString:
 
 
 @column(_("key"))
-def key_link(job: Job) -> SafeString | None:
+def key_link(job: AnyJob) -> SafeString | None:
     if not job.key:
         return None
-    url = labels.jobs_url(type=job.type, key=job.key)
+    url = labels.list_url(type(job), type=job.type, key=job.key)
     unique = f" · {gettext('one open at a time')}" if job.is_unique else ""
     return format_html('<a class="text-link" href="{}">{}</a>{}', url, job.key, unique)
 
 
 @column(_("attempts"))
-def attempts_and_holds(job: Job) -> str:
+def attempts_and_holds(job: AnyJob) -> str:
     text = ngettext(
         "%(attempts)d of %(max)d; held %(holds)d time in total",
         "%(attempts)d of %(max)d; held %(holds)d times in total",
@@ -184,18 +199,18 @@ def attempts_and_holds(job: Job) -> str:
 
 
 @column(_("next run"))
-def next_run(job: Job) -> SafeString | None:
+def next_run(job: AnyJob) -> SafeString | None:
     is_waiting = job.status in transitions.WAITING
     return labels.time_from_now(job.run_at, clock.now()) if is_waiting else None
 
 
 @column(_("submitted by"))
-def submitted_by(job: Job) -> str:
+def submitted_by(job: AnyJob) -> str:
     return shown_text(job.submitted_by, limit=MAX_SUBMITTER)
 
 
 @column(_("only on host"))
-def only_host(job: Job) -> SafeString | None:
+def only_host(job: AnyJob) -> SafeString | None:
     if not job.affinity_host:
         return None
     if job.affinity_until is None:
@@ -215,7 +230,7 @@ def worker_page(job: Any) -> SafeString | None:
     return job.shown_worker  # type: ignore[no-any-return]
 
 
-def _worker(job: Job) -> SafeString:
+def _worker(job: AnyJob) -> SafeString:
     shown = WorkerLinks([job.worker]).link(job.worker, job.client)
     if not job.client:
         return shown
@@ -224,34 +239,34 @@ def _worker(job: Job) -> SafeString:
 
 
 @column(_("held"))
-def held(job: Job) -> SafeString | None:
+def held(job: AnyJob) -> SafeString | None:
     return None if job.held_at is None else labels.time_from_now(job.held_at, clock.now())
 
 
 @column(_("lease until"))
-def lease(job: Job) -> SafeString | None:
+def lease(job: AnyJob) -> SafeString | None:
     return _of_running(job, job.lease_until)
 
 
 @column(_("deadline of the attempt"))
-def deadline(job: Job) -> SafeString | None:
+def deadline(job: AnyJob) -> SafeString | None:
     return _of_running(job, job.hard_end_at)
 
 
 @column(_("checkpoint number"))
-def checkpoint_number(job: Job) -> int | None:
+def checkpoint_number(job: AnyJob) -> int | None:
     return job.sequence or None
 
 
-def _of_running(job: Job, at: datetime | None) -> SafeString | None:
+def _of_running(job: AnyJob, at: datetime | None) -> SafeString | None:
     if at is None or job.status != transitions.RUNNING:
         return None
     return labels.time_from_now(at, clock.now())
 
 
-def _time(field: str, title: Any) -> Callable[[Job], SafeString | None]:
+def _time(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
     @column(title)
-    def shown(job: Job) -> SafeString | None:
+    def shown(job: AnyJob) -> SafeString | None:
         at = getattr(job, field)
         return None if at is None else shown_time(at)
 
@@ -259,9 +274,9 @@ def _time(field: str, title: Any) -> Callable[[Job], SafeString | None]:
     return shown
 
 
-def _json(field: str, title: Any) -> Callable[[Job], SafeString | None]:
+def _json(field: str, title: Any) -> Callable[[AnyJob], SafeString | None]:
     @column(title)
-    def shown(job: Job) -> SafeString | None:
+    def shown(job: AnyJob) -> SafeString | None:
         value = getattr(job, field)
         return None if value is None else pretty_json(value)
 
@@ -294,6 +309,7 @@ _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
             submitted_by,
             _time("started_at", _("started")),
             _time("finished_at", _("finished")),
+            _time("archived_at", _("archived")),
         ),
     ),
     (_("Where"), (worker_page, "host", only_host, held, lease, deadline)),
@@ -301,7 +317,7 @@ _FIELDSETS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
 )
 
 
-def fieldsets(job: Job, *, shows_payload: bool) -> list[tuple[Any, dict[str, Any]]]:
+def fieldsets(job: AnyJob, *, shows_payload: bool) -> list[tuple[Any, dict[str, Any]]]:
     """The fields that have a value for this job; empty ones would hide the others."""
 
     def is_shown(field: Any) -> bool:

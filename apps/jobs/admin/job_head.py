@@ -14,12 +14,12 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.base import Panel
-from apps.common.admin.display import duration_of, label, shown_text, shown_time
+from apps.common.admin.display import duration_of, label, plain_time, shown_text, shown_time
 from apps.common.masking import redacted
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.state_picture import Pair, state_picture
 from apps.jobs.admin.worker_links import WorkerLinks
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.journal.admin.words import event_of, reason_of
 from apps.journal.models import JournalEntry, Source
@@ -38,7 +38,7 @@ class Head(NamedTuple):
     attempts: Panel | None
 
 
-def head(job: Job) -> Head:
+def head(job: AnyJob) -> Head:
     """Made from the latest entries of the journal about the job, and its row."""
     rows = JournalEntry.objects.timeline(Source.JOB, job.pk).order_by("-id").defer("data")
     latest = list(rows[:MAX_ENTRIES])
@@ -54,7 +54,7 @@ def head(job: Job) -> Head:
 
 
 def _summary(
-    job: Job, latest: Sequence[JournalEntry], ends: Sequence[JournalEntry], now: datetime
+    job: AnyJob, latest: Sequence[JournalEntry], ends: Sequence[JournalEntry], now: datetime
 ) -> SafeString:
     error = next((each.error.strip() for each in ends if each.error.strip()), "") or job.memo
     is_wrong = bool(job.memo) and job.status != t.SUCCEEDED
@@ -69,7 +69,7 @@ def _summary(
         "whole_error": shown_text(redacted(error))
         if is_wrong and error.strip() != job.memo.strip()
         else "",
-        "alike": labels.jobs_url(type=job.type, error_key=job.error_key) if job.error_key else "",
+        "alike": _alike_url(job) if job.error_key else "",
         "states": states[-MAX_STATES:],
         "is_cut": len(states) > MAX_STATES,
         "picture": state_picture(job.status, _arrows_taken(job, latest)),
@@ -77,7 +77,11 @@ def _summary(
     return SafeString(render_to_string("admin/includes/job_head.html", context))
 
 
-def _facts(job: Job, ends: Sequence[JournalEntry], now: datetime) -> Iterable[str]:
+def _alike_url(job: AnyJob) -> str:
+    return labels.list_url(type(job), type=job.type, error_key=job.error_key)
+
+
+def _facts(job: AnyJob, ends: Sequence[JournalEntry], now: datetime) -> Iterable[str]:
     """`attempt 3 of 3`, `failed 3 min ago`, `on host-a`, `took 49 ms`."""
     if job.attempts:
         numbers = {"number": job.attempts, "max": job.max_attempts}
@@ -91,13 +95,15 @@ def _facts(job: Job, ends: Sequence[JournalEntry], now: datetime) -> Iterable[st
             yield gettext("due for %s") % labels.age(job.run_at, now)
     elif job.finished_at:
         yield gettext("ended %s") % labels.relative(job.finished_at, now)
+    if job.archived_at:
+        yield gettext("in the archive since %s") % plain_time(job.archived_at)
     if job.host and job.status not in t.WAITING:
         yield gettext("on %s") % job.host
     if ends and job.status not in t.OPEN:
         yield gettext("took %s") % duration_of(ends[0].run_ms or 0)
 
 
-def _way(job: Job, latest: Sequence[JournalEntry]) -> list[str]:
+def _way(job: AnyJob, latest: Sequence[JournalEntry]) -> list[str]:
     """The states that the job has been in, in their order, the present one last."""
     words = dict(Job.Status.choices)
     told = [state for each in reversed(latest) for state in (each.from_state, each.to_state)]
@@ -111,7 +117,7 @@ def _way(job: Job, latest: Sequence[JournalEntry]) -> list[str]:
     return [capfirst(str(words[Job.Status(state)])) for state in states]
 
 
-def _arrows_taken(job: Job, latest: Sequence[JournalEntry]) -> set[Pair]:
+def _arrows_taken(job: AnyJob, latest: Sequence[JournalEntry]) -> set[Pair]:
     """The changes of state in the journal, and the hold, which has no entry of its own."""
     taken = {(each.from_state, each.to_state) for each in latest}
     taken = {pair for pair in taken if all(pair)}
@@ -130,7 +136,7 @@ class _Attempt(NamedTuple):
     error: str
 
 
-def _running(job: Job, workers: WorkerLinks, now: datetime) -> Iterable[_Attempt]:
+def _running(job: AnyJob, workers: WorkerLinks, now: datetime) -> Iterable[_Attempt]:
     if job.status != t.RUNNING or job.held_at is None:
         return
     yield _Attempt(

@@ -16,7 +16,7 @@ from apps.common.admin.timeline import Moment
 from apps.jobs.admin import job_fields, labels
 from apps.jobs.admin.job_head import head
 from apps.jobs.conf import conf
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import explain as rules
 from apps.jobs.rules import order, transitions
 from apps.jobs.services.counts import jobs_before
@@ -58,11 +58,11 @@ _PASSING = {
 }
 
 
-def above(job: Job) -> list[Panel]:
+def above(job: AnyJob) -> list[Panel]:
     """How it stands, while it waits also why, and its attempts."""
     found = head(job)
     panels = [found.summary]
-    if job.status in transitions.WAITING:
+    if isinstance(job, Job) and job.status in transitions.WAITING:
         panels.append(Panel(_("Why is it not running?"), _why_not(job)))
     return panels if found.attempts is None else [*panels, found.attempts]
 
@@ -91,8 +91,9 @@ def order_panel(job: Job) -> Panel:
     return Panel(_("Place in the order"), SafeString(html))
 
 
-def moments(job: Job, *, shows_payload: bool) -> list[Moment]:
-    """The history of the job: its submission, then the latest entries of the journal."""
+def moments(job: AnyJob, *, shows_payload: bool) -> list[Moment]:
+    """The history of the job: its submission, the latest entries of the journal, and its move to
+    the archive, of which the journal has one entry for many jobs."""
     submitted = Moment(
         at=job.created_at,
         text=gettext("Submitted"),
@@ -100,7 +101,11 @@ def moments(job: Job, *, shows_payload: bool) -> list[Moment]:
         actor=shown_text(job.submitted_by),
     )
     entries = JournalEntry.objects.timeline(Source.JOB, job.pk)
-    return [submitted, *latest_moments(entries, shows_payload=shows_payload)]
+    moments = [submitted, *latest_moments(entries, shows_payload=shows_payload)]
+    if job.archived_at:
+        text = gettext("Moved to the archive")
+        moments.append(Moment(at=job.archived_at, text=text, icon="inventory_2"))
+    return moments
 
 
 class _Line(NamedTuple):

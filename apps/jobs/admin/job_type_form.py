@@ -106,7 +106,9 @@ HELP = {
     "breaker_window_seconds": _("Attempts are counted in windows of this length."),
     "breaker_min_calls": _("With fewer attempts in a window the breaker stays closed."),
     "breaker_open_seconds": _("After this time, one job tests whether the cause is gone."),
-    "retention_days": _("How long finished jobs are kept. Empty: the default of the platform."),
+    "retention_days": _(
+        "For how long ended jobs are kept, if shorter than those of other types. Empty: as long."
+    ),
 }
 
 

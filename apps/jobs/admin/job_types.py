@@ -198,7 +198,12 @@ class JobTypeAdmin(ServiceModelAdmin):
     def blockers(self, row: JobType) -> Sequence[str]:
         if not Job.objects.filter(type=row.name).exists():
             return ()
-        return [gettext("The type still has jobs, finished ones included. Pause it instead.")]
+        return [
+            gettext(
+                "The type still has jobs; ended ones count until they are in the archive. Pause it "
+                "instead."
+            )
+        ]
 
     def remove(self, request: HttpRequest, row: JobType, *, actor: str) -> None:
         types.delete_type(job_type=row, actor=actor)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.common import clock
 from apps.common.admin.display import duration_of, shown_time
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import order
 from apps.jobs.rules.order import score_of
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -121,7 +121,17 @@ def base_of(job: Job, weight_ms: int) -> datetime | None:
 
 def jobs_url(**filters: str) -> str:
     """The list of jobs with these filters."""
-    return f"{reverse('admin:jobs_job_changelist')}?{urlencode(filters)}"
+    return list_url(Job, **filters)
+
+
+def list_url(of: type[AnyJob], **filters: str) -> str:
+    """The list of the live jobs, or of the archive, with these filters."""
+    return f"{reverse(f'admin:jobs_{of._meta.model_name}_changelist')}?{urlencode(filters)}"
+
+
+def page_url(of: type[AnyJob], number: int) -> str:
+    """The page of the job in the live table, or in the archive."""
+    return reverse(f"admin:jobs_{of._meta.model_name}_change", args=[number])
 
 
 class WaitingTooLong(NamedTuple):

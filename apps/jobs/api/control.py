@@ -22,7 +22,7 @@ from apps.common.serializers import (
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.jobs import find
 from apps.jobs.api.shapes import JobDetailOut
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_REASON
 from apps.jobs.rules.type_snapshot import RANGES
@@ -59,7 +59,7 @@ class JobChanges(StrictSerializer):
 
 
 class JobView(ApiView):
-    """One job by its number. PATCH edits a waiting job."""
+    """One job by its number, also from the archive. PATCH edits a waiting job."""
 
     scopes = {"GET": "read", "PATCH": "operate"}
     bindings = frozenset(Binding)
@@ -108,7 +108,7 @@ class CancelView(ControlView):
 
 
 class RetryView(ControlView):
-    """Run a finished job again."""
+    """Run a finished job again; it comes back from the archive."""
 
     def post(self, request: Request, number: str) -> JsonAnswer:
         job, body = find(request, number), self.read_body()
@@ -131,7 +131,7 @@ class MarkDoneView(ControlView):
         return _answer(request, control.mark_done(job=job, **body, actor=actor_of(request)))
 
 
-def _answer(request: Request, job: Job) -> JsonAnswer:
+def _answer(request: Request, job: AnyJob) -> JsonAnswer:
     return JsonAnswer(JobDetailOut.of(job, masks=masks_payload(request)))
 
 

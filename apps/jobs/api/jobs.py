@@ -28,28 +28,31 @@ from apps.common.serializers import (
 from apps.common.views import ApiView, JsonAnswer
 from apps.jobs.api.shapes import (
     EntryOut,
-    JobOut,
+    ListedJobOut,
     SubmittedManyOut,
     SubmittedOut,
 )
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, ArchivedJob, Job
 from apps.jobs.models.bounds import Bounds
-from apps.jobs.models.job import JobQuerySet
+from apps.jobs.models.job_columns import JobQuerySet
 from apps.jobs.rules import submission
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY
 from apps.jobs.rules.type_settings import MAX_HOST, MAX_NAME
 from apps.jobs.rules.type_snapshot import RANGES
-from apps.jobs.services.control import find_job
+from apps.jobs.services.find import find_job
 from apps.jobs.services.submit import MAX_AT_ONCE, Submission, submit_many
 from apps.journal.models import JournalEntry, Source
 
 MAX_WORKER = 160
+MAX_ERROR_KEY = 32
 MAX_SEARCHED = 200
 # An id is made after the instant its row names, and waiting for locks may lie between the two.
 _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
 _PAGE = {"limit", "cursor"}
 _CREATED = {"created_after", "created_before"}
-_NAMED = {"type", "key"}
+_NAMED = ({"type", "key"}, {"type", "error_key"})
+# What the archive has indexes for, in the order of the list.
+_IN_ARCHIVE = {"archived", "type", "key", "error_key"} | _CREATED | _PAGE
 _MAX_DELAY = int(submission.MAX_DELAY.total_seconds())
 _MIN_ATTEMPTS, _MAX_ATTEMPTS = (int(each) for each in RANGES["max_attempts"])
 
@@ -86,11 +89,16 @@ class JobQuery(PageQuery):
     worker = Name(max_length=MAX_WORKER, required=False)
     host = Name(max_length=MAX_HOST, required=False)
     stage = Name(max_length=submission.MAX_STAGE, required=False)
+    error_key = Name(max_length=MAX_ERROR_KEY, required=False)
     created_after = Instant(required=False)
     created_before = Instant(required=False)
     finished_after = Instant(required=False)
     finished_before = Instant(required=False)
     memo = Text(max_length=MAX_SEARCHED, required=False, help_text="Text within the memo.")
+    archived = Boolean(
+        required=False,
+        help_text="true: the jobs of the archive, by type, key, error_key and times of creation.",
+    )
 
 
 _ONE_OR_MANY = PolymorphicProxySerializer(
@@ -104,23 +112,28 @@ class JobsView(ApiView):
     """List jobs, newest first; submit one job, or up to 1,000 of which all or none are made.
 
     A page of a filtered list may be short or empty although `next` is not null: then no job
-    matched among those searched so far.
+    matched among those searched so far. Jobs that ended long ago are in the archive, a list of its
+    own.
     """
 
     scopes = {"GET": "read", "POST": "submit"}
     bindings = frozenset(Binding)
     queries = {"get": JobQuery}
     bodies = {"post": SubmitBody}
-    answers = {"get": JobOut(many=True), "post": {201: _ONE_OR_MANY, 200: _ONE_OR_MANY}}
+    answers = {"get": ListedJobOut(many=True), "post": {201: _ONE_OR_MANY, 200: _ONE_OR_MANY}}
     body_limit = "batch"
     problems = (409,)
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)
         masks = masks_payload(request)
-        within = _created_between(Job.objects.defer("context", "checkpoint"), self.query)
-        given = self.query.keys() - _PAGE
-        named = _NAMED if given >= _NAMED else set()
+        is_archive = self.query.get("archived", False)
+        if is_archive:
+            _require_archive(self.query)
+        jobs: Any = ArchivedJob.objects if is_archive else Job.objects
+        within = _created_between(jobs.defer("context", "checkpoint"), self.query)
+        given = self.query.keys() - _PAGE - {"archived"}
+        named: set[str] = next((each for each in _NAMED if given >= each), set())
         within = within.filter(**{each: self.query[each] for each in named})
         found = _filtered(within, self.query, searches_memo=not masks)
         bounds = bounds_of(request)
@@ -130,7 +143,7 @@ class JobsView(ApiView):
             rows = page.rows(found)
         else:
             rows = page.rows_among(within, found, limit=MAX_EXAMINED)
-        shown = [JobOut.of(row, masks=masks) for row in rows]
+        shown = [ListedJobOut.of(row, masks=masks) for row in rows]
         if masks and self.query.get("memo"):
             # Only what the key reads is searched, or it could guess a secret piece by piece.
             term = self.query["memo"].casefold()
@@ -186,8 +199,18 @@ def _created_between(jobs: JobQuerySet, query: dict[str, Any]) -> JobQuerySet:
     return jobs
 
 
+def _require_archive(query: dict[str, Any]) -> None:
+    """Invalid for filters that the archive does not have."""
+    errors = [
+        FieldError(name, "invalid", f"The archive is not filtered by {name}.")
+        for name in sorted(query.keys() - _IN_ARCHIVE)
+    ]
+    if errors:
+        raise Invalid(f"{errors[0].field}: {errors[0].message}", errors=errors)
+
+
 def _filtered(jobs: JobQuerySet, query: dict[str, Any], *, searches_memo: bool) -> JobQuerySet:
-    equal = ("type", "status", "key", "user_id", "worker", "host", "stage")
+    equal = ("type", "status", "key", "user_id", "worker", "host", "stage", "error_key")
     jobs = jobs.filter(**{name: query[name] for name in equal if query.get(name)})
     if query.get("finished_after") is not None:
         jobs = jobs.filter(finished_at__gte=query["finished_after"])
@@ -203,7 +226,7 @@ def bounds_of(request: Request) -> Bounds:
     return Bounds(types=job_types_of(request), users=users_of(request))
 
 
-def find(request: Request, number: str) -> Job:
+def find(request: Request, number: str) -> AnyJob:
     """The job with this number; NotFound also when it is outside the bindings of the key."""
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no job {number[:40]!r}.")

@@ -39,12 +39,18 @@ class JobOut(Answer):
     version = serializers.IntegerField()
 
 
-class JobDetailOut(JobOut):
+class ListedJobOut(JobOut):
+    archived_at = Instant(allow_null=True, help_text="When it went to the archive.")
+
+
+class JobDetailOut(ListedJobOut):
     payload = (*JobOut.payload, "context", "checkpoint")
 
     context = serializers.DictField()  # type: ignore[assignment]
     checkpoint = serializers.JSONField(allow_null=True)
-    order_key = serializers.IntegerField(help_text="The lowest of a type is held first.")
+    order_key = serializers.IntegerField(
+        allow_null=True, help_text="The lowest of a type is held first. Null in the archive."
+    )
     affinity_host = serializers.CharField(help_text="The only host that may run it. Empty: any.")
     affinity_until = Instant(allow_null=True)
 

@@ -10,8 +10,10 @@ from django.core.checks import CheckMessage, Error
 from django.db import DatabaseError
 
 from apps.common.names import fits_address
+from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import JobType
+from apps.jobs.rules import retention
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
@@ -60,6 +62,31 @@ def check_names(*, databases: Sequence[str] | None = None, **_: Any) -> list[Che
         )
         for name in names
         if not fits_address(name)
+    ]
+
+
+def check_retention(
+    *, databases: Sequence[str] | None = None, **_: Any
+) -> list[checks.CheckMessage]:
+    """Warnings of job types that are to be kept longer than all jobs, or not even until they are
+    in the archive."""
+    if not databases or "default" not in databases:
+        return []
+    try:
+        kept = list(JobType.objects.exclude(retention_days=None).order_by("name"))
+    except DatabaseError:
+        # Before the first migration there is no table of types.
+        return []
+    limits = {"retention": conf.JOB_RETENTION, "archive_after": conf.JOB_ARCHIVE_AFTER}
+    return [
+        checks.Warning(
+            f"Jobs of type {each.name} cannot be kept for {each.retention_days} days.",
+            hint="Change the days in the admin of the job type; they lie between "
+            "JOB_ARCHIVE_AFTER and JOB_RETENTION.",
+            id="jobs.W002",
+        )
+        for each in kept
+        if not retention.is_possible(each.retention_days or 0, **limits)
     ]
 
 

@@ -1,3 +1,6 @@
+from typing import TypeAlias
+
+from apps.jobs.models.archived_job import ArchivedJob
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.models.bucket import Bucket
 from apps.jobs.models.hold import Hold
@@ -8,7 +11,12 @@ from apps.jobs.models.type_state import TypeState
 from apps.jobs.models.unique_lock import UniqueLock
 from apps.jobs.models.worker import Worker
 
+# In whichever table it is.
+AnyJob: TypeAlias = Job | ArchivedJob
+
 __all__ = [
+    "AnyJob",
+    "ArchivedJob",
     "Bounds",
     "Bucket",
     "Hold",

@@ -1,107 +1,39 @@
-"""The jobs: one row each, for their whole life."""
+"""The jobs that may still move: open ones, and those that ended lately."""
 
 from __future__ import annotations
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from apps.common.fields import KeyField
 from apps.common.indexes import VendorIndex
-from apps.jobs.models.bounds import Bounds
+from apps.jobs.models.job_columns import JobColumns, JobQuerySet
 from apps.jobs.models.job_type import MAX_NAME
-from apps.jobs.models.scope import bounds_of
 from apps.jobs.rules import transitions
 from apps.jobs.rules.submission import MAX_KEY
 
 
-class JobQuerySet(models.QuerySet["Job"]):
-    def within(self, bounds: Bounds) -> JobQuerySet:
-        """The jobs that somebody with these bounds may reach."""
-        return self.filter(bounds.condition())
+class Job(JobColumns):
+    """A job until JOB_ARCHIVE_AFTER after its end; then it is an ArchivedJob.
 
-    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> JobQuerySet:
-        """All, or what the limits of an operator leave."""
-        bounds = bounds_of(operator)
-        return self if bounds.are_open else self.within(bounds)
-
-
-class Job(models.Model):
-    """One retryable unit of work of a type. The arrows between its states: rules/transitions.py.
-
-    `run_at` is when it may run next, `expected_at` when a person or program last wanted it to.
-    `attempts` counts the holds of the present stage since the last operator's retry, `holds` all.
     `lease_token` is the right to write; it stays after the attempt, so that a repeated report is
     known. `unique_key` is NULL once the job is final, and its unique key keeps one twin open.
-    `error_key` is that of the journal for what went wrong last, until an attempt ends well.
-    `client` is the API key whose worker held it last, "" for a worker in-house.
-    `version` grows by one with every change of state or setting.
     """
 
-    class Status(models.TextChoices):
-        SCHEDULED = transitions.SCHEDULED, _("scheduled")  # waits for its time
-        READY = transitions.READY, _("ready")  # may run now
-        RUNNING = transitions.RUNNING, _("running")  # held by a worker under a lease
-        SUCCEEDED = transitions.SUCCEEDED, _("succeeded")
-        FAILED = transitions.FAILED, _("failed")  # will not be tried again by itself
-        CANCELLED = transitions.CANCELLED, _("cancelled")  # a person or program took it back
-
-    class End(models.TextChoices):
-        NONE = "", _("none yet")
-        SUCCEEDED = transitions.END_SUCCEEDED, _("succeeded")
-        FAILED = transitions.END_FAILED, _("failed")
-        TIMED_OUT = transitions.END_TIMED_OUT, _("timed out")  # past its deadline
-        LOST = transitions.END_LOST, _("lost")  # its worker died or its lease ended
-        STAGE_DONE = transitions.END_STAGE_DONE, _("stage done")
-        RELEASED = transitions.END_RELEASED, _("released")
-        YIELDED = transitions.END_YIELDED, _("yielded")  # its worker put it off
-        CANCELLED = transitions.END_CANCELLED, _("cancelled")
-
-    id = models.BigIntegerField(_("number"), primary_key=True)
-    type = KeyField(_("type"), max_length=MAX_NAME)
-    key = KeyField(_("key"), max_length=MAX_KEY, blank=True)
-    is_unique = models.BooleanField(_("unique"), default=False)
     unique_key = KeyField(  # type: ignore[misc]
         max_length=MAX_NAME + 1 + MAX_KEY, null=True, unique=True, editable=False
     )
-    user_id = KeyField(_("user"), max_length=128, blank=True)
-    context = models.JSONField(_("context"), default=dict)
-    stage = KeyField(_("stage"), max_length=64, blank=True)
-    status = KeyField(_("status"), max_length=12, choices=Status.choices)
-    shard = models.PositiveSmallIntegerField(_("shard"), default=0)
-    priority = models.SmallIntegerField(_("priority"), default=0)
     order_key = models.BigIntegerField(_("order"))
-    run_at = models.DateTimeField(_("next run"))
-    expected_at = models.DateTimeField(_("scheduled for"))
-    attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    max_attempts = models.PositiveIntegerField(_("maximum attempts"))
-    holds = models.PositiveIntegerField(_("holds"), default=0)
-    last_end = KeyField(
-        _("end of the last attempt"), max_length=12, choices=End.choices, blank=True
-    )
-    held_at = models.DateTimeField(_("held"), null=True)
     lease_token = KeyField(max_length=32, blank=True, editable=False)
     lease_until = models.DateTimeField(_("lease until"), null=True)
     hard_end_at = models.DateTimeField(_("deadline of the attempt"), null=True)
-    worker = KeyField(_("worker"), max_length=160, blank=True)
-    client = KeyField(_("API key"), max_length=64, blank=True)
-    host = KeyField(_("host"), max_length=128, blank=True)
     affinity_host = KeyField(_("only on host"), max_length=128, blank=True)
     affinity_until = models.DateTimeField(_("only there until"), null=True)
-    checkpoint = models.JSONField(_("checkpoint"), null=True)
-    sequence = models.PositiveBigIntegerField(_("checkpoint number"), default=0)
-    progress = models.PositiveSmallIntegerField(_("progress (%)"), null=True)
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
-    memo = models.TextField(_("last error"), blank=True)
-    result = models.JSONField(_("result"), null=True)
-    error_key = KeyField(_("error key"), max_length=32, blank=True)
-    trace_id = KeyField(_("trace"), max_length=64, blank=True)
-    submitted_by = models.CharField(_("submitted by"), max_length=160, blank=True)
-    version = models.PositiveIntegerField(_("version"), default=1)
-    created_at = models.DateTimeField(_("created"))
-    started_at = models.DateTimeField(_("started"), null=True)
-    finished_at = models.DateTimeField(_("finished"), null=True)
+
+    # Said of every job; only those of the archive have it.
+    archived_at = None
 
     objects = JobQuerySet.as_manager()
 
@@ -154,16 +86,3 @@ class Job(models.Model):
             ("override_job", _("Can mark jobs done and cancel by force")),
             ("view_payload", _("Can see contexts, checkpoints and results")),
         ]
-
-    def __str__(self) -> str:
-        return str(self.pk)
-
-    @property
-    def percent(self) -> int | None:
-        """Progress in per cent; None when the handler reports none."""
-        is_through = self.progress is not None and self.status == transitions.SUCCEEDED
-        return 100 if is_through else self.progress
-
-    @property
-    def is_final(self) -> bool:
-        return self.status in transitions.FINAL

@@ -15,7 +15,8 @@ from apps.common.messages import Message as _
 from apps.common.messages import joined
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.models import Bounds, Job, Worker
+from apps.jobs.errors import Archived
+from apps.jobs.models import AnyJob, ArchivedJob, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import HIGHEST_PRIORITY, LOWEST_PRIORITY, order_key
 from apps.jobs.rules.submission import (
@@ -27,26 +28,18 @@ from apps.jobs.rules.submission import (
 )
 from apps.jobs.rules.type_settings import MAX_HOST
 from apps.jobs.rules.type_snapshot import RANGES
+from apps.jobs.services.archive import restore
 from apps.jobs.services.move import attempt_facts, entry_of, move, require_arrow
 from apps.jobs.services.submit import open_twins
 from apps.jobs.services.type_snapshots import type_snapshots
 
 MAX_NAMED = 100
 EDITABLE = ("run_at", "priority", "max_attempts", "context", "affinity_host")
-EVERYTHING = Bounds()
 _ENDED: Mapping[str, Any] = {"unique_key": None, "affinity_host": "", "affinity_until": None}
 
 
-def find_job(number: int, *, bounds: Bounds = EVERYTHING) -> Job:
-    """The job of that number; NotFound when unknown or outside the bounds."""
-    job = Job.objects.within(bounds).filter(pk=number).first() if number < 2**63 else None
-    if job is None:
-        raise NotFound(_("There is no job {number}.", number=number))
-    return job
-
-
 @transactional
-def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
+def cancel(*, job: AnyJob, actor: str, reason: str, force: bool = False) -> Job:
     """Cancel a job: a waiting one at once, a running one when its handler stops.
 
     With `force` a running one is cancelled now and its lease is lost, so its result is refused.
@@ -79,13 +72,15 @@ def cancel(*, job: Job, actor: str, reason: str, force: bool = False) -> Job:
 
 
 @transactional
-def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
+def retry(*, job: AnyJob, actor: str, reason: str, host: str = "") -> Job:
     """Run a finished job again from its last checkpoint; its attempts start at 0.
 
     With `host` only a worker on this host takes it; a worker must be registered there.
-    Conflict while a unique twin is open.
+    Conflict while a unique twin is open. One in the archive comes back from there.
     """
-    now, current = clock.now(), _locked(job)
+    now = clock.now()
+    # It may go to the archive after the first look, and somebody else may bring it back.
+    current = _live(job) or restore(job.pk, actor=actor, reason=reason, now=now) or _locked(job)
     if host:
         _check_host(current, host)
     changes: dict[str, Any] = {
@@ -120,7 +115,7 @@ def retry(*, job: Job, actor: str, reason: str, host: str = "") -> Job:
 
 
 @transactional
-def run_now(*, job: Job, actor: str, reason: str) -> Job:
+def run_now(*, job: AnyJob, actor: str, reason: str) -> Job:
     """Make a waiting job ready now; a ready one keeps its place.
 
     Its expiry counts from now.
@@ -138,7 +133,7 @@ def run_now(*, job: Job, actor: str, reason: str) -> Job:
 
 
 @transactional
-def mark_done(*, job: Job, actor: str, reason: str) -> Job:
+def mark_done(*, job: AnyJob, actor: str, reason: str) -> Job:
     """Mark a job as succeeded that was done elsewhere or is not needed."""
     now, current = clock.now(), _locked(job)
     changes = {"status": t.SUCCEEDED, "finished_at": now, "error_key": "", **_ENDED}
@@ -146,7 +141,7 @@ def mark_done(*, job: Job, actor: str, reason: str) -> Job:
 
 
 @transactional
-def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reason: str) -> Job:
+def edit(*, job: AnyJob, version: int, changes: Mapping[str, Any], actor: str, reason: str) -> Job:
     """Change a waiting job: run_at, priority, max_attempts, context, affinity_host.
 
     A job without an attempt left by its new maximum ends as failed. Conflict when the version is no
@@ -198,10 +193,22 @@ def edit(*, job: Job, version: int, changes: Mapping[str, Any], actor: str, reas
 
 
 # --- the steps ----------------------------------------------------------------------------------
-def _locked(job: Job) -> Job:
-    """The row, locked until this transaction ends."""
-    current = Job.objects.select_for_update().filter(pk=job.pk).first()
+def _live(job: AnyJob) -> Job | None:
+    """The row of the live table, locked until this transaction ends."""
+    return Job.objects.select_for_update().filter(pk=job.pk).first()
+
+
+def _locked(job: AnyJob) -> Job:
+    """As `_live`; Archived when it is in the archive, NotFound when it is nowhere."""
+    current = _live(job)
     if current is None:
+        if ArchivedJob.objects.filter(pk=job.pk).exists():
+            raise Archived(
+                _(
+                    "Job {number} ended long ago and is in the archive; a retry brings it back.",
+                    number=job.pk,
+                )
+            )
         raise NotFound(_("There is no job {number} any more.", number=job.pk))
     return current
 

@@ -16,7 +16,7 @@ from apps.common import clock
 from apps.common.db import fetch, fetch_each, force_index, instant, table
 from apps.common.leases import load_position, save_position
 from apps.jobs.conf import conf
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.explain import MAX_AHEAD
 from apps.jobs.rules.type_snapshot import TypeSnapshot
@@ -247,16 +247,3 @@ def _first_in_line(names: list[str]) -> dict[str, datetime]:
     )
     rows = fetch_each((one, (t.READY, name)) for name in names)
     return {name: instant(run_at) for name, run_at in rows}
-
-
-# --- by key -------------------------------------------------------------------------------------
-def with_key(key: str, *, limit: int) -> list[int]:
-    """The numbers of the newest jobs with this key: one short index range per type."""
-    one = (
-        f"SELECT id FROM {table(Job)} WHERE type = %s "
-        f"AND {connection.ops.quote_name('key')} = %s ORDER BY type DESC, "
-        f"{connection.ops.quote_name('key')} DESC, id DESC LIMIT {int(limit)}"
-    )
-    names = JobType.objects.values_list("name", flat=True)
-    found = [number for (number,) in fetch_each((one, (name, key)) for name in names)]
-    return sorted(found, reverse=True)[:limit]

@@ -25,9 +25,10 @@ from apps.common.audit import (
 )
 from apps.common.db import fetch, instant, table
 from apps.jobs.conf import conf
-from apps.jobs.models import Job
+from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
+from apps.jobs.services.retention import Horizons
 from apps.journal.models import JournalEntry, Source
 
 # The rescue must have run this long after the end of a lease, plus its own period.
@@ -236,6 +237,36 @@ def _entry(row: tuple[Any, ...]) -> history.JobEntry:
     )
 
 
+def _kept(recent: int) -> CheckResult:
+    """I61: what the newest entries say has ended is live or archived, not both, until forgotten."""
+    newest = (
+        "(SELECT source, subject_id, type_or_task, to_state, at "
+        f"FROM {table(JournalEntry)} ORDER BY id DESC LIMIT %s)"
+    )
+    rows = fetch(
+        "SELECT c.subject_id, c.type_or_task, c.ended, j.id, a.id FROM ("
+        f"SELECT subject_id, type_or_task, MAX(at) AS ended FROM {newest} n "
+        f"WHERE source = %s AND to_state IN ({_listed(t.FINAL)}) "
+        "GROUP BY subject_id, type_or_task) c "
+        f"LEFT JOIN {table(Job)} j ON j.id = c.subject_id "
+        f"LEFT JOIN {table(ArchivedJob)} a ON a.id = c.subject_id "
+        "WHERE (j.id IS NULL) = (a.id IS NULL) ORDER BY c.subject_id",
+        [recent, Source.JOB.value],
+    )
+    horizons = Horizons(clock.now())
+    breaches: list[Breach] = []
+    for number, type_name, ended, live, _archived in rows:
+        if live is not None:
+            text = say(_("is among the live jobs and in the archive"), {})
+            breaches.append(Breach("I61", f"job {number}", text))
+        elif not horizons.has_passed(type_name, instant(ended)):
+            text = say(_("ended at %(at)s and is kept nowhere"), {"at": instant(ended)})
+            breaches.append(Breach("I61", f"job {number}", text))
+    return CheckResult(
+        count_of(JournalEntry, recent), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND
+    )
+
+
 CHECKS = (
     Check(
         "jobs",
@@ -255,6 +286,13 @@ CHECKS = (
         ("I26", "I27"),
         _("The newest entries of each job are a possible history"),
         _histories,
+        recent=True,
+    ),
+    Check(
+        "ends in the journal",
+        ("I61",),
+        _("The newest ended jobs are live or in the archive, never both, until they are forgotten"),
+        _kept,
         recent=True,
     ),
 )

@@ -16,7 +16,7 @@ from apps.common.errors import Conflict
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.common.rows import update_rows
-from apps.jobs.models import Job
+from apps.jobs.models import AnyJob, Job
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.transitions import LockedJob
 from apps.journal import services as journal
@@ -130,7 +130,7 @@ def attempt_facts(job: LockedJob | Job, now: datetime) -> dict[str, Any]:
 
 
 def entry_of(
-    job: LockedJob | Job, event: str, to_state: str, now: datetime, **fields: Any
+    job: LockedJob | AnyJob, event: str, to_state: str, now: datetime, **fields: Any
 ) -> journal.Entry:
     """The journal entry of a job before it is changed."""
     return journal.Entry(

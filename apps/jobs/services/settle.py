@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from apps.common.db import fetch, placeholders, table, transactional
 from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
+from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
@@ -22,6 +23,7 @@ from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.report import as_counted, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.find import find_each
 from apps.jobs.services.hold import running_under
 from apps.jobs.services.move import attempt_facts, entry_of, lock_jobs, move
 from apps.jobs.services.protection import count_ends, lock_states
@@ -84,6 +86,7 @@ def settle_locked(
     now = clock.now()
     types = type_snapshots()
     jobs = lock_jobs(each.id for each in outcomes)
+    archived = _archived({each.id for each in outcomes} - jobs.keys())
     if any(job.type not in types for job in jobs.values()):
         # A type may be newer than the snapshots.
         types = type_snapshots(max_age=0)
@@ -96,7 +99,10 @@ def settle_locked(
             continue
         first[each.id] = each
         job = jobs.get(each.id)
-        if job is None or job.type not in types or not caller.holds(job.client, job.type):
+        if each.id in archived and caller.holds(*archived[each.id]):
+            # What was reported of it is answered no more.
+            answers[each.id] = LeaseLost()
+        elif job is None or job.type not in types or not caller.holds(job.client, job.type):
             answers[each.id] = NotFound()
         elif not each.token or job.lease_token != each.token or job.status != t.RUNNING:
             late.append(each)
@@ -117,6 +123,14 @@ def settle_locked(
         for each in outcomes
     ]
     return Settled(in_order, Counter(job.type for job, _ in ends))
+
+
+def _archived(numbers: Collection[int]) -> dict[int, tuple[str, str]]:
+    """API key and type of those of the jobs that are in the archive, or came back just now."""
+    if not numbers:
+        return {}
+    found = find_each(numbers, only=("client", "type"))
+    return {number: (job.client, job.type) for number, job in found.items()}
 
 
 def _as_counted(

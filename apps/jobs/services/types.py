@@ -15,9 +15,10 @@ from apps.common.json_rules import is_same
 from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 from apps.jobs import wakeup
+from apps.jobs.conf import conf
 from apps.jobs.handlers import registry
 from apps.jobs.models import Job, JobType, TypeState
-from apps.jobs.rules import breaker, type_settings
+from apps.jobs.rules import breaker, retention, type_settings
 from apps.jobs.rules.submission import is_key
 from apps.jobs.rules.transitions import OPEN
 from apps.jobs.rules.type_settings import SETTINGS
@@ -132,12 +133,13 @@ def reset_breaker(*, job_type: JobType, actor: str, reason: str) -> bool:
 def delete_type(
     *, job_type: JobType, actor: str, version: int | None = None, reason: str = ""
 ) -> None:
-    """Delete a type without jobs; Conflict otherwise."""
+    """Delete a type without jobs, or with archived ones only; Conflict otherwise."""
     current = take_version(JobType, job_type.pk, version)
     if Job.objects.filter(type=current.name).exists():
         raise Conflict(
             _(
-                "There are jobs of type {type}, finished ones count; pause it instead.",
+                "There are jobs of type {type}; ended ones count until they are in the archive. "
+                "Pause it instead.",
                 type=current.name,
             )
         )
@@ -245,6 +247,8 @@ def _alter(
     errors += type_settings.faults(settings, changed=frozenset(changed))
     if "handler" in changed and not any(each.field == "handler" for each in errors):
         errors += _unregistered(job_type.handler)
+    if "retention_days" in changed and not any(e.field == "retention_days" for e in errors):
+        errors += _unkept(job_type.retention_days)
     if errors:
         raise Invalid(joined(error.named for error in errors[:3]), errors=errors)
     job_type.updated_at, job_type.updated_by = now, actor[:160]
@@ -269,6 +273,24 @@ def _unregistered(handler: str) -> Iterator[FieldError]:
                 known=known,
             ),
         )
+
+
+def _unkept(days: int | None) -> Iterator[FieldError]:
+    """An error if jobs of one type cannot be kept for so many days."""
+    if days is None:
+        return
+    limits = {"retention": conf.JOB_RETENTION, "archive_after": conf.JOB_ARCHIVE_AFTER}
+    if retention.is_possible(days, **limits):
+        return
+    least, most = retention.possible_days(**limits)
+    message = (
+        _("{days} does not do: jobs are in the archive after {least} days.", days=days, least=least)
+        if most is None or days < least
+        else _(
+            "{days} does not do: no job is kept for more than {most} days.", days=days, most=most
+        )
+    )
+    yield FieldError("retention_days", "invalid", message)
 
 
 def _shown(job_type: JobType) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from apps.jobs.conf import conf
 from apps.jobs.errors import LeaseLost
 from apps.jobs.models import Job, JobType
 from apps.jobs.models.bounds import Bounds
-from apps.jobs.models.job import JobQuerySet
+from apps.jobs.models.job_columns import JobQuerySet
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.type_snapshot import FREE_STAGES, TypeSnapshot

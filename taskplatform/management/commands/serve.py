@@ -28,7 +28,7 @@ from taskplatform.demo.company import ANN
 from taskplatform.startup import CannotStart
 from taskplatform.supervisor import Part, Supervisor, on_stop
 
-SWEEP_THREADS = 2
+SWEEP_THREADS = 3
 DRAIN_THREADS = 4
 
 

@@ -29,6 +29,7 @@ CODES = {
     "not_found",
     "closed",
     "lease_lost",
+    "archived",
     "conflict",
     "limit_reached",
     "throttled",

@@ -14,6 +14,7 @@ from apps.jobs.models import Bounds, Job, Worker
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
 from apps.jobs.services import control, types
+from apps.jobs.services.find import find_job
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests import factories
@@ -393,8 +394,8 @@ def test_true_is_another_context_than_1() -> None:
 # --- finding ------------------------------------------------------------------------------------
 def test_job_is_found_by_number_within_the_binding() -> None:
     job = job_in("ready")
-    assert control.find_job(job.pk).pk == job.pk
-    assert control.find_job(job.pk, bounds=Bounds(types={"mail"})).pk == job.pk
+    assert find_job(job.pk).pk == job.pk
+    assert find_job(job.pk, bounds=Bounds(types={"mail"})).pk == job.pk
     for number, bound in ((job.pk, {"sms"}), (job.pk, set()), (7, None), (2**63, None)):
         with pytest.raises(NotFound):
-            control.find_job(number, bounds=Bounds(types=bound))
+            find_job(number, bounds=Bounds(types=bound))

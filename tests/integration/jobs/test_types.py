@@ -49,8 +49,9 @@ def test_the_words_are_those_of_the_columns() -> None:
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_every_number_has_its_limits(name: str) -> None:
+def test_every_number_has_its_limits(name: str, settings: Any) -> None:
     """I59: both edges are taken and stored, what lies beyond is refused."""
+    settings.JOB_ARCHIVE_AFTER, settings.JOB_RETENTION = timedelta(hours=1), timedelta(0)
     low, high = RANGES[name]
     for position, value in enumerate((low, high)):
         job_type = types.create_type(name=f"t{position}", actor=ACTOR, **{name: value})

@@ -72,3 +72,30 @@ def test_switch_is_on_or_off(text: str, is_on: bool) -> None:
 def test_switch_that_is_neither_stops_the_start() -> None:
     with pytest.raises(ImproperlyConfigured, match="ASYNCFLOW_LIST_HOLDS: 'perhaps' is neither"):
         JobsConf.ASYNCFLOW_LIST_HOLDS.read("perhaps")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"JOB_RETENTION": "7d"},
+        {"JOB_RETENTION": "12h", "JOB_ARCHIVE_AFTER": "1d"},
+        {"JOB_ARCHIVE_AFTER": "400d"},
+    ],
+)
+def test_nothing_is_forgotten_before_it_is_in_the_archive(given: dict[str, str]) -> None:
+    """S1.19: the start stops, and says what to do."""
+    with pytest.raises(ImproperlyConfigured, match="raise the first, lower the second, or set"):
+        JobsConf.from_environment(given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"JOB_RETENTION": "0"}, {"JOB_RETENTION": "8d"}, {"JOB_ARCHIVE_AFTER": "1h"}]
+)
+def test_longer_than_until_the_archive_is_fine(given: dict[str, str]) -> None:
+    JobsConf.from_environment(given)
+
+
+def test_reports_are_repeatable_for_an_hour_at_least() -> None:
+    """S4.16."""
+    with pytest.raises(ImproperlyConfigured, match="out of range"):
+        JobsConf.from_environment({"JOB_ARCHIVE_AFTER": "59m"})

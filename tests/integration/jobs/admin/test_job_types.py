@@ -125,7 +125,7 @@ def test_type_with_jobs_is_not_deleted(admin_client: Client) -> None:
     jobs()
     url = f"{TYPES}{made.pk}/delete/"
     for page in (admin_client.get(url), admin_client.post(url, {"post": "yes"})):
-        assert "The type still has jobs, finished ones included. Pause it instead." in text_of(page)
+        assert "The type still has jobs; ended ones count until" in text_of(page)
     assert JobType.objects.exists()
     spare = job_type("spare")
     admin_client.post(f"{TYPES}{spare.pk}/delete/", {"post": "yes"})

@@ -1,0 +1,68 @@
+"""The archive in the admin: jobs that ended long ago, to be read and retried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.filters import InstantFilter
+from apps.jobs.admin import job_fields
+from apps.jobs.admin.any_job import AnyJobAdmin
+from apps.jobs.admin.filters import (
+    ArchivedTypeFilter,
+    CreatedFilter,
+    ErrorFilter,
+    JobKeyFilter,
+    StatusFilter,
+    UserFilter,
+)
+from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.services.find import archived_types
+
+
+class ArchivedJobAdmin(AnyJobAdmin):
+    """Who may see or operate jobs may do so here; a retry brings a job back.
+
+    While few rows match, indexes find types and keys (type, key, id), and errors (error_key, type,
+    id); days are bounds of the id. Other filters go through the newest rows in steps.
+    """
+
+    other_model = Job
+    when_empty = _("Jobs come here some days after their end.")
+    list_display = job_fields.ARCHIVE_COLUMNS
+    list_mobile = (
+        ("status_and_error", "type_link", "shown_key"),
+        ("number", "shown_attempts", "finished_at"),
+    )
+    list_filter = (
+        ArchivedTypeFilter,
+        StatusFilter,
+        JobKeyFilter,
+        UserFilter,
+        ErrorFilter,
+        CreatedFilter,
+        InstantFilter,
+    )
+    actions = ("retry", "retry_on_host")
+
+    def types(self) -> list[str]:
+        return archived_types()
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._has_own_permission(request, "view_job")
+
+    def has_operate_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return self._has_own_permission(request, "operate_job")
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        found = super().get_actions(request)
+        return {name: action for name, action in found.items() if name == "retry"}
+
+
+admin.site.register(ArchivedJob, ArchivedJobAdmin)

@@ -1,0 +1,28 @@
+"""How long ended jobs are kept in the archive."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+def horizon(now: datetime, *, retention: timedelta, days: int | None = None) -> datetime | None:
+    """What ended before this instant is forgotten; None = nothing, as a retention of 0 says.
+
+    `days` is what the type says, which can only be shorter.
+    """
+    own = timedelta(days=days) if days is not None else timedelta()
+    kept = min((each for each in (retention, own) if each), default=None)
+    return None if kept is None else now - kept
+
+
+def possible_days(*, retention: timedelta, archive_after: timedelta) -> tuple[int, int | None]:
+    """For how many whole days jobs of a type can be kept, at least and at most: until they are in
+    the archive, and not longer than others; None = for any time."""
+    day = timedelta(days=1)
+    return max(1, -(-archive_after // day)), retention // day if retention else None
+
+
+def is_possible(days: int, *, retention: timedelta, archive_after: timedelta) -> bool:
+    """Whether the days of a type are among the possible ones."""
+    least, most = possible_days(retention=retention, archive_after=archive_after)
+    return least <= days and (most is None or days <= most)

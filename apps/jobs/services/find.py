@@ -1,0 +1,71 @@
+"""The one place to find a job by its number, whichever table it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from django.db import connection
+
+from apps.common.db import fetch, fetch_each, table
+from apps.common.errors import NotFound
+from apps.common.messages import Message as _
+from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType
+
+EVERYTHING = Bounds()
+
+
+def find(number: int, *, bounds: Bounds = EVERYTHING) -> AnyJob | None:
+    """The job of that number; None when unknown or outside the bounds."""
+    return find_each([number], bounds=bounds).get(number)
+
+
+def find_job(number: int, *, bounds: Bounds = EVERYTHING) -> AnyJob:
+    """As `find`; NotFound for none."""
+    job = find(number, bounds=bounds)
+    if job is None:
+        raise NotFound(_("There is no job {number}.", number=number))
+    return job
+
+
+def find_each(
+    numbers: Collection[int], *, bounds: Bounds = EVERYTHING, only: Sequence[str] = ()
+) -> dict[int, AnyJob]:
+    """Those of the jobs that there are, by number; `only` names the columns to read.
+
+    The live table is asked again at the end: a retry brings a job back from the archive, maybe
+    between the first two looks. The way there and back takes longer than an hour.
+    """
+    found: dict[int, AnyJob] = {}
+    missing = {number for number in numbers if 0 < number < 2**63}
+    for model in (Job, ArchivedJob, Job):
+        if not missing:
+            break
+        rows = model._default_manager.filter(bounds.condition(), pk__in=missing)
+        found |= {row.pk: row for row in (rows.only(*only) if only else rows)}
+        missing -= found.keys()
+    return found
+
+
+def with_key(key: str, *, limit: int, model: type[AnyJob] = Job) -> list[int]:
+    """The numbers of the newest jobs of the table with this key: one short index range per type."""
+    column = connection.ops.quote_name("key")
+    one = (
+        f"SELECT id FROM {table(model)} WHERE type = %s AND {column} = %s "
+        f"ORDER BY type DESC, {column} DESC, id DESC LIMIT {int(limit)}"
+    )
+    # A type with jobs outside of the archive is never deleted.
+    known = JobType.objects.values_list("name", flat=True)
+    names = archived_types() if model is ArchivedJob else known
+    found = [number for (number,) in fetch_each((one, (name, key)) for name in names)]
+    return sorted(found, reverse=True)[:limit]
+
+
+def archived_types() -> list[str]:
+    """The types of archived jobs, also deleted ones: one look at the index for each."""
+    archive = table(ArchivedJob)
+    rows = fetch(
+        f"WITH RECURSIVE found(name) AS (SELECT MIN(type) FROM {archive} UNION ALL "
+        f"SELECT (SELECT MIN(type) FROM {archive} WHERE type > found.name) FROM found "
+        "WHERE found.name IS NOT NULL) SELECT name FROM found WHERE name IS NOT NULL"
+    )
+    return [name for (name,) in rows]

@@ -1,0 +1,90 @@
+"""Forgetting: archived jobs whose time is over are removed for ever, some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from apps.common import clock, ids
+from apps.common.db import execute, fetch, instant, placeholders, table, transactional
+from apps.jobs.conf import conf
+from apps.jobs.models import ArchivedJob, JobType
+from apps.jobs.rules import retention as rules
+from apps.jobs.services.walk import Chunk, walk
+from apps.journal import services as journal
+from apps.journal.models import Source
+
+SWEEP = "jobs.forget"
+# Rows that are read at once, and that one transaction removes at most.
+READ = 5_000
+CHUNK = 500
+# How often archived jobs are looked at again that were not yet to go when their turn came.
+AGAIN_AFTER = timedelta(days=1)
+FORGOTTEN = "purged"
+
+
+class Horizons:
+    """Before which instant an end is forgotten, by type; None for never."""
+
+    def __init__(self, now: datetime) -> None:
+        self._usual = rules.horizon(now, retention=conf.JOB_RETENTION)
+        own = JobType.objects.exclude(retention_days=None).values_list("name", "retention_days")
+        self._own: Mapping[str, datetime | None] = {
+            name: rules.horizon(now, retention=conf.JOB_RETENTION, days=days) for name, days in own
+        }
+
+    def has_passed(self, type_name: str, ended_at: datetime) -> bool:
+        """Whether a job of the type that ended then is forgotten."""
+        before = self._own.get(type_name, self._usual)
+        return before is not None and ended_at < before
+
+    @property
+    def latest(self) -> datetime | None:
+        """What ended after this is kept, whatever its type; None when all is."""
+        known = [each for each in (self._usual, *self._own.values()) if each is not None]
+        return max(known, default=None)
+
+
+def forget(*, until: datetime) -> int:
+    """Remove the archived jobs that ended before the horizon of their type; returns how many."""
+    horizons = Horizons(clock.now())
+    if horizons.latest is None:
+        return 0
+    take = partial(_take_chunk, horizons, horizons.latest)
+    return walk(SWEEP, take, until=until, again_after=AGAIN_AFTER)
+
+
+def _take_chunk(horizons: Horizons, latest: datetime, after: int) -> Chunk:
+    # Ids hold the time of creation; what began later has not ended earlier.
+    rows = fetch(
+        f"SELECT id, type, finished_at FROM {table(ArchivedJob)} WHERE id > %s AND id < %s "
+        "ORDER BY id LIMIT %s",
+        [after, ids.lowest_id_at(latest), READ],
+    )
+    chosen = []
+    for number, type_name, finished_at in rows:
+        if horizons.has_passed(type_name, instant(finished_at)):
+            chosen.append(number)
+            if len(chosen) == CHUNK:
+                # The next chunk begins here.
+                return Chunk(_remove(chosen), number, is_end=False)
+    removed = _remove(chosen) if chosen else 0
+    return Chunk(removed, rows[-1][0] if rows else after, is_end=len(rows) < READ)
+
+
+@transactional
+def _remove(chosen: Sequence[int]) -> int:
+    removed = execute(
+        f"DELETE FROM {table(ArchivedJob)} WHERE id IN ({placeholders(len(chosen))})", chosen
+    )
+    if removed:
+        entry = journal.Entry(
+            at=clock.now(),
+            source=Source.PLAN,
+            subject_id=0,
+            event=FORGOTTEN,
+            data={"archived_jobs": removed},
+        )
+        journal.write([entry])
+    return removed

@@ -1,0 +1,77 @@
+"""Jobs of the past: ended long ago, and moved or forgotten as the sweeps do it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count as counted
+from typing import Any
+
+from apps.common import clock, ids
+from apps.common.leases import save_position
+from apps.common.rows import insert_rows
+from apps.jobs.models import ArchivedJob, Job
+from apps.jobs.services import archive, retention
+
+# Ids of one millisecond.
+_apart = counted()
+
+
+def ended(
+    count: int = 1,
+    *,
+    type: str = "mail",  # noqa: A002
+    ago: timedelta = timedelta(days=8),
+    status: str = "succeeded",
+    **columns: Any,
+) -> list[int]:
+    """Jobs that were made and ended so long ago, in the live table; their numbers."""
+    at = clock.now() - ago
+    lowest = ids.lowest_id_at(at)
+    numbers = [lowest + next(_apart) for _ in range(count)]
+    row = {
+        "type": type,
+        "context": {"to": "ann@example.com"},
+        "status": status,
+        "attempts": 1,
+        "max_attempts": 3,
+        "holds": 1,
+        "version": 3,
+        "last_end": status,
+        "lease_token": "t" * 32,
+        "worker": "host-a:1",
+        "host": "host-a",
+        "order_key": 0,
+        "run_at": at,
+        "expected_at": at,
+        "created_at": at,
+        "held_at": at,
+        "started_at": at,
+        "finished_at": at,
+        **columns,
+    }
+    insert_rows(Job, [{"id": number, **row} for number in numbers])
+    return numbers
+
+
+def move() -> int:
+    """Archive what is old enough; returns how many."""
+    return archive.archive_ended(until=clock.now() + timedelta(hours=1))
+
+
+def forget() -> int:
+    """Forget what is past its retention; returns how many."""
+    return retention.forget(until=clock.now() + timedelta(hours=1))
+
+
+def archived(count: int = 1, **columns: Any) -> list[int]:
+    """Jobs that are in the archive."""
+    numbers = ended(count, **columns)
+    # They may be older than what was moved before.
+    save_position(archive.SWEEP, {})
+    move()
+    return numbers
+
+
+def where(number: int) -> list[str]:
+    """The tables that have the job."""
+    return [m._meta.db_table for m in (Job, ArchivedJob) if m.objects.filter(pk=number).exists()]

@@ -1,0 +1,416 @@
+"""Ended jobs go to the archive, are found there, and come back when somebody retries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from apps.common import clock
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.models import SweepLease
+from apps.jobs.errors import Archived
+from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.models.job_columns import COLUMNS
+from apps.jobs.rules.order import order_key
+from apps.jobs.services import archive, control, find, types
+from apps.jobs.services.settle import settle
+from apps.jobs.services.submit import submit
+from apps.journal.models import JournalEntry
+from apps.reports.rules.outcomes import ENDS
+from tests.frozen import FrozenClock
+from tests.history import archived, ended, move, where
+from tests.jobs import answer_of, events_of, job_type, jobs, row, take
+from tests.kills import killed_at
+
+pytestmark = pytest.mark.django_db
+
+WHO: Any = {"actor": "admin:olga", "reason": "The customer called"}
+LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    job_type("mail")
+    return frozen_clock
+
+
+def columns_of(job: Job | ArchivedJob, *without: str) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in COLUMNS if name not in without}
+
+
+def archived_row(number: int) -> ArchivedJob:
+    return ArchivedJob.objects.get(pk=number)
+
+
+class TestMove:
+    def test_ended_job_goes_after_the_grace_and_not_before(self, mail: FrozenClock) -> None:
+        """S4.16: people look a job up right after its end."""
+        [number] = ended(ago=timedelta(days=7))
+        assert move() == 0
+        assert where(number) == LIVE
+        mail.advance(seconds=1)
+        assert move() == 1
+        assert where(number) == ARCHIVE
+
+    def test_all_that_is_known_of_it_goes_along(self) -> None:
+        """S4.16: every column that both tables have, exactly as it was."""
+        context = {"größe": 1.10, "zahl": 10**15, "x": [None, True, "ä", {"y": ""}]}
+        facts = {
+            "key": "order-1",
+            "is_unique": True,
+            "context": context,
+            "result": [1, {"a": None}],
+            "checkpoint": {"second": 40},
+            "sequence": 3,
+            "progress": 70,
+            "memo": "Die Tür\nist zu",
+            "error_key": "e" * 32,
+            "priority": -4,
+            "shard": 17,
+            "stage": "cut",
+            "client": "ac_1",
+            "user_id": "uid_ann",
+            "trace_id": "t-1",
+            "submitted_by": "admin:ann",
+        }
+        [number] = ended(status="failed", **facts)
+        before = columns_of(row(number))
+        move()
+        after = archived_row(number)
+        assert columns_of(after) == before
+        assert after.archived_at == clock.now()
+
+    @pytest.mark.parametrize("status", ["scheduled", "ready", "running"])
+    def test_open_job_never_goes(self, status: str) -> None:
+        """I61: however old it is."""
+        [number] = ended(status=status, finished_at=None, ago=timedelta(days=900))
+        assert move() == 0
+        assert where(number) == LIVE
+
+    @pytest.mark.parametrize("status", ["succeeded", "failed", "cancelled"])
+    def test_every_kind_of_end_goes(self, status: str) -> None:
+        [number] = ended(status=status)
+        assert move() == 1
+        assert archived_row(number).status == status
+
+    def test_each_chunk_is_one_transaction_with_one_entry(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S4.16: and no report counts these entries."""
+        monkeypatch.setattr(archive, "CHUNK", 2)
+        ended(5)
+        assert move() == 5
+        entries = JournalEntry.objects.order_by("id")
+        assert [(e.source, e.event, e.data) for e in entries] == [
+            ("plan", "archived", {"jobs": 2}),
+            ("plan", "archived", {"jobs": 2}),
+            ("plan", "archived", {"jobs": 1}),
+        ]
+        assert not any(event in ("archived", "restored") for _source, event, *_states in ENDS)
+
+    def test_what_waited_at_its_turn_goes_within_the_hour_after_its_time(
+        self, mail: FrozenClock
+    ) -> None:
+        """S4.16: a row that the walk has passed is looked at again."""
+        [late] = ended(ago=timedelta(days=30), status="ready", finished_at=None)
+        [old] = ended(ago=timedelta(days=20))
+        assert move() == 1
+        Job.objects.filter(pk=late).update(
+            status="failed", finished_at=clock.now() - timedelta(days=7, seconds=1)
+        )
+        assert move() == 0
+        mail.advance(hours=1)
+        assert move() == 1
+        assert (where(late), where(old)) == (ARCHIVE, ARCHIVE)
+
+    def test_stops_at_its_time_and_goes_on_there(
+        self, mail: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(archive, "CHUNK", 2)
+        numbers = ended(5)
+        until = clock.now() + timedelta(seconds=1)
+        carry = archive._carry
+
+        def slow(*arguments: Any) -> None:
+            mail.advance(seconds=1)
+            carry(*arguments)
+
+        monkeypatch.setattr(archive, "_carry", slow)
+        assert archive.archive_ended(until=until) == 2
+        assert SweepLease.objects.get().position["after"] == numbers[1]
+        assert archive.archive_ended(until=until) == 0
+        assert archive.archive_ended(until=clock.now() + timedelta(minutes=1)) == 3
+
+    def test_cost_does_not_grow_with_the_rows(self) -> None:
+        """S4.16: statements by chunk, and no row younger than the grace is read."""
+
+        def statements() -> int:
+            with CaptureQueriesContext(connection) as queries:
+                move()
+            return len(queries)
+
+        ended(1)
+        few = statements()
+        ended(300)
+        jobs(50)
+        assert statements() <= few
+
+    def test_row_that_is_in_both_tables_stays_so(self, mail: FrozenClock) -> None:
+        """I61: no move hides what the audit is to find."""
+        [number] = archived()
+        ended(id=number)
+        mail.advance(hours=1)
+        with pytest.raises(IntegrityError):
+            move()
+        assert where(number) == LIVE + ARCHIVE
+
+    def test_unequal_counts_roll_the_chunk_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """I61: nothing is removed that was not copied."""
+        numbers = ended(3)
+        copied = archive.execute
+
+        def one_less(sql: str, parameters: Any = ()) -> int:
+            return copied(sql, parameters) - sql.startswith("INSERT")
+
+        monkeypatch.setattr(archive, "execute", one_less)
+        with pytest.raises(RuntimeError, match="3 jobs to carry, but 2 made and 3 removed"):
+            move()
+        assert [where(number) for number in numbers] == [LIVE] * 3
+
+
+class TestFind:
+    def test_by_number_wherever_it_is(self) -> None:
+        """S4.16: the same way before and after."""
+        [number] = ended()
+        assert isinstance(find.find(number), Job)
+        move()
+        assert isinstance(find.find(number), ArchivedJob)
+        assert find.find(7) is None
+        with pytest.raises(NotFound):
+            find.find_job(2**63)
+
+    def test_one_that_comes_back_between_two_looks_is_found(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S4.16: the live table is asked again."""
+        [number] = archived()
+        there = ArchivedJob.objects.filter
+
+        def back(*conditions: Any, **named: Any) -> Any:
+            monkeypatch.undo()
+            control.retry(job=archived_row(number), **WHO)
+            return there(*conditions, **named)
+
+        monkeypatch.setattr(ArchivedJob._default_manager, "filter", back)
+        found = find.find(number)
+        assert isinstance(found, Job)
+
+    def test_by_key_also_of_a_type_that_is_gone(self) -> None:
+        job_type("gone")
+        [old] = archived(type="gone", key="order-1")
+        [other] = archived(key="order-1")
+        archived(3, key="order-2")
+        JobType.objects.filter(name="gone").delete()
+        assert find.with_key("order-1", limit=5, model=ArchivedJob) == sorted(
+            [old, other], reverse=True
+        )
+        assert find.archived_types() == ["gone", "mail"]
+        assert find.with_key("order-1", limit=5) == []
+
+
+class TestRetry:
+    def test_brings_it_back_ready_to_run(self) -> None:
+        """S4.16: with all attempts, from its checkpoint, in a new place of the order."""
+        [number] = archived(
+            status="failed", attempts=3, holds=5, checkpoint={"second": 4}, sequence=2, priority=7
+        )
+        before = columns_of(archived_row(number))
+        job = control.retry(job=archived_row(number), **WHO)
+        assert where(number) == LIVE
+        after = row(number)
+        changed = ("status", "attempts", "run_at", "expected_at", "finished_at", "version")
+        assert columns_of(after, *changed) == {
+            name: value for name, value in before.items() if name not in changed
+        }
+        assert (after.status, after.attempts, after.finished_at) == ("ready", 0, None)
+        # It came back, and took an arrow.
+        assert after.version == before["version"] + 2 == job.version
+        assert after.order_key == order_key(clock.now(), priority=7, attempts=0, weight_ms=60_000)
+        assert (after.lease_token, after.lease_until, after.cancel_requested) == ("", None, False)
+        [held] = take(types=("mail",))
+        assert (held.id, held.attempt) == (number, 1)
+
+    def test_journal_tells_that_it_came_back(self) -> None:
+        [number] = archived(status="failed")
+        control.retry(job=archived_row(number), **WHO)
+        entries = JournalEntry.objects.timeline("job", number)
+        assert [(e.event, e.from_state, e.to_state, e.actor, e.reason) for e in entries] == [
+            ("restored", "failed", "failed", WHO["actor"], WHO["reason"]),
+            ("retried", "failed", "ready", WHO["actor"], WHO["reason"]),
+        ]
+
+    def test_open_twin_keeps_it_in_the_archive(self) -> None:
+        """I35: a refused retry leaves no trace."""
+        [number] = archived(key="order-1", is_unique=True)
+        twin = submit("mail", key="order-1", unique=True)
+        moved = JournalEntry.objects.count()
+        with pytest.raises(Conflict, match=str(twin.id)):
+            control.retry(job=archived_row(number), **WHO)
+        assert where(number) == ARCHIVE
+        assert JournalEntry.objects.count() == moved
+
+    def test_is_unique_again(self) -> None:
+        """I35."""
+        [number] = archived(key="order-1", is_unique=True)
+        control.retry(job=archived_row(number), **WHO)
+        assert submit("mail", key="order-1", unique=True).id == number
+
+    def test_needs_a_reason_and_a_type(self) -> None:
+        job_type("gone")
+        [number] = archived(type="gone")
+        with pytest.raises(Invalid):
+            control.retry(job=archived_row(number), actor="admin:olga", reason=" ")
+        assert where(number) == ARCHIVE
+        types.delete_type(job_type=JobType.objects.get(name="gone"), actor="admin:olga")
+        with pytest.raises(Conflict, match="there is no job type gone"):
+            control.retry(job=archived_row(number), **WHO)
+        assert where(number) == ARCHIVE
+
+    def test_every_other_verb_is_refused_and_says_why(self) -> None:
+        """S4.16: 409 `archived`."""
+        [number] = archived(status="failed")
+        job = archived_row(number)
+        edit: Callable[..., Any] = lambda **who: control.edit(  # noqa: E731
+            version=job.version, changes={"priority": 5}, **who
+        )
+        for act in (control.cancel, control.run_now, control.mark_done, edit):
+            with pytest.raises(Archived, match="in the archive") as refused:
+                act(job=job, **WHO)
+            assert (refused.value.status, refused.value.code) == (409, "archived")
+        assert where(number) == ARCHIVE
+        assert events_of(number) == []
+
+    def test_goes_to_the_archive_again_a_grace_after_its_new_end(self, mail: FrozenClock) -> None:
+        """I61."""
+        [number] = archived()
+        control.retry(job=archived_row(number), **WHO)
+        assert move() == 0
+        [held] = take()
+        settle(outcomes=[held.ended("succeeded")])
+        mail.advance(days=7, seconds=1)
+        assert move() == 1
+        assert where(number) == ARCHIVE
+
+
+def test_report_repeated_after_archiving_is_lease_lost(mail: FrozenClock) -> None:
+    """S4.16: until then it gets its first answer."""
+    jobs(1)
+    [held] = take()
+    report = held.ended("succeeded")
+    assert settle(outcomes=[report]) == ["succeeded"]
+    mail.advance(days=7)
+    assert settle(outcomes=[report]) == ["succeeded"]
+    mail.advance(seconds=1)
+    move()
+    entries = JournalEntry.objects.count()
+    assert [answer_of(each) for each in settle(outcomes=[report])] == ["lease_lost"]
+    assert JournalEntry.objects.count() == entries
+
+
+def test_type_with_archived_jobs_only_can_be_deleted() -> None:
+    job_type("old")
+    [number] = ended(type="old")
+    old = JobType.objects.get(name="old")
+    with pytest.raises(Conflict):
+        types.delete_type(job_type=old, actor="admin:olga")
+    move()
+    types.delete_type(job_type=old, actor="admin:olga")
+    assert where(number) == ARCHIVE
+
+
+@pytest.mark.django_db(transaction=True)
+class TestKilled:
+    def test_mover_leaves_whole_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """S4.16, I61: with its entry, or not at all."""
+        monkeypatch.setattr(archive, "CHUNK", 2)
+        numbers = ended(3)
+        statement, seen = 1, set()
+        while killed_at(statement, move):
+            for number in numbers:
+                assert len(where(number)) == 1
+            entries = JournalEntry.objects.filter(event="archived")
+            gone = ArchivedJob.objects.count()
+            assert gone == sum(entry.data["jobs"] for entry in entries)
+            seen.add(gone)
+            statement += 1
+        assert seen >= {0, 2}
+        assert statement > 8
+        assert [where(number) for number in numbers] == [ARCHIVE] * 3
+
+    def test_retry_leaves_it_here_or_there(self) -> None:
+        """S4.16, I61."""
+        [number] = archived(status="failed", key="order-1", is_unique=True)
+        statement = 1
+
+        def work() -> None:
+            control.retry(job=archived_row(number), **WHO)
+
+        while killed_at(statement, work):
+            if where(number) == LIVE:
+                # The commit was the last statement; what comes after it is only the wake-up.
+                break
+            assert where(number) == ARCHIVE
+            assert events_of(number) == []
+            statement += 1
+        assert statement > 8
+        assert where(number) == LIVE
+        assert (row(number).status, events_of(number)) == ("ready", ["restored", "retried"])
+
+
+class TestRaces:
+    def test_retries_and_the_mover_at_once(self, racers: Any) -> None:
+        """S4.16, I61, I56: each job is retried once, wherever it was, and no look misses it."""
+        everything = [*archived(12, status="failed"), *ended(12, status="failed")]
+
+        def retry(number: int) -> str:
+            job = find.find(number)
+            assert job is not None
+            try:
+                return control.retry(job=job, **WHO).status
+            except Conflict as refused:
+                return refused.code
+
+        def look() -> int:
+            return sum(find.find(number) is not None for number in everything * 5)
+
+        calls = [lambda number=number: retry(number) for number in everything for _ in (1, 2)]
+        race = racers([move, move, look, look, *calls])
+        moved, again, seen, seen_too, *answers = race.results
+        assert seen == seen_too == 5 * len(everything)
+        assert sorted(answers) == ["conflict"] * 24 + ["ready"] * 24
+        assert moved + again <= 12
+        for number in everything:
+            assert where(number) == LIVE
+            assert row(number).status == "ready"
+
+    def test_two_movers_take_each_row_once(self, racers: Any) -> None:
+        """I61."""
+        numbers = ended(40)
+        race = racers([move] * 4)
+        assert sum(race.results) == 40
+        assert all(where(number) == ARCHIVE for number in numbers)
+
+    @pytest.mark.mariadb
+    def test_mover_passes_over_what_somebody_has_locked(self, racers: Any) -> None:
+        """S4.16: nobody who works on a row makes it wait, and it holds up nobody."""
+        numbers = ended(3)
+        with transaction.atomic():
+            Job.objects.select_for_update().get(pk=numbers[1])
+            assert racers([move]).results == [2]
+        assert [where(number) for number in numbers] == [ARCHIVE, LIVE, ARCHIVE]

@@ -1,0 +1,195 @@
+"""Archived jobs are forgotten when the time of the platform, or of their type, is over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+
+from apps.common import clock
+from apps.common.errors import Invalid
+from apps.common.models import SweepLease
+from apps.jobs import sweeps
+from apps.jobs.models import ArchivedJob, Job, JobType
+from apps.jobs.services import control, find, retention, types
+from apps.journal.admin import words
+from apps.journal.models import JournalEntry
+from taskplatform.beat import schedule
+from tests.frozen import FrozenClock
+from tests.history import archived, ended, forget, move, where
+from tests.jobs import job_type
+from tests.kills import killed_at
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
+    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    job_type("mail")
+    return frozen_clock
+
+
+def test_kept_as_long_as_the_platform_says(mail: FrozenClock) -> None:
+    """S1.19: a second longer, and it is gone for ever; its journal is not touched."""
+    [number] = archived(ago=400 * DAY)
+    assert forget() == 0
+    mail.advance(seconds=1)
+    assert forget() == 1
+    assert find.find(number) is None
+
+
+def test_zero_keeps_for_ever(settings: Any) -> None:
+    """S1.19."""
+    settings.JOB_RETENTION = timedelta(0)
+    archived(ago=5000 * DAY)
+    assert forget() == 0
+
+
+def test_time_of_the_type_is_shorter_only(settings: Any) -> None:
+    """S1.19: days that were set before the platform kept less count as those of the platform."""
+    job_type("short", retention_days=30)
+    job_type("long", retention_days=90)
+    settings.JOB_RETENTION = 60 * DAY
+    kinds = ("short", "mail", "long")
+    for ago in (29, 31, 59, 61):
+        for kind in kinds:
+            archived(type=kind, ago=ago * DAY)
+    assert forget() == 3 + 2
+    left = {kind: ArchivedJob.objects.filter(type=kind).count() for kind in kinds}
+    assert left == {"short": 1, "mail": 3, "long": 3}
+
+
+def test_type_may_forget_where_the_platform_does_not(settings: Any) -> None:
+    settings.JOB_RETENTION = timedelta(0)
+    job_type("short", retention_days=30)
+    [gone] = archived(type="short", ago=31 * DAY)
+    [kept] = archived(ago=3000 * DAY)
+    assert forget() == 1
+    assert (where(gone), where(kept)) == ([], ["jobs_archived"])
+
+
+def test_jobs_of_a_deleted_type_are_kept_as_others() -> None:
+    """S1.19."""
+    job_type("gone", retention_days=30)
+    [number] = archived(type="gone", ago=31 * DAY)
+    types.delete_type(job_type=JobType.objects.get(name="gone"), actor="admin:olga")
+    assert forget() == 0
+    assert where(number) == ["jobs_archived"]
+
+
+def test_what_ended_late_is_looked_at_again_a_day_later(mail: FrozenClock) -> None:
+    """S1.19: the end counts, not the making."""
+    [late] = ended(ago=500 * DAY, finished_at=clock.now() - 400 * DAY)
+    [old] = ended(ago=450 * DAY)
+    move()
+    assert forget() == 1
+    mail.advance(hours=23)
+    assert forget() == 0
+    mail.advance(hours=1)
+    assert forget() == 1
+    assert (where(late), where(old)) == ([], [])
+
+
+def test_live_jobs_are_never_forgotten() -> None:
+    """I61: not even when the mover is late."""
+    [number] = ended(ago=900 * DAY)
+    assert forget() == 0
+    assert where(number) == ["jobs_job"]
+
+
+def test_each_chunk_is_one_transaction_with_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4.16."""
+    monkeypatch.setattr(retention, "CHUNK", 2)
+    archived(5, ago=401 * DAY)
+    assert forget() == 5
+    entries = JournalEntry.objects.filter(event="purged").order_by("id")
+    assert [entry.data for entry in entries] == [
+        {"archived_jobs": 2},
+        {"archived_jobs": 2},
+        {"archived_jobs": 1},
+    ]
+    assert {"purged", "archived", "restored"} <= words.EVENTS.keys()
+    assert {"jobs", "archived_jobs"} <= words.NAMES.keys()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_killed_at_any_statement_leaves_whole_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4.16, I61."""
+    monkeypatch.setattr(retention, "CHUNK", 2)
+    archived(3, ago=401 * DAY)
+    statement, seen = 1, set()
+    while killed_at(statement, forget):
+        gone = 3 - ArchivedJob.objects.count()
+        entries = JournalEntry.objects.filter(event="purged")
+        assert gone == sum(entry.data["archived_jobs"] for entry in entries)
+        seen.add(gone)
+        statement += 1
+    assert seen >= {0, 2}
+    assert statement > 8
+    assert not ArchivedJob.objects.exists()
+
+
+def test_retry_while_it_is_forgotten_wins_or_loses_whole(racers: Any) -> None:
+    """I61: no number is brought back and removed."""
+    numbers = archived(8, ago=401 * DAY)
+    jobs = list(ArchivedJob.objects.all())
+
+    def retry(job: ArchivedJob) -> str:
+        try:
+            return control.retry(job=job, actor="admin:olga", reason="x").status
+        except Exception as refused:  # noqa: BLE001 - its kind is compared
+            return type(refused).__name__
+
+    race = racers([forget, *(lambda job=job: retry(job) for job in jobs)])
+    forgotten, *answers = race.results
+    assert set(answers) <= {"ready", "NotFound"}
+    assert answers.count("NotFound") == forgotten
+    assert Job.objects.count() == answers.count("ready") == len(numbers) - forgotten
+    assert not ArchivedJob.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        (6, "jobs are in the archive after 7 days"),
+        (401, "no job is kept for more than 400 days"),
+    ],
+)
+def test_days_of_a_type_lie_between_those_of_the_platform(days: int, told: str) -> None:
+    """S1.19."""
+    mail = JobType.objects.get(name="mail")
+    with pytest.raises(Invalid, match=told) as refused:
+        types.update_type(job_type=mail, changes={"retention_days": days}, actor="admin:olga")
+    assert [error.field for error in refused.value.errors] == ["retention_days"]
+    for good in (7, 400, None):
+        types.update_type(job_type=mail, changes={"retention_days": good}, actor="admin:olga")
+
+
+def test_days_that_no_longer_fit_are_warned_of(settings: Any) -> None:
+    """S1.19: a setting of the platform may change after them."""
+    job_type("mail", retention_days=30)
+    assert [each for each in run_checks(databases=["default"]) if each.id == "jobs.W002"] == []
+    settings.JOB_ARCHIVE_AFTER = 31 * DAY
+    [warning] = [each for each in run_checks(databases=["default"]) if each.id == "jobs.W002"]
+    assert warning.msg == "Jobs of type mail cannot be kept for 30 days."
+    assert "JOB_ARCHIVE_AFTER" in str(warning.hint)
+
+
+@pytest.mark.parametrize("sweep", [sweeps.archive_ended, sweeps.forget])
+def test_sweeps_have_a_lease_and_a_period(sweep: Any) -> None:
+    """S4.16."""
+    assert schedule()[sweep.name]["task"] == sweep.name
+    ended(ago=401 * DAY)
+    if sweep is sweeps.forget:
+        move()
+    SweepLease.objects.update_or_create(
+        name=sweep.name, defaults={"held_until": clock.now() + timedelta(seconds=1)}
+    )
+    assert sweep() == 0
+    SweepLease.objects.filter(name=sweep.name).update(held_until=None)
+    assert sweep() == 1
