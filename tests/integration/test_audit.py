@@ -16,15 +16,18 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import audit as auditing
 from apps.common import clock, ids
 from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
-from apps.jobs.models import Job
+from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import control
+from apps.jobs.services.find import find_job
 from apps.jobs.services.hold import Holder, hold
 from apps.jobs.services.settle import settle
 from apps.jobs.services.submit import submit
 from apps.journal.models import JournalEntry
 from tests import callback, factories
 from tests.callback import take_next
+from tests.frozen import FrozenClock
+from tests.history import forget, move
 
 pytestmark = pytest.mark.django_db
 
@@ -392,3 +395,56 @@ def test_audit_changes_nothing(work: None) -> None:
     with CaptureQueriesContext(connection) as queries:
         audit()
     assert {query["sql"].split()[0] for query in queries} == {"SELECT"}
+
+
+class TestArchive:
+    """I61: what has ended is in one of two tables, until its time is over."""
+
+    @pytest.fixture
+    def ended(self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> int:
+        monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+        factories.job_type(max_attempts=3)
+        number = submit("mail").id
+        [held] = hold(holder=Holder("w:1", "w"), types=["mail"], limit=1)
+        settle(outcomes=[Outcome(id=number, token=held.token, end="succeeded")])
+        frozen_clock.advance(days=8)
+        return number
+
+    def test_moves_restores_and_forgetting_keep_it(
+        self, ended: int, frozen_clock: FrozenClock
+    ) -> None:
+        assert move() == 1
+        assert audit()[0] == 0
+        control.retry(job=find_job(ended), actor="admin:olga", reason="again")
+        assert audit()[0] == 0
+        control.cancel(job=find_job(ended), actor="admin:olga", reason="not needed")
+        frozen_clock.advance(days=8)
+        assert move() == 1
+        assert audit()[0] == 0
+        frozen_clock.advance(days=400)
+        assert forget() == 1
+        assert audit()[0] == 0
+
+    def test_job_in_both_tables(self, ended: int) -> None:
+        copy = Job.objects.get(pk=ended)
+        move()
+        copy.save(force_insert=True)
+        assert breaches() == [f"I61 job {ended}: is among the live jobs and in the archive"]
+
+    @pytest.mark.parametrize("is_archived", [False, True])
+    def test_job_that_is_nowhere(self, ended: int, is_archived: bool) -> None:
+        if is_archived:
+            move()
+        Job.objects.all().delete()
+        ArchivedJob.objects.all().delete()
+        [line] = breaches()
+        assert line.startswith(f"I61 job {ended}: ended at 2026-03-02 09:00:00")
+        assert line.endswith("and is kept nowhere")
+
+    def test_time_of_the_type_counts(self, ended: int) -> None:
+        move()
+        ArchivedJob.objects.all().delete()
+        JobType.objects.update(retention_days=7)
+        assert audit()[0] == 0
+        JobType.objects.update(retention_days=9)
+        assert audit()[0] == 1
