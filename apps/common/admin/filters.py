@@ -59,7 +59,6 @@ class FormFilter(admin.ListFilter):
         self, request: HttpRequest, params: dict[str, list[str]], model: Any, model_admin: Any
     ) -> None:
         super().__init__(request, params, model, model_admin)
-        self.model = model
         for name in self.parameters:
             if name in params:
                 self.used_parameters[name] = params.pop(name)[-1].strip()

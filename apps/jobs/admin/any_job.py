@@ -54,12 +54,25 @@ class AnyJobAdmin(ServiceModelAdmin, KeysetAdmin):
     def row_label(self, row: AnyJob) -> str:
         return " · ".join(filter(None, [str(row.pk), row.type, row.key]))
 
+    def _elsewhere(self, object_id: str) -> HttpResponse | None:
+        """The way to the page of the other table, if that has the job."""
+        number = read_number(object_id)
+        if number is None or not self.other_model._default_manager.filter(pk=number).exists():
+            return None
+        return HttpResponseRedirect(labels.page_url(self.other_model, number))
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        if self.get_object(request, object_id) is None and (way := self._elsewhere(object_id)):
+            return way
+        return super().history_view(request, object_id, extra_context)
+
     def _get_obj_does_not_exist_redirect(
         self, request: HttpRequest, opts: Any, object_id: str
     ) -> HttpResponse:
-        number = read_number(object_id)
-        if number is not None and self.other_model._default_manager.filter(pk=number).exists():
-            return HttpResponseRedirect(labels.page_url(self.other_model, number))
+        if way := self._elsewhere(object_id):
+            return way
         # Django has no public name for this step.
         missing: Any = super()
         return missing._get_obj_does_not_exist_redirect(request, opts, object_id)  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from apps.common.admin.display import shown_text
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
 from apps.jobs.admin.job_fields import MAX_ERROR
-from apps.jobs.models import Job, JobScope, JobType, Worker
+from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types
 from apps.jobs.services.type_snapshots import all_types
@@ -113,13 +113,12 @@ class ErrorFilter(KeyFilter):
     def told(self) -> Iterator[tuple[str, str]]:
         # The key is a hash; people know the error by the words of a job that has it.
         key = read_key(str(self.used_parameters.get("error_key", "")))
-        visible: Any = self.model._default_manager.all()
-        visible = visible.visible_to(self.request.user)
-        alike = visible.filter(error_key=key).values_list("memo", flat=True)[:1] if key else ()
-        for memo in alike:
-            words = shown_text(reason_of(memo), limit=MAX_ERROR)
-            yield "error_key", f"{gettext('Error')}: {words}"
-            return
+        for jobs in (Job.objects, ArchivedJob.objects) if key else ():
+            alike = jobs.visible_to(self.request.user).filter(error_key=key)
+            for memo in alike.values_list("memo", flat=True)[:1]:
+                words = shown_text(reason_of(memo), limit=MAX_ERROR)
+                yield "error_key", f"{gettext('Error')}: {words}"
+                return
         yield from super().told()
 
 

@@ -19,7 +19,9 @@ from apps.jobs.rules import transitions
 GROUP_URL = "admin:jobs_job_group"
 STATUSES = {"retry": (transitions.FAILED,), "cancel": transitions.WAITING}
 NOTHING = {
-    "retry": _("Nothing to retry: no job with this error is in state failed."),
+    "retry": _(
+        "Nothing to retry: no job with this error is in state failed, except in the archive."
+    ),
     "cancel": _("Nothing to cancel: no job with this error is waiting."),
 }
 MAX_SEARCHED = 20_000
@@ -37,7 +39,10 @@ def group_view(request: HttpRequest, *, model_admin: Any, name: str) -> HttpResp
     if not found:
         model_admin.message_user(request, NOTHING[name], messages.WARNING)
         return HttpResponseRedirect(back)
-    note = gettext("These are all jobs with this error, whatever the period of the report.")
+    note = gettext(
+        "These are all jobs with this error that are not in the archive, whatever the period of "
+        "the report."
+    )
     if not is_all:
         note = gettext(
             "These are the newest jobs with this error. There may be more: repeat the action."

@@ -170,6 +170,8 @@ class TestWays:
         move()
         there = page_of(admin_client, number)
         assert there["Location"] == reverse("admin:jobs_archivedjob_change", args=[number])
+        history = admin_client.get(reverse("admin:jobs_job_history", args=[number]))
+        assert history["Location"] == there["Location"]
         assert page_of(admin_client, 7)["Location"] == reverse("admin:index")
 
     def test_last_page_of_the_list_leads_to_older_ones(
@@ -177,7 +179,7 @@ class TestWays:
     ) -> None:
         """S4.16: with the same filters, from a group of errors too."""
         monkeypatch.setattr("apps.jobs.admin.jobs.JobAdmin.list_per_page", 2)
-        [old] = archived(status="failed", error_key="e" * 32)
+        [old] = archived(status="failed", error_key="e" * 32, memo="no address")
         jobs(3, error_key="e" * 32)
         group = {"type": "mail", "error_key": "e" * 32, "lane": "fast"}
         first = admin_client.get(LIST, group)
@@ -186,6 +188,8 @@ class TestWays:
             first.context["cl"].older_url and LIST + first.context["cl"].older_url
         )
         assert "Older ones, in the archive" in text_of(last)
+        Job.objects.all().delete()
+        assert "Error: no address" in text_of(admin_client.get(LIST, group))
         assert shown(admin_client.get(last.context["older_url"])) == [old]
 
     def test_journal_of_a_limited_person_has_archived_jobs(
