@@ -25,6 +25,7 @@ def periods() -> dict[str, int]:
         "jobs.archive": 60,
         "jobs.forget": 600,
         "jobs.give_up": 30,
+        "jobs.roll": 60,
         "jobs.reorder": 10,
         "jobs.slices": 2,
         "jobs.starving": 10,

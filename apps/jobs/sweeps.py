@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from celery import shared_task
 
 from apps.common import clock
 from apps.common.leases import sweep_lease
+from apps.common.partitions import CannotRoll
 from apps.jobs.runner import record, worker
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
@@ -22,10 +24,13 @@ from apps.jobs.services import (
     retention,
     slices,
 )
+from apps.jobs.services import roll as roll_service
 from apps.jobs.services.pool_bucket import forget_buckets
 from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
+
+logger = logging.getLogger(__name__)
 
 SCAN, WORKERS = "jobs.scan", "jobs.workers"
 MAX_TIME = timedelta(seconds=30)
@@ -109,7 +114,20 @@ def archive_ended() -> int:
 def forget() -> int:
     """Remove archived jobs past their retention, for half a minute at most; returns how many."""
     with sweep_lease(retention.SWEEP, at_most=MAX_HISTORY) as mine:
-        return retention.forget(until=clock.now() + MAX_HISTORY / 4) if mine else 0
+        if not mine:
+            return 0
+        return retention.forget(until=clock.now() + MAX_HISTORY / 4, lag=roll_service.lag())
+
+
+@shared_task(name=roll_service.SWEEP)
+def roll() -> int:
+    """Cut partitions of the archive ahead and drop those that are over; returns how many."""
+    with sweep_lease(roll_service.SWEEP, at_most=roll_service.MAX_LOOK) as mine:
+        try:
+            return sum(roll_service.roll()) if mine else 0
+        except CannotRoll as error:
+            logger.warning("jobs.roll: %s", error)
+            return 0
 
 
 @shared_task(name=counts.STARVING_SWEEP)

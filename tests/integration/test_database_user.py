@@ -14,12 +14,20 @@ from django.db import OperationalError, connection
 from apps.access import services as access
 from apps.dispatch.sweeps import expire, purge
 from apps.jobs.services import control
-from apps.jobs.sweeps import discard_exhausted, forget_workers, reorder_waiting
+from apps.jobs.sweeps import (
+    archive_ended,
+    discard_exhausted,
+    forget,
+    forget_workers,
+    reorder_waiting,
+)
+from apps.jobs.sweeps import roll as roll_archive
 from apps.journal.models import JournalEntry
 from apps.journal.sweeps import roll
 from apps.reports.sweeps import roll_up
 from tests import factories
 from tests.clients import JsonClient
+from tests.history import ended
 from tests.jobs import end, rescue, take
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.django_db(transaction=True)]
@@ -63,10 +71,11 @@ def test_journal_is_only_read_and_appended_to(runner: None) -> None:
     assert entries.get().actor == factories.OPERATOR
 
 
-def test_platform_says_who_has_to_roll_the_journal(
-    runner: None, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("sweep", [roll, roll_archive])
+def test_platform_says_who_has_to_roll_its_tables(
+    runner: None, caplog: pytest.LogCaptureFixture, sweep: Any
 ) -> None:
-    assert roll() == 0
+    assert sweep() == 0
     assert "manage.py roll_tables" in caplog.text
 
 
@@ -87,4 +96,8 @@ def test_platform_does_its_work_as_this_user(runner: None, frozen_clock: Any) ->
     rescue(frozen_clock)
     for sweep in (expire, purge, discard_exhausted, reorder_waiting, forget_workers, roll_up):
         sweep()
+    ended(2)
+    assert archive_ended() == 2
+    frozen_clock.advance(days=433)
+    assert forget() == 2
     assert JournalEntry.objects.filter(subject_id=job.pk).exists()

@@ -72,6 +72,7 @@ FOR_PROGRAMS = (
     "apps/jobs/services/leases.py",
     "apps/jobs/rules/outcome.py",
     "apps/jobs/rules/report.py",
+    "apps/jobs/services/roll.py",
     "apps/jobs/tasks_backend.py",
     "apps/journal/checks.py",
     "apps/journal/services/retention.py",

@@ -27,8 +27,9 @@ FORGOTTEN = "purged"
 class Horizons:
     """Before which instant an end is forgotten, by type; None for never."""
 
-    def __init__(self, now: datetime) -> None:
-        self._usual = rules.horizon(now, retention=conf.JOB_RETENTION)
+    def __init__(self, now: datetime, *, lag: timedelta = timedelta()) -> None:
+        """With a `lag` those without an own time count as over so much later."""
+        self._usual = rules.horizon(now - lag, retention=conf.JOB_RETENTION)
         own = JobType.objects.exclude(retention_days=None).values_list("name", "retention_days")
         self._own: Mapping[str, datetime | None] = {
             name: rules.horizon(now, retention=conf.JOB_RETENTION, days=days) for name, days in own
@@ -46,9 +47,12 @@ class Horizons:
         return max(known, default=None)
 
 
-def forget(*, until: datetime) -> int:
-    """Remove the archived jobs that ended before the horizon of their type; returns how many."""
-    horizons = Horizons(clock.now())
+def forget(*, until: datetime, lag: timedelta = timedelta()) -> int:
+    """Remove the archived jobs that ended before the horizon of their type; returns how many.
+
+    With a `lag` those of types without a time of their own go so much later: partitions come first.
+    """
+    horizons = Horizons(clock.now(), lag=lag)
     if horizons.latest is None:
         return 0
     take = partial(_take_chunk, horizons, horizons.latest)

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.common import clock
 from apps.common.partitions import CannotRoll
+from apps.jobs.services.roll import roll as roll_archive
 from apps.journal.services.retention import roll
 
 _MINUTES = 60
@@ -17,9 +18,10 @@ _MINUTES = 60
 
 class Command(BaseCommand):
     help = (
-        "Does what the sweep journal.roll does every hour: cuts the partitions of the journal "
-        "ahead and drops those past JOURNAL_RETENTION; on SQLite it deletes the entries. For "
-        "platforms whose database user may not do that, each night as the user who owns the tables."
+        "Does what the sweeps journal.roll and jobs.roll do: cuts the partitions of the journal "
+        "and of the archive of jobs ahead and drops those past JOURNAL_RETENTION and "
+        "JOB_RETENTION; on SQLite it deletes the entries. For platforms whose database user may "
+        "not do that, each night as the user who owns the tables."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,9 +34,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             done = roll(until=clock.now() + timedelta(minutes=_MINUTES), moves_rows=options["move"])
+            jobs = roll_archive(moves_rows=options["move"])
         except CannotRoll as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"journal: {done.cut} partitions cut, {done.dropped} dropped, {done.deleted:,} entries "
             "deleted"
         )
+        self.stdout.write(f"archive of jobs: {jobs.cut} partitions cut, {jobs.dropped} dropped")

@@ -181,12 +181,14 @@ def test_days_that_no_longer_fit_are_warned_of(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("sweep", [sweeps.archive_ended, sweeps.forget])
-def test_sweeps_have_a_lease_and_a_period(sweep: Any) -> None:
+def test_sweeps_have_a_lease_and_a_period(sweep: Any, mail: FrozenClock) -> None:
     """S4.16."""
     assert schedule()[sweep.name]["task"] == sweep.name
-    ended(ago=401 * DAY)
+    ended()
     if sweep is sweeps.forget:
         move()
+        # On MariaDB partitions come first.
+        mail.advance(days=433)
     SweepLease.objects.update_or_create(
         name=sweep.name, defaults={"held_until": clock.now() + timedelta(seconds=1)}
     )
