@@ -234,3 +234,24 @@ def test_sweep_has_a_lease_and_a_period() -> None:
     with sweep_lease(service.SWEEP, at_most=timedelta(minutes=1)):
         assert sweeps.roll() == 0
     assert sweeps.roll() == 3
+
+
+def test_keys_and_types_are_read_from_the_index() -> None:
+    """S4.16: as many entries as there are, in all partitions, and no sort."""
+    roll()
+    job_type("sms")
+    archived(300, key="order-1")
+    archived(300, type="sms", key="order-1")
+    with connection.cursor() as cursor:
+        # As the database does by itself when a tenth of the rows is new.
+        cursor.execute("ANALYZE TABLE jobs_archived")
+        cursor.fetchall()
+
+        def entries_read() -> int:
+            cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+            return sum(int(count) for _name, count in cursor.fetchall())
+
+        before = entries_read()
+        assert len(with_key("order-1", limit=10, model=ArchivedJob)) == 10
+        # Two types; four partitions; and what the status itself reads.
+        assert entries_read() - before < 200
