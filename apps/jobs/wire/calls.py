@@ -29,6 +29,7 @@ from apps.jobs.rules import transitions as t
 from apps.jobs.rules.caller import Caller
 from apps.jobs.rules.type_snapshot import FREE_STAGES, TypeSnapshot
 from apps.jobs.services import outside, register, types
+from apps.jobs.services.find import find
 from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.outside import HELD, Wish
 from apps.jobs.services.repeats import key_of_words
@@ -268,11 +269,12 @@ def get(ask: Ask) -> dict[str, Any]:
     name = read_task_id(asked)
     if not asked:
         raise Refused(d.INPUT, "Name the id of the task.")
-    rows = _rows(Job.objects.within(ask.bounds).filter(pk=name.job)) if name else []
-    if name is None or not rows or not name.names(rows[0].type):
+    job = find(name.job, bounds=ask.bounds) if name else None
+    if name is None or job is None or not name.names(job.type):
         raise _unknown(asked)
+    row = Row(*(getattr(job, column) for column in Row._fields))
     # Who asks for a task is given no other right to it than the id it has.
-    return _seen(ask, rows[0], rows[0].type, asked)
+    return _seen(ask, row, row.type, asked)
 
 
 def list_tasks(ask: Ask) -> list[dict[str, Any]]:

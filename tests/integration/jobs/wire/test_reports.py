@@ -12,6 +12,7 @@ from apps.common import clock
 from apps.jobs.models import Job, JobType
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
+from tests.history import move
 from tests.integration.jobs.wire.worker_calls import Calls
 from tests.jobs import job_type, rescue
 
@@ -387,3 +388,15 @@ def test_id_of_another_type_is_unknown(calls: Calls) -> None:
     assert calls.set(foreign, "succeeded") == 8035
     assert calls.ask("get", task_id=foreign)[0] == 8035
     assert calls.set(task["task_id"].replace("lark", "Lark"), "succeeded") == 0
+
+
+def test_task_is_found_in_the_archive_as_before(calls: Calls, frozen_clock: FrozenClock) -> None:
+    """S4.16."""
+    name = calls.create(task_context="c")
+    [task] = calls.hold()
+    assert calls.set(task["task_id"], "succeeded") == 0
+    before = calls.ask("get", task_id=name)
+    frozen_clock.advance(days=8)
+    assert move() == 1
+    assert calls.ask("get", task_id=name) == before
+    assert before[0] == 0
