@@ -1404,8 +1404,10 @@ class Worker:
                 executor.release(everything=True)
         if answer.unknown != self._unknown:
             self._unknown = answer.unknown
-            why = "they are not there, not this key's, or pools"
-            logger.warning("%s gets no jobs of %s: %s", self.name, self._unknown, why)
+            why = (
+                "there is no such job type, this key is not bound to it, or it is a pool (use Pool)"
+            )
+            logger.warning("%s gets no jobs of %s: %s", self.name, ", ".join(self._unknown), why)
 
     def _refused(self, error: PlatformError, reports: Sequence[_Report], holds: bool) -> None:
         """Without the hold, reports may be taken; among fewer reports, the wrong one is found."""
