@@ -763,7 +763,10 @@ class Reported:
 
 
 class Pool:
-    """The bucket that one worker has of a pool. Calls can be repeated and renew its leases."""
+    """The bucket that one worker has of a pool. Calls can be repeated and renew its leases.
+
+    TypeError when `keys` is one string.
+    """
 
     def __init__(self, client: Client, type: str, worker: str) -> None:  # noqa: A002
         self._client = client
@@ -776,19 +779,19 @@ class Pool:
 
     def check(self, keys: Iterable[str]) -> Checked:
         """Compare the keys that the worker knows of with those that it holds."""
-        return self._call("check", _checked, keys=list(keys))
+        return self._call("check", _checked, keys=_keys(keys))
 
     def done(self, keys: Iterable[str]) -> Reported:
         """These have succeeded."""
-        return self._call("done", _reported("done"), keys=list(keys))
+        return self._call("done", _reported("done"), keys=_keys(keys))
 
     def fail(self, keys: Iterable[str], error: str = "", retry: str = "policy") -> Reported:
         """These have failed; `retry` is `policy` or `never`."""
-        return self._call("fail", _reported("failed"), keys=list(keys), error=error, retry=retry)
+        return self._call("fail", _reported("failed"), keys=_keys(keys), error=error, retry=retry)
 
     def release(self, keys: Iterable[str]) -> Reported:
         """Give these back unfinished, with their scores."""
-        return self._call("release", _reported("released"), keys=list(keys))
+        return self._call("release", _reported("released"), keys=_keys(keys))
 
     def _call(self, verb: str, read: Callable[[_Answer], T], **more: Any) -> T:
         body = {"worker": self._worker, **more}
@@ -1680,6 +1683,13 @@ def _bucket(answer: _Answer) -> Bucket:
     items = [{name: item[name] for name in names} for item in answer.body["items"]]
     assigned = [Assigned(**{**i, "lease_until": _instant(i["lease_until"])}) for i in items]
     return Bucket(tuple(assigned), float(answer.body["retry_after"]))
+
+
+def _keys(keys: Iterable[str]) -> list[str]:
+    """The keys; a string would be taken as the list of its letters."""
+    if isinstance(keys, str):
+        raise TypeError("keys is a list of keys, not one string")
+    return list(keys)
 
 
 def _checked(answer: _Answer) -> Checked:

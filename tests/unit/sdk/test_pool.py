@@ -73,6 +73,13 @@ def test_reports_name_what_is_refused_and_why(
     assert stub.seen[0].body == {"worker": "pi-1", "keys": ["a", "b"], **more}
 
 
+@pytest.mark.parametrize("verb", ["check", "done", "fail", "release"])
+def test_one_string_is_no_list_of_keys(stub: Stub, pool: sdk.Pool, verb: str) -> None:
+    with pytest.raises(TypeError, match="keys is a list of keys, not one string"):
+        getattr(pool, verb)("shop-1")
+    assert stub.seen == []
+
+
 def test_pool_that_is_not_bound_to_the_key_raises(stub: Stub, pool: sdk.Pool) -> None:
     stub.behaves(problem(404, "not_found"))
     with pytest.raises(sdk.ApiError, match="not_found"):
