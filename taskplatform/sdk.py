@@ -427,7 +427,7 @@ class Client:
         key: str = "",
         unique: bool = False,
         run_at: datetime | None = None,
-        delay: timedelta | None = None,
+        delay: int | timedelta | None = None,
         priority: int | None = None,
         max_attempts: int | None = None,
         user_id: str = "",
@@ -437,6 +437,7 @@ class Client:
     ) -> Submitted:
         """Submit a job. The type sets what is left out.
 
+        `run_at`, with time zone, or `delay`, in whole seconds or as timedelta: not before.
         `unique` (with a `key`): while a job of this type and key is open, its id is returned and
         no other job is made, so a lost answer does no harm. Without `unique`, the job may exist
         after Unavailable.
@@ -478,7 +479,12 @@ class Client:
         )
 
     def job(self, id: str) -> Job:  # noqa: A002 - the name on the wire
-        """The job as it is now. ApiError `not_found`: unknown, or not visible to this key."""
+        """The job as it is now. ApiError `not_found`: unknown, or not visible to this key.
+
+        TypeError when `id` is no string.
+        """
+        if not isinstance(id, str):
+            raise TypeError(f"id is a string, such as the id of what was submitted, not {id!r}")
         path = f"/jobs/{urllib.parse.quote(id, safe='')}/"
         return self._call(path, None, lambda answer: _job(answer.body))
 

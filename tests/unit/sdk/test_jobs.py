@@ -93,6 +93,19 @@ def test_submit_says_what_was_given_and_no_more(stub: Stub, client: sdk.Client) 
     ]
 
 
+def test_delay_may_be_seconds(stub: Stub, client: sdk.Client) -> None:
+    stub.behaves(says(201, MADE))
+    client.submit("mail", delay=5)
+    client.submit("mail", delay=0)
+    assert [seen.body["delay"] for seen in stub.seen] == [5, 0]
+
+
+def test_id_that_is_no_string_is_refused(stub: Stub, client: sdk.Client) -> None:
+    with pytest.raises(TypeError, match=r"id is a string, .* not 5"):
+        client.job(5)  # type: ignore[arg-type]
+    assert stub.seen == []
+
+
 def test_time_without_zone_is_refused(client: sdk.Client) -> None:
     with pytest.raises(ValueError, match="needs a time zone"):
         client.submit("mail", run_at=datetime(2026, 3, 2, 9))
