@@ -1199,7 +1199,9 @@ class Worker:
         timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Raises ValueError for a malformed address or key."""
+        """Raises ValueError for a malformed address or key, or without a thread."""
+        if threads < 1:
+            raise ValueError(f"threads is {threads}; a worker needs at least 1")
         self.host = host or socket.gethostname()[:60]
         self.name = name or f"{self.host}:{os.getpid()}:{secrets.token_hex(4)}"
         self.version = version

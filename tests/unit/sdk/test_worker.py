@@ -69,6 +69,11 @@ def test_name_is_host_process_and_chance(stub: Stub) -> None:
     assert one.name != other.name
 
 
+def test_worker_has_threads(stub: Stub) -> None:
+    with pytest.raises(ValueError, match="threads is 0"):
+        worker_of(stub, threads=0)
+
+
 @pytest.mark.parametrize("empty", [None, {}, 0])
 def test_result_may_be_empty(jobs: Jobs, worker: sdk.Worker, empty: Any) -> None:
     outcome = outcome_of(jobs, worker, lambda held: empty)
