@@ -1222,18 +1222,16 @@ class Worker:
         self._unknown: list[str] = []
 
     def handler(self, type: str) -> Callable[[T], T]:  # noqa: A002 - the name on the wire
-        """Decorates the function that runs the jobs of this type."""
-        return self.batch(type, 0)
+        """Decorates the function that runs the jobs of this type.
+
+        TypeError without the type; ValueError for a second function of one type.
+        """
+        return self._handled("handler", type, 0)
 
     def batch(self, type: str, size: int = 100) -> Callable[[T], T]:  # noqa: A002
         """Decorates a function that gets up to `size` jobs of this type in a list, and returns
         their results or exceptions in the same order."""
-
-        def register(function: Any) -> Any:
-            self._executor.handlers[type] = (function, size)
-            return function
-
-        return register
+        return self._handled("batch", type, size)
 
     def before(self, hook: T) -> T:
         """Call `hook(job)` before each job."""
@@ -1250,8 +1248,12 @@ class Worker:
     def run(self) -> None:
         """Work until SIGTERM, SIGINT or `stop()`; a second signal does what it did before.
 
-        Raises ApiError or UnexpectedAnswer when the server refuses the key at the start.
+        Raises ApiError or UnexpectedAnswer when the server refuses the key at the start, and
+        ValueError without a handler.
         """
+        if not self._executor.handlers:
+            words = 'no handler is registered; decorate a function with @worker.handler("video")'
+            raise ValueError(words)
         keeper = threading.Thread(target=self._keep, name="taskplatform-keeper", daemon=True)
         earlier = self._listen()
         try:
@@ -1276,6 +1278,19 @@ class Worker:
                 job.stopping = True
             self._executor.release(everything=True)
             self._executor.news.notify()
+
+    def _handled(self, decorator: str, kind: str, size: int) -> Callable[[T], T]:
+        if not isinstance(kind, str):
+            words = f'write @worker.{decorator}("video"), with the job type in parentheses'
+            raise TypeError(words)
+
+        def register(function: Any) -> Any:
+            if kind in self._executor.handlers:
+                raise ValueError(f"job type {kind!r} has a handler already")
+            self._executor.handlers[kind] = (function, size)
+            return function
+
+        return register
 
     def _hooked(self, name: str, hook: T) -> T:
         self._executor.hooks.setdefault(name, []).append(cast("Callable[..., object]", hook))

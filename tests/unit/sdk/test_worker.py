@@ -74,6 +74,24 @@ def test_worker_has_threads(stub: Stub) -> None:
         worker_of(stub, threads=0)
 
 
+def test_worker_without_a_handler_does_not_run(stub: Stub, worker: sdk.Worker) -> None:
+    with pytest.raises(ValueError, match="no handler is registered"):
+        worker.run()
+    assert stub.seen == []
+
+
+@pytest.mark.parametrize("decorator", ["handler", "batch"])
+def test_decorator_without_its_type_is_refused(worker: sdk.Worker, decorator: str) -> None:
+    with pytest.raises(TypeError, match=f"write @worker.{decorator}"):
+        getattr(worker, decorator)(lambda held: None)
+
+
+def test_second_handler_of_a_type_is_refused(worker: sdk.Worker) -> None:
+    worker.handler("mail")(lambda held: None)
+    with pytest.raises(ValueError, match="'mail' has a handler already"):
+        worker.batch("mail")(lambda batch: [])
+
+
 @pytest.mark.parametrize("empty", [None, {}, 0])
 def test_result_may_be_empty(jobs: Jobs, worker: sdk.Worker, empty: Any) -> None:
     outcome = outcome_of(jobs, worker, lambda held: empty)

@@ -368,6 +368,7 @@ class TestReports:
 def test_nobody_at_the_address_is_waited_for_until_the_stop() -> None:
     with unused_port() as port:
         worker = sdk.Worker(f"http://127.0.0.1:{port}", "a.b")
+        worker.handler("mail")(lambda held: None)
         with running(worker) as thread:
             thread.join(0.3)
             assert thread.is_alive()
