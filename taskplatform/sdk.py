@@ -820,7 +820,8 @@ class Later(Exception):
     """Raised by a handler: go on at this time, or after it; the attempt does not count.
 
     A time counts by the clock of the server, a duration from when the server hears of it. If the
-    clock of this machine may be wrong, give a duration.
+    clock of this machine may be wrong, give a duration. None at all, `timedelta(0)`, is for a
+    worker that stops; otherwise it changes nothing and counts as a failure.
     """
 
     def __init__(self, run_at: datetime | timedelta) -> None:
@@ -853,7 +854,8 @@ class HeldJob:
 
     `saved` is the last checkpoint, of an earlier attempt or this one; None at first.
     `cancelled`: somebody cancelled it. `lost`: another may have it now, what ends here does not
-    count. `stopping`: the worker is to end soon; save a checkpoint and raise `Retry(0)`.
+    count. `stopping`: the worker is to end soon; save a checkpoint and raise
+    `Later(timedelta(0))`, which uses up no attempt.
     """
 
     def __init__(self, body: Mapping[str, Any], answer: _Answer, executor: _Executor) -> None:
@@ -964,6 +966,9 @@ class HeldJob:
         if isinstance(ended, NextStage):
             named = {"context": ended.context, "priority": ended.priority, **_when(ended.run_at)}
             outcome: dict[str, Any] = {"outcome": "stage_done", "stage": ended.stage, **named}
+        elif isinstance(ended, Later) and self.stopping and _is_at_once(ended.run_at):
+            # Put off without any change, it would count as a failure.
+            outcome = {"outcome": "released"}
         elif isinstance(ended, Later):
             outcome = {"outcome": "yielded", **_when(ended.run_at)}
         elif isinstance(ended, Cancelled):
@@ -981,7 +986,7 @@ class HeldJob:
         return {name: value for name, value in outcome.items() if value is not None}
 
     def _encoded(self, outcome: Mapping[str, Any]) -> bytes:
-        goes_on = outcome["outcome"] in ("failed", "yielded")
+        goes_on = outcome["outcome"] in ("failed", "yielded", "released")
         named = {"id": self.id, "lease_token": self._token, **outcome}
         return _json(named, self._unsent if goes_on else "")
 
@@ -1685,6 +1690,10 @@ def _when(run_at: datetime | timedelta | None) -> dict[str, Any]:
     if isinstance(run_at, timedelta):
         return {"delay": max(run_at.total_seconds(), 0.0)}
     return {"run_at": _wire(run_at)}
+
+
+def _is_at_once(run_at: datetime | timedelta) -> bool:
+    return isinstance(run_at, timedelta) and run_at <= timedelta(0)
 
 
 def _told(error: BaseException) -> str:

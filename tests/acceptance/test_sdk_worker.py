@@ -94,6 +94,30 @@ def test_killed_worker_s_job_goes_on_from_its_checkpoint(
     assert (job.status, job.result) == ("succeeded", {"parts": 5})
 
 
+def test_job_put_off_while_its_worker_stops_uses_up_no_attempt(
+    client: sdk.Client, url: str, key: str
+) -> None:
+    make_type(client, "sdk-stops", max_attempts=1)
+    first, second = (sdk.Worker(url, key, name) for name in ("first", "second"))
+
+    @first.handler("sdk-stops")
+    def begins(job: sdk.HeldJob) -> None:
+        first.stop()
+        job.checkpoint("begun")
+        raise sdk.Later(timedelta(0))
+
+    @second.handler("sdk-stops")
+    def ends(job: sdk.HeldJob) -> Any:
+        return {"saved": job.saved, "attempt": job.attempt}
+
+    submitted = client.submit("sdk-stops")
+    first.run()
+    assert client.job(submitted.id).attempts == 0
+    with running(second):
+        job = eventually(lambda: (job := client.job(submitted.id)).is_final and job)
+    assert (job.status, job.result) == ("succeeded", {"saved": "begun", "attempt": 1})
+
+
 def test_each_way_to_end_is_understood(client: sdk.Client, url: str, key: str) -> None:
     make_type(client, "sdk-ends", stages=["cut", "mix"], max_attempts=2)
     worker = sdk.Worker(url, key, threads=4)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,28 @@ def test_stop_lets_handlers_end_and_releases_what_has_not_begun(
     [left] = jobs.calls("workers/leave/")
     assert left.body == {"name": "pi-1"}
     assert stub.seen[-1] is left
+
+
+@pytest.mark.parametrize(
+    ("later", "outcome"),
+    [
+        (timedelta(0), {"outcome": "released"}),
+        (timedelta(hours=1), {"outcome": "yielded", "delay": 3600}),
+    ],
+)
+def test_job_put_off_while_the_worker_stops_keeps_its_checkpoint(
+    jobs: Jobs, worker: sdk.Worker, later: timedelta, outcome: dict[str, object]
+) -> None:
+    @worker.handler("mail")
+    def mail(held: sdk.HeldJob) -> None:
+        worker.stop()
+        held.checkpoint({"part": 3})
+        raise sdk.Later(later)
+
+    jobs.has(job("7"))
+    with running(worker):
+        [ended] = jobs.await_outcomes()
+    assert ended == {"id": "7", **outcome, "checkpoint": {"part": 3}}
 
 
 def test_handler_that_does_not_end_is_failed_and_retried_at_once(jobs: Jobs, stub: Stub) -> None:
