@@ -8,7 +8,7 @@ Python 3.9 or later, standard library only; one file on purpose.
     submitted = client.submit("mail", {"to": "alice@example.com"}, key="order-7", unique=True)
     client.job(submitted.id).status
 
-    worker = Worker("https://tasks.example.com", "<client-id>.<secret>", threads=8)
+    worker = Worker("https://tasks.example.com", "<client-id>.<secret>", name="pi-1")
 
     @worker.handler("mail")
     def mail(job):
@@ -1186,7 +1186,8 @@ class Worker:
 
     A handler gets a `HeldJob`; it returns the result or `NextStage`, or raises `Fail`, `Retry`,
     `Later` or `Cancelled`. Any other exception fails the attempt.
-    `name` is unique among the workers of this key. `lease_seconds`: else the lease of the type.
+    `name` is unique among the workers of this key. Give a fixed one: the default is new at each
+    start, so *quiet* does not outlast it. `lease_seconds`: else the lease of the type.
     `stop_seconds`: how long handlers may go on after the worker is asked to stop.
     """
 

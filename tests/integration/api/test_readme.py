@@ -77,7 +77,15 @@ def test_worker_of_the_readme_goes_on_from_its_checkpoint(monkeypatch: pytest.Mo
     names: dict[str, Any] = {}
     exec(compile(code, "worker.py", "exec"), names)  # noqa: S102
     kept: list[int] = []
-    job = SimpleNamespace(saved=88, checkpoint=lambda data, progress: kept.append(data))
+    job = SimpleNamespace(
+        saved=88, checkpoint=lambda data, progress: kept.append(data), stopping=False
+    )
 
     assert names["video"](job) == {"seconds": 90}
     assert kept == [89, 90]
+    assert names["worker"].name == "pi-1"
+
+    job.saved, job.stopping = 40, True
+    with pytest.raises(sdk.Later):
+        names["video"](job)
+    assert kept == [89, 90, 41]
