@@ -105,6 +105,8 @@ _REPORT_BYTES = 4 * 1024 * 1024
 _MAX_HELD = 10_000
 # Pause after a refusal of key or types, which only a person can change.
 _REFUSED_PAUSE = (10.0, 60.0)
+# Between two warnings that the server does not answer.
+_WARNING_PAUSE = 60.0
 # How long a worker that stops tries to deliver what is done.
 _DELIVERY = 5.0
 # Codes for a dispatch that has ended in another way or is unknown to the server.
@@ -358,6 +360,8 @@ class Client:
             "User-Agent": "taskplatform-sdk",
         }
         self._give_up_after = give_up_after
+        # When a client that never gives up says again that nobody answers.
+        self._warn_at = -math.inf
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection
         if address.scheme == "https":
@@ -639,17 +643,21 @@ class Client:
             pause = asked + _random.uniform(0, span)
             logger.debug("%s: try %d: %r; pause of %.2f s", path, attempt, failure, pause)
             is_over = not repeatable and not _is_undone(failure)
+            hint = (
+                "The server may have executed the call; check before you repeat it"
+                if is_over
+                else "Check the address and that the server is running"
+            )
+            words = (
+                f"{self.base_url} gave no usable answer (tries: {attempt}); the last failure: "
+                f"{str(failure) or type(failure).__name__}. {hint}"
+            )
+            if give_up_at == math.inf and time.monotonic() >= self._warn_at:
+                # Nobody would hear of it otherwise.
+                logger.warning("%s", words)
+                self._warn_at = time.monotonic() + _WARNING_PAUSE
             if is_over or time.monotonic() + pause > give_up_at or stop.wait(pause):
-                hint = (
-                    "The server may have executed the call; check before you repeat it"
-                    if is_over
-                    else "Check the address and that the server is running"
-                )
-                raise Unavailable(
-                    f"{self.base_url} gave no usable answer (tries: {attempt}); the last failure: "
-                    f"{str(failure) or type(failure).__name__}. {hint}",
-                    retry_after=pause,
-                ) from failure
+                raise Unavailable(words, retry_after=pause) from failure
 
     def _exchange(self, path: str, payload: bytes | None, repeatable: bool) -> _Raw:
         """Send one request and read its whole answer over the kept connection."""
@@ -1336,6 +1344,8 @@ class Worker:
             threads.append(threading.Thread(target=executor.work, name=name, daemon=True))
         try:
             self._register(self._client)
+            where = f"{', '.join(executor.handlers)} at {self._client.base_url}"
+            logger.info("%s serves %s, %d threads", self.name, where, executor.threads)
             for thread in threads:
                 thread.start()
             while not self._given_up.is_set() and self._turn():

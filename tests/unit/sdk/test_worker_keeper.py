@@ -365,10 +365,45 @@ class TestReports:
             may_end.set()
 
 
-def test_nobody_at_the_address_is_waited_for_until_the_stop() -> None:
+def test_nobody_at_the_address_is_waited_for_until_the_stop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says so after the first try, and not after each."""
+    monkeypatch.setattr(sdk, "_FIRST_PAUSE", 0.01)
     with unused_port() as port:
         worker = sdk.Worker(f"http://127.0.0.1:{port}", "a.b")
         worker.handler("mail")(lambda held: None)
         with running(worker) as thread:
+            eventually(lambda: worker._client._warn_at > 0)
             thread.join(0.3)
             assert thread.is_alive()
+    said = [each.getMessage() for each in caplog.records if "no usable" in each.getMessage()]
+    assert f"http://127.0.0.1:{port} gave no usable answer (tries: 1)" in said[0]
+    assert "Check the address and that the server is running" in said[0]
+    # The other one says at the end that the worker stops.
+    assert [each.startswith("http") for each in said] == [True, False]
+
+
+def test_server_that_stays_away_is_named_again_after_a_while(
+    jobs: Jobs,
+    worker: sdk.Worker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(sdk, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(sdk, "_WARNING_PAUSE", 0.0)
+    jobs.fails("workers/register/", *[problem(503, "unavailable")] * 2)
+    with running(worker):
+        jobs.await_calls("jobs/hold/")
+    assert caplog.text.count("gave no usable answer (tries: 1)") == 1
+    assert caplog.text.count("gave no usable answer (tries: 2)") == 1
+
+
+def test_worker_says_whom_it_serves(
+    jobs: Jobs, worker: sdk.Worker, stub: Stub, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="taskplatform.sdk")
+    worker.handler("fax")(lambda held: None)
+    with running(worker):
+        jobs.await_calls("jobs/hold/")
+    assert f"pi-1 serves mail, fax at {stub.url}, 2 threads" in caplog.messages
