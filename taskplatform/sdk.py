@@ -1035,6 +1035,8 @@ class _Executor:
         self.runs: dict[int, tuple[float, list[HeldJob]]] = {}
         # Seconds that a job takes, of the last ones; None before the first.
         self.mean: float | None = None
+        # How many jobs went back undone, since the worker began to stop.
+        self.returned = 0
         self.ended = False
 
     def add(self, jobs: Sequence[HeldJob]) -> None:
@@ -1079,6 +1081,7 @@ class _Executor:
             if job.lost:
                 logger.warning("%r was lost; its outcome %s is dropped", job, outcome["outcome"])
                 return
+            self.returned += outcome["outcome"] == "released"
             self.outbox.append(_Report(job, job._encoded(outcome), time.monotonic(), is_last))
             if not self.queue or len(self.outbox) >= _MAX_BATCH:
                 self.news.notify()
@@ -1103,6 +1106,7 @@ class _Executor:
                 for job in jobs:
                     error = "The worker stopped before the handler ended."
                     self.report(job, {"outcome": "failed", "error": error, "retry_after": 0})
+                    self.returned += not job.lost
                     job.lost = True
             self.runs.clear()
 
@@ -1260,7 +1264,8 @@ class Worker:
         return self._hooked("on_failed", hook)
 
     def run(self) -> None:
-        """Work until SIGTERM, SIGINT or `stop()`; a second signal does what it did before.
+        """Work until SIGTERM, SIGINT or `stop()`; a second signal does what it did before, and by
+        default ends the process at once.
 
         Raises ApiError or UnexpectedAnswer when the server refuses the key at the start, and
         ValueError without a handler.
@@ -1274,7 +1279,8 @@ class Worker:
             keeper.start()
             while keeper.is_alive():
                 keeper.join(0.1)
-                if self._is_signalled:
+                if self._is_signalled and self._stop_at == math.inf:
+                    self._say_stop()
                     self.stop()
                 if self._stop_at < math.inf:
                     self._press()
@@ -1283,10 +1289,14 @@ class Worker:
                 signal.signal(number, action)
         if self._failure is not None:
             raise self._failure
+        if self._is_signalled and not self._executor.held:
+            logger.warning("%s stopped; %s went back", self.name, _jobs(self._executor.returned))
 
     def stop(self) -> None:
         """Ask `run` to end: jobs not begun are released, handlers get `stop_seconds`."""
         with self._executor.lock:
+            if self._stop_at == math.inf:
+                self._executor.returned = 0
             self._stop_at = min(self._stop_at, time.monotonic())
             for job in self._executor.held.values():
                 job.stopping = True
@@ -1306,6 +1316,13 @@ class Worker:
 
         return register
 
+    def _say_stop(self) -> None:
+        """A warning, because that is seen without any settings for logs."""
+        with self._executor.lock:
+            at_work = sum(len(jobs) for _, jobs in self._executor.runs.values())
+        words = f"{_jobs(at_work)} may run on for at most {self.stop_seconds:g} s"
+        logger.warning("%s stops: %s; Ctrl-C again ends it at once", self.name, words)
+
     def _hooked(self, name: str, hook: T) -> T:
         self._executor.hooks.setdefault(name, []).append(cast("Callable[..., object]", hook))
         return hook
@@ -1318,7 +1335,9 @@ class Worker:
             # No more than this, because the thread that it interrupts may have the lock.
             self._is_signalled = True
             for each, action in earlier.items():
-                signal.signal(each, action)
+                # That of Python would end it with a traceback.
+                is_usual = action is signal.default_int_handler
+                signal.signal(each, signal.SIG_DFL if is_usual else action)
 
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -1701,6 +1720,10 @@ def _when(run_at: datetime | timedelta | None) -> dict[str, Any]:
     if isinstance(run_at, timedelta):
         return {"delay": max(run_at.total_seconds(), 0.0)}
     return {"run_at": _wire(run_at)}
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'' if count == 1 else 's'}"
 
 
 def _is_at_once(run_at: datetime | timedelta) -> bool:

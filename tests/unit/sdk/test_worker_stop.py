@@ -232,19 +232,35 @@ def test_signal_stops_the_worker_in_good_order(
     process.process.send_signal(number)
     process.await_output("the end")
     assert process.process.wait() == 0
+    lines = process.output.splitlines()
+    assert "pi-1 stops: 1 job may run on for at most 20 s; Ctrl-C again ends it at once" in lines
+    assert lines[-2:] == ["pi-1 stopped; 0 jobs went back", "the end"]
     [outcome] = jobs.await_outcomes()
     assert outcome == {"id": "polite", "outcome": "succeeded", "result": "ended politely"}
     assert jobs.calls("workers/leave/")
 
 
-def test_second_signal_ends_the_process_at_once(jobs: Jobs, program: Program) -> None:
+def test_job_that_a_signal_left_undone_is_counted(jobs: Jobs, program: Program) -> None:
+    jobs.has(job("stubborn"))
+    process = program(0.2)
+    process.await_output("at work on stubborn")
+    process.process.send_signal(signal.SIGTERM)
+    process.await_output("pi-1 stopped; 1 job went back")
+    assert process.process.wait(20) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_second_signal_ends_the_process_at_once(
+    jobs: Jobs, program: Program, number: signal.Signals
+) -> None:
     jobs.has(job("stubborn"))
     jobs.heartbeat_seconds = 0.05
     process = program(600)
     process.await_output("at work on stubborn")
     jobs.await_calls("workers/heartbeat/")
-    process.process.send_signal(signal.SIGTERM)
+    process.process.send_signal(number)
     eventually(lambda: jobs.calls("workers/heartbeat/")[-1].body["stopping"])
-    process.process.send_signal(signal.SIGTERM)
-    assert process.process.wait(20) == -signal.SIGTERM
+    process.process.send_signal(number)
+    assert process.process.wait(20) == -number
     assert jobs.outcomes == []
+    assert "Traceback" not in process.output
