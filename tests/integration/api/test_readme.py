@@ -18,6 +18,9 @@ from tests.integration.api.contract import ContractClient
 pytestmark = pytest.mark.django_db
 
 NUMBER, TOKEN = "249880717948497921", "8c1f…"
+FAILED, FAILED_TOKEN = "249880717948497922", "51d0…"
+LATER, LATER_TOKEN = "249880717948497923", "e77a…"
+PRINTED = "|".join((NUMBER, TOKEN, FAILED, FAILED_TOKEN, LATER, LATER_TOKEN))
 
 
 class Call(NamedTuple):
@@ -40,11 +43,11 @@ def calls_of(title: str) -> list[Call]:
 
 def follow(api: ContractClient, call: Call, drawn: Mapping[str, str]) -> Any:
     """Make the call with what was drawn before in place of what is printed."""
-    body, shown = call.body, re.sub(f"{NUMBER}|{TOKEN}", "…", call.shown)
+    path, body, shown = call.path, call.body, re.sub(PRINTED, "…", call.shown)
     for printed, real in drawn.items():
-        body = body.replace(printed, real)
+        path, body = path.replace(printed, real), body.replace(printed, real)
     method = "POST" if body else "GET"
-    answer = api.request(method, f"/api/v1{call.path}", json.loads(body) if body else None)
+    answer = api.request(method, f"/api/v1{path}", json.loads(body) if body else None)
     pattern = ".*".join(map(re.escape, shown.split("…")))
     assert re.fullmatch(pattern, answer.content.decode()), (call.path, answer.content)
     return answer.json()
@@ -59,14 +62,24 @@ def test_tour_of_pools_is_true(api: ContractClient) -> None:
 
 
 def test_tour_of_a_worker_is_true(api: ContractClient) -> None:
-    make, submit, hold, heartbeat, settle = calls_of("Workers on other machines")
+    make, submit, hold, heartbeat, settle, look, fail, put_off, register = calls_of(
+        "Workers on other machines"
+    )
     follow(api, make, {})
     number = follow(api, submit, {})["id"]
     [job] = follow(api, hold, {})["jobs"]
 
     assert job["id"] == number
-    for call in (heartbeat, settle):
+    for call in (heartbeat, settle, look):
         follow(api, call, {NUMBER: number, TOKEN: job["lease_token"]})
+    for call, printed, token, name in (
+        (fail, FAILED, FAILED_TOKEN, "a-2"),
+        (put_off, LATER, LATER_TOKEN, "a-3"),
+    ):
+        follow(api, submit, {})
+        [job] = follow(api, hold, {"a-1": name})["jobs"]
+        follow(api, call, {printed: job["id"], token: job["lease_token"]})
+    follow(api, register, {})
 
 
 def test_worker_of_the_readme_goes_on_from_its_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
