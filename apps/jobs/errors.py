@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from apps.common.errors import Conflict, PlatformError
+from apps.common.errors import Conflict, NotFound, PlatformError
+from apps.common.messages import Message as _
 
 
 class LeaseLost(PlatformError):
@@ -18,3 +19,9 @@ class Archived(Conflict):
 
     code = "archived"
     title = "The job is in the archive"
+
+
+def not_held(number: int) -> NotFound:
+    """The same words whether the job is another key's, of another type, or unknown: none of that
+    is the caller's to know."""
+    return NotFound(_("This key holds no job {number}.", number=number))

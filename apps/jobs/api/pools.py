@@ -325,6 +325,10 @@ class PoolView(ApiView):
 def _check_rebuild(body: dict[str, Any]) -> None:
     if "last" in body and "epoch" not in body:
         raise Invalid.field("last", "Only a rebuild with an epoch has a last chunk.")
+    if not body["items"] and "epoch" not in body:
+        raise Invalid.field(
+            "items", 'items is empty; to withdraw everything, send "last": true with an epoch'
+        )
     strange = [key for key in body["contexts"] if key not in body["items"]]
     if strange:
         wrong = [

@@ -143,6 +143,7 @@ class JobTypesView(ApiView):
     queries = {"get": PageQuery}
     bodies = {"post": TypeBody}
     answers = {"get": JobTypeOut(many=True), "post": {201: JobTypeOut}}
+    problems = (409,)
 
     def get(self, request: Request) -> JsonAnswer:
         page = KeysetPage(request, self.query)

@@ -79,7 +79,12 @@ class WorkerName(Name):
 
 
 class WishBody(StrictSerializer):
-    types = Names(max_items=MAX_TYPES, max_length=MAX_NAME, min_length=1)
+    types = Names(
+        max_items=MAX_TYPES,
+        max_length=MAX_NAME,
+        min_length=1,
+        error_messages={"min_length": "Name at least one job type."},
+    )
     host = Name(max_length=MAX_HOST, required=False, allow_blank=True, default="")
     limit = Integer(min_value=1, max_value=BATCH_ITEMS, required=False, default=_DEFAULT_LIMIT)
     lease_seconds = Integer(

@@ -11,8 +11,8 @@ from apps.common.db import transactional
 from apps.common.errors import Conflict, FieldError, Invalid, NotFound
 from apps.common.json_rules import check_size, is_same
 from apps.common.json_schema import check_params
+from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
-from apps.common.messages import joined
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
 from apps.jobs.errors import Archived
@@ -46,6 +46,14 @@ def cancel(*, job: AnyJob, actor: str, reason: str, force: bool = False) -> Job:
     A second request for a running job changes nothing.
     """
     now, current = clock.now(), _locked(job)
+    if current.status in t.FINAL:
+        raise Conflict(
+            _(
+                "Job {number} is {status}; only an open job can be cancelled.",
+                number=current.pk,
+                status=Message(current.status),
+            )
+        )
     if current.status != t.RUNNING:
         changes = {"status": t.CANCELLED, "finished_at": now, **_ENDED}
         return _take(current, "cancel", changes, "cancelled", now, actor, reason)

@@ -15,7 +15,7 @@ from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
 from apps.common.json_rules import check_json, check_size
 from apps.common.messages import Message as _
 from apps.common.rows import update_rows
-from apps.jobs.errors import LeaseLost
+from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.models import Job
 from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.transitions import RUNNING
@@ -94,7 +94,7 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
             continue
         row = held.get(sign.id)
         if row is None or not caller.holds(row.client, row.type) or row.type not in types:
-            answers[key] = NotFound()
+            answers[key] = not_held(sign.id)
         elif row.status != RUNNING or row.token != sign.token or _ended(row, now):
             answers[key] = _lost(sign.id)
         elif sign.is_plain:
@@ -129,7 +129,13 @@ def _ended(row: _Held, now: datetime) -> bool:
 
 
 def _lost(number: int) -> LeaseLost:
-    return LeaseLost(_("Job {number} was taken away; stop working on it.", number=number))
+    return LeaseLost(
+        _(
+            "This token does not hold job {number}: it was taken away, or the token is of another "
+            "job; stop working on it.",
+            number=number,
+        )
+    )
 
 
 def _renewed(row: _Held, sign: Sign, type_: TypeSnapshot, now: datetime) -> Renewed:

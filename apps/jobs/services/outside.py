@@ -97,7 +97,8 @@ def hold_for(caller: Caller, worker: str, wish: Wish) -> Given:
                 "types",
                 _("{name} is a pool; take its keys at /api/v1/pools/{name}/assign/.", name=pool),
             )
-        raise NotFound(_("There is no job type {names}.", names=", ".join(wish.types)[:200]))
+        names = ", ".join(map(repr, wish.types))[:200]
+        raise NotFound(_("This key sees no job type {names}.", names=names))
     return _Hold(caller, worker, wish, known).hold()
 
 

@@ -46,6 +46,13 @@ def find_pool(name: str, caller: Caller = IN_HOUSE) -> TypeSnapshot:
             found = type_snapshots(max_age=_KNOWN_SECONDS).get(name)
         if found is not None and found.pool:
             return found
+        if found is not None:
+            raise NotFound(
+                _(
+                    "{name!r} is a job type but no pool; hold its jobs at /api/v1/jobs/hold/.",
+                    name=name,
+                )
+            )
     raise NotFound(_("There is no pool {name!r}.", name=name[:80]))
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from apps.common.db import fetch, placeholders, table
 from apps.common.errors import Conflict, PlatformError
+from apps.common.messages import Message as _
 from apps.jobs.errors import LeaseLost
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.outcome import OUTCOMES, Outcome, is_same_report
@@ -117,11 +118,15 @@ def late_answer(
     for each in same:
         if each.event != STALE:
             is_repeat = each.key == key
-            return each.status if is_repeat else Conflict(f"it ended as {each.event}"), False
+            return each.status if is_repeat else _contradicted(each.event), False
     if report.token and job.lease_token == report.token and job.status != t.RUNNING:
         # The entry of its end is no longer kept.
         is_repeat = is_same_report(job.last_end, report.end)
-        return job.status if is_repeat else Conflict(f"it ended as {job.last_end}"), False
+        return job.status if is_repeat else _contradicted(job.last_end), False
     stale = [each for each in earlier if each.event == STALE]
     # A job has as many tokens as holds; what claims another says nothing of it.
     return LeaseLost(), not same and len(stale) < job.holds
+
+
+def _contradicted(end: str) -> Conflict:
+    return Conflict(_("It was reported as {end} before; that stands.", end=end))

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from apps.common import clock
 from apps.common.db import fetch, placeholders, table, transactional
-from apps.common.errors import Conflict, Invalid, NotFound, PlatformError
+from apps.common.errors import Conflict, Invalid, PlatformError
 from apps.jobs import wakeup
 from apps.jobs.conf import conf
-from apps.jobs.errors import LeaseLost
+from apps.jobs.errors import LeaseLost, not_held
 from apps.jobs.models import Job, TypeState
 from apps.jobs.rules import outcome as rules
 from apps.jobs.rules import transitions as t
@@ -103,7 +103,7 @@ def settle_locked(
             # What was reported of it is answered no more.
             answers[each.id] = LeaseLost()
         elif job is None or job.type not in types or not caller.holds(job.client, job.type):
-            answers[each.id] = NotFound()
+            answers[each.id] = not_held(each.id)
         elif not each.token or job.lease_token != each.token or job.status != t.RUNNING:
             late.append(each)
         else:

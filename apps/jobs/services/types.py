@@ -47,7 +47,8 @@ def names_among(names: Collection[str]) -> list[str]:
 
 @transactional
 def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
-    """A new type; settings left out take their defaults. Invalid names every wrong one."""
+    """A new type; settings left out take their defaults. Invalid names every wrong one;
+    Conflict when the name is taken."""
     now = clock.now()
     errors = list(type_settings.name_faults(name))
     job_type = JobType(name=name, created_at=now, created_by=actor[:160])
@@ -56,9 +57,10 @@ def create_type(*, name: str, actor: str, **settings: Any) -> JobType:
         with transaction.atomic():
             job_type.save(force_insert=True)
     except IntegrityError as error:
-        raise Invalid.field(
-            "name", _("{name} exists already; change it instead.", name=name)
-        ) from error
+        message = _(
+            "{name} exists already; change it by PATCH /api/v1/job-types/{name}/.", name=name
+        )
+        raise Conflict(message, errors=[FieldError("name", Conflict.code, message)]) from error
     _write_entry(job_type, "type_created", now=now, actor=actor, after=_shown(job_type))
     return job_type
 
@@ -171,7 +173,7 @@ def ensure_types(
         settings = {"handler": name, **(defaults or {}).get(name, {})}
         try:
             create_type(name=name, actor=actor, **settings)
-        except Invalid:
+        except Conflict:
             # Another process that started together was faster.
             if not JobType.objects.filter(name=name).exists():
                 raise

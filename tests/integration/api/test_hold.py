@@ -147,7 +147,7 @@ def test_worker_without_any_known_type_is_told(api: ContractClient) -> None:
     answer = api.post(HOLD, {"worker": "pi-1", "types": ["fax", "telex"]})
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-    assert "fax, telex" in answer.json()["detail"]
+    assert answer.json()["detail"] == "This key sees no job type 'fax', 'telex'."
 
 
 def test_type_outside_the_binding_is_as_unknown_as_any(

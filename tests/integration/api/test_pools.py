@@ -179,6 +179,21 @@ def test_thousand_keys_with_contexts_are_one_chunk(api: ContractClient) -> None:
     assert len(waiting()) == 1_005
 
 
+def test_empty_rebuild_withdraws_nothing_unless_it_says_so(api: ContractClient) -> None:
+    refused = api.post(f"{POOL}rebuild/", {"items": {}})
+
+    assert refused.status_code == 400
+    assert refused.json()["errors"] == [
+        {
+            "field": "items",
+            "code": "invalid",
+            "message": 'items is empty; to withdraw everything, send "last": true with an epoch',
+        }
+    ]
+    meant = api.post(f"{POOL}rebuild/", {"items": {}, "epoch": 7, "last": True})
+    assert meant.json()["withdrawn"] == len(FIVE)
+
+
 def test_older_chunk_is_a_conflict(api: ContractClient) -> None:
     """S3.7."""
     call(api, "rebuild", items={"z": 1}, epoch=12)
@@ -320,7 +335,7 @@ def test_key_bound_to_another_type_finds_no_pool(
 
     assert foreign.get(POOL).status_code == 404
     assert foreign.post(f"{POOL}assign/", {"worker": "pi-1"}).status_code == 404
-    assert foreign.post(f"{POOL}rebuild/", {"items": {}}).status_code == 404
+    assert foreign.post(f"{POOL}rebuild/", {"items": {"a": 1}}).status_code == 404
     assert len(call(own, "assign", limit=2)["items"]) == 2
     assert call(own, "rebuild", items={"a": 1})["withdrawn"] == 3
 

@@ -211,7 +211,10 @@ def test_contradiction_is_a_conflict(api: ContractClient) -> None:
 
     [other] = settle(api, said(job, "succeeded", result=2))
 
-    assert (other["code"], other["message"]) == ("conflict", "it ended as succeeded")
+    assert (other["code"], other["message"]) == (
+        "conflict",
+        "It was reported as succeeded before; that stands.",
+    )
     assert row(int(job["id"])).result == 1
 
 
@@ -245,6 +248,7 @@ def test_job_of_another_key_is_unknown(
 
     assert foreign == unknown == narrowed[0]
     assert foreign["code"] == "not_found"
+    assert foreign["message"] == f"This key holds no job {job['id']}."
     assert events_of(int(job["id"])) == []
 
 

@@ -219,7 +219,10 @@ def test_type_that_is_no_pool_is_not_found(frozen_clock: FrozenClock) -> None:
 
     assert find_pool(NAME, OURS).name == NAME
     assert find_pool(NAME, Caller("ci_x", [NAME])).name == NAME
-    for name, caller in (("mail", OURS), ("nope", OURS), (NAME, Caller("ci_x", ["mail"]))):
+    with pytest.raises(NotFound, match="'mail' is a job type but no pool"):
+        find_pool("mail", OURS)
+    bound = Caller("ci_x", [NAME])
+    for name, caller in (("mail", bound), ("nope", OURS), (NAME, Caller("ci_x", ["mail"]))):
         with pytest.raises(NotFound, match=f"There is no pool '{name}'"):
             find_pool(name, caller)
 

@@ -108,7 +108,7 @@ def test_names_are_keys_and_differ() -> None:
             factories.job_type(name)
     factories.job_type("mail")
     factories.job_type("Mail")
-    with pytest.raises(Invalid, match="mail exists already"):
+    with pytest.raises(Conflict, match="mail exists already"):
         factories.job_type("mail")
 
 
