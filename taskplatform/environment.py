@@ -32,6 +32,7 @@ Env.read_env(BASE_DIR / ".env")
 _MIN_SECRET = 50
 # As Django compares them: a name, a name with all subdomains, an address, or everything.
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
+_QUEUE = re.compile(r"[A-Za-z0-9_.:@/+-]+")
 _DATABASES = (
     "for example mysql://user:password@127.0.0.1:3306/taskplatform or "
     "sqlite:////srv/tasks/taskplatform.sqlite3"
@@ -70,6 +71,18 @@ def number(name: str, default: int, *, lowest: int, highest: int) -> int:
 def names(name: str, default: Sequence[str] = ()) -> list[str]:
     """A list, separated by commas."""
     return [part.strip() for part in text(name).split(",") if part.strip()] or list(default)
+
+
+def queues(name: str, default: Sequence[str]) -> list[str]:
+    """Names of queues, which are parts of names of job types."""
+    found = names(name, default)
+    for each in found:
+        if not _QUEUE.fullmatch(each):
+            raise ImproperlyConfigured(
+                f"{name}: {each!r} is no name; write queues separated by commas, such as "
+                "default,mails"
+            )
+    return found
 
 
 def one_of(name: str, default: str, allowed: Sequence[str]) -> str:

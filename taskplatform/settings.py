@@ -187,7 +187,7 @@ else:
 TASKS = {
     "default": {
         "BACKEND": "apps.jobs.tasks_backend.JobsBackend",
-        "QUEUES": environment.names("TASK_QUEUES") or ["default"],
+        "QUEUES": environment.queues("TASK_QUEUES", ["default"]),
     }
 }
 

@@ -56,22 +56,27 @@ def parse_sinks(text: str) -> tuple[SinkAddress, ...]:
 
 def _check(sink: SinkAddress) -> None:
     parts = sink.parts
+    shown = f"sink {sink.name}: {_unsaid(sink.url)}"
     if parts.scheme not in _NEEDED:
-        raise ValueError(f"sink {sink.name} begins with none of {', '.join(_NEEDED)}://")
+        schemes = ", ".join(f"{each}://" for each in _NEEDED)
+        raise ValueError(f"{shown} begins with none of {schemes}")
+    if parts.scheme == "file" and parts.netloc:
+        whole = _unsaid(f"file:///{sink.url.removeprefix('file://')}")[1:-1]
+        raise ValueError(f"{shown} names a machine; write three slashes: {whole}")
     steps = [step for step in parts.path.split("/") if step]
     if parts.scheme == "file":
-        is_whole = bool(steps) and not parts.netloc
+        is_whole = bool(steps)
     elif parts.scheme in ("redis", "rediss"):
         is_whole = bool(parts.netloc) and len(steps) == 2 and steps[0].isdecimal()
     else:
         is_whole = bool(parts.netloc) and len(steps) == 1
     if not is_whole:
-        raise ValueError(f"sink {sink.name} needs {_NEEDED[parts.scheme]}")
+        raise ValueError(f"{shown} needs {_NEEDED[parts.scheme]}")
 
 
 def _unsaid(text: str) -> str:
     """The text without what may be a password."""
-    return repr(re.sub(r"//[^@/]*@", "//…@", text)[:80])
+    return repr(re.sub(r"//.*@", "//…@", text).partition("?")[0][:80])
 
 
 class JournalConf(Conf):

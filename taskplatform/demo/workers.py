@@ -56,8 +56,9 @@ class WorkerRun:
         self.ended = 0
         self._names = [f"{self.trace_id}-{position + 1}" for position in range(number)]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._numbers = self._submit(total)
-        self._items = self._fill(max(1, total // ITEMS_IN))
+        items = max(1, total // ITEMS_IN)
+        self._numbers = self._submit(total - items)
+        self._items = self._fill(items)
         self._all = {*self._numbers, *self._items}
         self.total = len(self._all)
 
@@ -112,8 +113,17 @@ class WorkerRun:
             raise CommandError(f"Worker {died[0]} ended by itself; its output is above.")
         line = f"{bar(self.ended, self.total)} done"
         if self.killed:
-            line += f" · worker {self.killed[-1]} was killed"
+            number = self.killed.rpartition("-")[2]
+            if self._waits_for_leases():
+                line += f" · waits for leases of killed worker {number}"
+            else:
+                line += f" · worker {number} was killed"
         return line, self.ended == self.total
+
+    def _waits_for_leases(self) -> bool:
+        """Whether all that is left is what the killed worker held."""
+        held = self._jobs().filter(status=t.RUNNING, worker=self.killed).count()
+        return 0 < held == self.total - self.ended
 
     def _kill(self) -> None:
         """End the worker that holds most by SIGKILL, so that it can give nothing back."""

@@ -91,6 +91,7 @@ def test_secret_is_taken_letter_by_letter(started: Any) -> None:
         ("PORT", "000008000999", "PORT=000008000999 is not a number from 1 to 65535"),
         ("SECRET_KEY", "short", "SECRET_KEY is shorter than 50 characters"),
         ("EXTRA_APPS", "json,nowhere.to.be", "there is no app nowhere.to.be"),
+        ("TASK_QUEUES", "default,a b", "TASK_QUEUES: 'a b' is no name; write queues separated by"),
         ("DATABASE_URL", "postgres://u@h/n", "DATABASE_URL must start with mysql://"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL must start with mysql://"),
         ("DATABASE_URL", "sqlite://data.sqlite3", "must start with .* sqlite:///; for example"),

@@ -64,7 +64,7 @@ class Command(BaseCommand):
             "--workers",
             type=_between(2, MAX_WORKERS),
             metavar="N",
-            help=f"let N workers run 10,000 jobs over HTTP, 2 to {MAX_WORKERS}",
+            help=f"let N workers run {WORKER_JOBS:,} jobs over HTTP, 2 to {MAX_WORKERS}",
         )
         parser.add_argument(
             "--seconds",

@@ -286,8 +286,11 @@ def test_cluster_that_is_away_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("https://host/index", "NAME=ADDRESS"),
         ("Big=https://host/index", "NAME=ADDRESS"),
-        ("a=ftp://host/x", "begins with none of"),
-        ("a=file://host/x", "needs a folder"),
+        (
+            "a=ftp://host/x",
+            "sink a: 'ftp://host/x' begins with none of file://, redis://, rediss://",
+        ),
+        ("a=file://tmp/x", "sink a: 'file://tmp/x' .* write three slashes: file:///tmp/x"),
         ("a=file:///", "needs a folder"),
         ("a=redis://host/journal", "needs a database and a stream"),
         ("a=https://host", "needs an index"),
@@ -307,3 +310,7 @@ def test_addresses_are_shown_without_passwords() -> None:
     with pytest.raises(ValueError) as error:
         parse_sinks("https://me:secret@host:9200/journal")
     assert "secret" not in str(error.value)
+    for wrong in ("me:secret@host", "me:a?secret@host", "host?token=secret"):
+        with pytest.raises(ValueError, match="needs an index") as error:
+            parse_sinks(f"a=https://{wrong}")
+        assert "secret" not in str(error.value)

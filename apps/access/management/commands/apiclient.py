@@ -44,7 +44,7 @@ class Command(BaseCommand):
             default=[],
             dest="scopes",
             metavar="SCOPE",
-            help=f"{', '.join(Scope)}; repeat for several",
+            help=f"required: {', '.join(Scope)}; repeat for several",
         )
         create.add_argument(
             "--executor",

@@ -53,9 +53,12 @@ class Command(BaseCommand):
                 sent += count
                 self.stdout.write(f"{sent:,} entries")
         except Unavailable as error:
+            why = str(error).rstrip(".")
             raise CommandError(
-                f"{name} stopped taking entries after {sent:,}: {error} Run this again later; what "
-                "is sent twice has the same id."
+                f"{name} stopped taking entries after {sent:,}: {why}. Mend that and run this "
+                "again; what is sent twice has the same id."
             ) from error
-        if not sent:
+        if sent:
+            self.stdout.write(f"Sent {sent:,} {'entry' if sent == 1 else 'entries'} to {name}.")
+        else:
             self.stdout.write("The journal has no entries of that time.")
