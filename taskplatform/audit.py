@@ -42,7 +42,8 @@ def summary(done: Sequence[Checked], *, recent: int) -> str:
         {name for each in done for name in each.check.invariants}, key=lambda n: int(n[1:])
     )
     read = ", ".join(
-        f"{'the newest ' if each.check.recent else ''}{each.rows:,} {each.check.name}"
+        each.nothing
+        or f"{'the newest ' if each.check.recent else ''}{each.rows:,} {each.check.name}"
         for each in done
     )
     broken = sum(len(each.breaches) for each in done)

@@ -50,11 +50,15 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The number of rows read, and the breaches, not all of them if `cut`."""
+    """The number of rows read, and the breaches, not all of them if `cut`.
+
+    `nothing`: why no row could be read yet.
+    """
 
     rows: int
     breaches: Sequence[Breach] = ()
     cut: bool = False
+    nothing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Checked:
     seconds: float
     breaches: Sequence[Breach]
     cut: bool
+    nothing: str = ""
 
     def by_invariant(self) -> Iterator[tuple[str, list[Breach], int]]:
         """Each broken invariant with its first breaches and the number of further ones."""
@@ -101,7 +106,8 @@ def audit(checks: Iterable[Check], *, recent: int = RECENT) -> list[Checked]:
 def _run(check: Check, recent: int) -> Checked:
     begun = time.monotonic()
     found = check.run(recent)
-    return Checked(check, found.rows, time.monotonic() - begun, tuple(found.breaches), found.cut)
+    seconds = time.monotonic() - begun
+    return Checked(check, found.rows, seconds, tuple(found.breaches), found.cut, found.nothing)
 
 
 def _confirmed(first: Checked, recent: int) -> Checked:

@@ -133,6 +133,7 @@ def test_clean_system_is_one_line_and_exit_0(work: None) -> None:
     assert line.startswith(f"ok: {names} checked in ")
     assert "5 dispatches, " in line
     assert "8 jobs, the newest 8 jobs in the journal" in line
+    assert "no entry is older than 20 minutes yet" in line
 
 
 def test_empty_system_is_clean() -> None:

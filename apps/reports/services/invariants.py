@@ -57,13 +57,22 @@ def _totals(recent: int) -> CheckResult:
                 {"count": len({row[:5] for row in expected ^ stored})},
             )
             breaches.append(Breach("I54", _name(level, start), text))
+    if not rows:
+        minutes = _settled_after() // timedelta(minutes=1)
+        nothing = say(_("no entry is older than %(minutes)d minutes yet"), {"minutes": minutes})
+        return CheckResult(0, nothing=nothing)
     return CheckResult(rows, breaches)
+
+
+def _settled_after() -> timedelta:
+    """How old a minute is that no late commit changes any more."""
+    return journal_conf.JOURNAL_LATE + timedelta(minutes=5)
 
 
 def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
     """(level, start, entries) of buckets that no late commit changes any more."""
     now = clock.now()
-    settled = second_of(now - journal_conf.JOURNAL_LATE - timedelta(minutes=5))
+    settled = second_of(now - _settled_after())
     left = recent
     newest = fetch(
         f"SELECT start, entries FROM {table(RollupBucket)} "

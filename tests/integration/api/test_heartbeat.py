@@ -153,6 +153,8 @@ def test_leases_that_are_not_the_callers(
 
     assert (wrong["ok"], wrong["code"]) == (False, "lease_lost")
     assert (foreign["ok"], foreign["code"]) == (False, "not_found")
+    assert wrong["message"].startswith(f"This token does not hold job {job['id']}: it was taken")
+    assert foreign["message"] == f"This key holds no job {job['id']}."
     assert Job.objects.values().get() == before
 
 

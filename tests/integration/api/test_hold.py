@@ -150,6 +150,13 @@ def test_worker_without_any_known_type_is_told(api: ContractClient) -> None:
     assert answer.json()["detail"] == "This key sees no job type 'fax', 'telex'."
 
 
+def test_worker_names_what_it_wants(api: ContractClient) -> None:
+    answer = api.post(HOLD, {"worker": "pi-1", "types": []})
+
+    assert answer.status_code == 400
+    assert "Name at least one job type." in answer.json()["detail"]
+
+
 def test_type_outside_the_binding_is_as_unknown_as_any(
     make_key: Callable[..., str], api_with: Callable[..., ContractClient]
 ) -> None:

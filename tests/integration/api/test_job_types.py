@@ -148,6 +148,8 @@ def test_type_from_before_with_a_slash_is_still_found(api: ContractClient) -> No
 def test_taken_name_is_refused(api: ContractClient) -> None:
     factories.job_type("mail")
     answer = api.post(TYPES, {"name": "mail"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert "change it by PATCH /api/v1/job-types/mail/." in answer.json()["detail"]
     assert [error["field"] for error in answer.json()["errors"]] == ["name"]
     assert api.post(TYPES, {"name": "Mail"}).status_code == 201
 

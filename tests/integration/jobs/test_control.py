@@ -163,6 +163,13 @@ def test_asking_a_running_job_twice_changes_nothing() -> None:
     assert [entry.event for entry in entries(job)] == ["cancel_requested"]
 
 
+def test_job_that_has_ended_cannot_be_cancelled(at_nine: Any) -> None:
+    job = job_in("failed")
+    for cancel in (control.cancel, force):
+        with pytest.raises(Conflict, match="is failed; only an open job can be cancelled"):
+            cancel(job=job, **WHO)
+
+
 def test_forced_cancel_fences_the_worker(at_nine: Any) -> None:
     """S1.12, I30, I56: its token is refused, and the journal has the end of the attempt."""
     job = job_in("running", key="order-1", unique=True)
