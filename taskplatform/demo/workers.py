@@ -122,7 +122,7 @@ class WorkerRun:
 
     def _waits_for_leases(self) -> bool:
         """Whether all that is left is what the killed worker held."""
-        held = self._jobs().filter(status=t.RUNNING, worker=self.killed).count()
+        held: int = self._jobs().filter(status=t.RUNNING, worker=self.killed).count()
         return 0 < held == self.total - self.ended
 
     def _kill(self) -> None:
