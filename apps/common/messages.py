@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
 from typing import Any, TypeAlias
 
 Param: TypeAlias = str | int | float | datetime
@@ -49,6 +48,23 @@ class Message(str):
         return _formatted(translate(self.template), self.params, translate, format_time)
 
 
+class _Part(Message):
+    """A message without the full stop at its end, because another one follows."""
+
+    def __new__(cls, template: str, /, **params: Param) -> _Part:
+        text = _formatted(template, params, str, wire_time).rstrip(".")
+        made = str.__new__(cls, text)
+        made.template, made.params = template, params
+        return made
+
+    def translated(
+        self,
+        translate: Callable[[str], str] = str,
+        format_time: Callable[[datetime], str] = wire_time,
+    ) -> str:
+        return super().translated(translate, format_time).rstrip(".。")
+
+
 _ = Message
 
 
@@ -62,8 +78,20 @@ class Reason:
 
 
 def joined(messages: Iterable[str]) -> str:
-    """The messages, at least one, as one text."""
-    return reduce(lambda first, rest: _("{first} {rest}", first=first, rest=rest), messages)
+    """The messages, at least one, as one text: semicolons between several."""
+    *parts, last = messages
+    if parts and not isinstance(last, Message) and last[-1:] not in (".", "?"):
+        last = f"{last}."
+    text = last
+    for part in map(_part, reversed(parts)):
+        text = _("{first}; {rest}", first=part, rest=text)
+    return text
+
+
+def _part(message: str) -> str:
+    if isinstance(message, Message):
+        return _Part(message.template, **message.params)
+    return message.rstrip(".")
 
 
 def _formatted(

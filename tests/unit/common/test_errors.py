@@ -101,8 +101,8 @@ def test_refusal_of_many_can_be_read_in_another_language() -> None:
     found = refusal([FieldError(f, "invalid", _("{at} needs a time zone.", at=f)) for f in "abcd"])
 
     assert found.detail == (
-        "a: a needs a time zone. b: b needs a time zone. c: c needs a time zone. 1 more."
+        "a: a needs a time zone; b: b needs a time zone; c: c needs a time zone; 1 more."
     )
     with translation.override("zh-hans"):
         words = translate(found.detail)
-    assert "c 缺少时区。" in words and words.endswith("另有 1 处。")
+    assert "c 缺少时区；" in words and words.endswith("另有 1 处。")

@@ -6,7 +6,7 @@ import copy
 import json
 from datetime import UTC, datetime, timedelta, timezone
 
-from apps.common.messages import Message
+from apps.common.messages import Message, joined
 from apps.common.messages import Message as _
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -51,3 +51,18 @@ def test_copy_of_a_message_can_be_translated() -> None:
 
 def test_template_may_be_marked_first_and_formatted_later() -> None:
     assert Message(_("Due at {at}."), at=AT) == "Due at 2026-03-02T09:00:00Z."
+
+
+def test_several_messages_are_one_sentence_with_a_clean_end() -> None:
+    texts = {
+        "{first}; {rest}": "{first}；{rest}",
+        "No {name}.": "没有{name}。",
+        "Too late.": "太晚。",
+    }
+    text = joined([Message("No {name}.", name="key"), "it is long", Message("Too late.")])
+
+    assert text == "No key; it is long; Too late."
+    assert isinstance(text, Message)
+    assert text.translated(lambda each: texts.get(each, each)) == "没有key；it is long；太晚。"
+    assert joined(["a.", "b"]) == "a; b."
+    assert joined(["alone"]) == "alone"
