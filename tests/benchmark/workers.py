@@ -243,26 +243,25 @@ def _idle_load(port: int, key: str, seconds: int) -> float:
     asks = [
         post(HOLD, {"worker": f"idle-{n}", "types": ["noop"]}, key=key) for n in range(IDLE_WORKERS)
     ]
-    spent = list[float]()
+    # Now the process has seen them all.
+    for answer in fire(port, asks, connections=1).answers:
+        good(answer)
+    busy = _cpu_of_children()
+    # The servers are not quite still without them.
+    time.sleep(seconds)
+    still = _cpu_of_children() - busy
 
     def run(ask: Ask, client: int) -> None:
-        for each in asks:
-            # Now the process has seen them all.
-            good(ask(each))
-        busy = _cpu_of_children()
-        # The servers are not quite still without them.
-        time.sleep(seconds)
-        still = _cpu_of_children() - busy
         begun = time.perf_counter()
         for n in range(seconds * ASKS_PER_SECOND):
             due = begun + n / ASKS_PER_SECOND
             time.sleep(max(0.0, due - time.perf_counter()))
             good(ask(asks[n % IDLE_WORKERS]))
-        spent.append(_cpu_of_children() - busy - 2 * still)
 
+    # On a connection of its own: the server closes those that are silent for long.
     with Clients(port, 1) as clients:
         clients.work(run)
-    return 100 * spent[0] / seconds
+    return 100 * (_cpu_of_children() - busy - 2 * still) / seconds
 
 
 def _cpu_of_children() -> float:
