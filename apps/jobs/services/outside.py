@@ -44,7 +44,7 @@ HELD_TIMES = frozenset(
 _TYPE = HELD.index("type")
 # All idle workers together ask this often in a second; one of them waits so long at least and at
 # most, give or take a quarter.
-ASKS_PER_SECOND = 50
+ASKS_PER_SECOND = 25
 POLL_SECONDS = (0.2, 15.0)
 _SPREAD = 0.25
 _LOST_SECONDS = (0.02, 0.1)
