@@ -114,6 +114,22 @@ class TestMove:
         ]
         assert not any(event in ("archived", "restored") for _source, event, *_states in ENDS)
 
+    def test_jobs_planned_for_next_year_hold_up_nobody(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S2.8: neither the move of younger ones, though there are more of them than one read
+        takes, nor holds."""
+        monkeypatch.setattr(archive, "CHUNK", 2)
+        far = clock.now() + timedelta(days=365)
+        planned = ended(5, ago=timedelta(days=30), status="scheduled", run_at=far, finished_at=None)
+        [old] = ended(ago=timedelta(days=20))
+        due = jobs(1)
+
+        assert move() == 1
+        assert where(old) == ARCHIVE
+        assert [where(number) for number in planned] == [LIVE] * 5
+        assert [job.id for job in take(limit=10)] == due
+
     def test_what_waited_at_its_turn_goes_within_the_hour_after_its_time(
         self, mail: FrozenClock
     ) -> None:
