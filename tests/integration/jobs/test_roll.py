@@ -214,7 +214,9 @@ def test_moves_go_on_while_it_rolls(racers: Any, mail: FrozenClock) -> None:
     numbers = ended(200)
     race = racers([move, sweeps.roll, move, sweeps.roll, forget])
     assert race.errors == []
-    assert all(where(number) == ["jobs_archived"] for number in numbers)
+    assert all(len(where(number)) == 1 for number in numbers)
+    # What one mover skipped while the other had it locked, it looks at again.
+    mail.advance(seconds=archive.AGAIN_AFTER.total_seconds())
     move()
     sweeps.roll()
     assert not Job.objects.exists()
