@@ -6,18 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django import forms
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from apps.common import clock
 from apps.common.admin.display import shown_text
 from apps.common.admin.filters import ChoiceFilter, DayFilter, FormFilter, KeyFilter, read_key
 from apps.jobs.admin.job_fields import MAX_ERROR
+from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, Job, JobScope, JobType, Worker
 from apps.jobs.rules.type_snapshot import TypeSnapshot
 from apps.jobs.services.find import archived_types
+from apps.jobs.services.register import LIVING
 from apps.jobs.services.type_snapshots import all_types
 from apps.journal.admin.words import reason_of
 
@@ -138,14 +141,28 @@ class WorkerKindFilter(ChoiceFilter):
 
 
 class WorkerStateFilter(ChoiceFilter):
-    """By the state; active ones that an operator keeps quiet have one of their own."""
+    """By the state as the list shows it."""
 
     title = _("state")
     parameter = "state"
-    options = (*Worker.State.choices, ("quiet", pgettext_lazy("worker", "quiet")))
+    options = (
+        *Worker.State.choices,
+        ("quiet", pgettext_lazy("worker", "quiet")),
+        ("away", pgettext_lazy("worker", "away")),
+        ("lost", pgettext_lazy("worker", "lost")),
+    )
 
     def narrowed(self, rows: QuerySet[Any], given: dict[str, str]) -> QuerySet[Any]:
         state = given["state"]
-        if state in (Worker.State.ACTIVE, "quiet"):
-            return rows.filter(state=Worker.State.ACTIVE, is_quiet=state == "quiet")
-        return super().narrowed(rows, given)
+        if state == Worker.State.GONE:
+            return super().narrowed(rows, given)
+        is_silent = Q(last_heartbeat_at__lte=clock.now() - conf.JOB_WORKER_SILENCE)
+        is_lost = is_silent & Q(promises_beats=True)
+        if state == "lost":
+            return rows.filter(is_lost, state__in=LIVING)
+        if state == Worker.State.DRAINING:
+            return rows.filter(~is_lost, state=state)
+        present = rows.filter(~is_lost, state=Worker.State.ACTIVE)
+        if state == "quiet":
+            return present.filter(is_quiet=True)
+        return present.filter(is_silent if state == "away" else ~is_silent, is_quiet=False)

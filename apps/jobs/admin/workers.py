@@ -222,7 +222,9 @@ class WorkerAdmin(MachineRowAdmin):
         jobs = ngettext("%d job", "%d jobs", worker.held) % worker.held
         used = ""
         if worker.promises_beats:
-            numbers = {"used": busy_slots(worker), "slots": worker.capacity}
+            is_outside = worker.kind == Worker.Kind.HTTP
+            busy = min(worker.held, worker.capacity) if is_outside else busy_slots(worker)
+            numbers = {"used": busy, "slots": worker.capacity}
             used = gettext("%(used)d of %(slots)d slots") % numbers
         return format_html(
             '<a class="text-link unbroken" href="{}">{}</a>{}', url, jobs, _note(used)

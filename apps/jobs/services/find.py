@@ -47,6 +47,12 @@ def find_each(
     return found
 
 
+def holders_of(numbers: Collection[int]) -> dict[int, tuple[str, str]]:
+    """API key and type of those of the jobs that there are, in the archive too."""
+    found = find_each(numbers, only=("client", "type")) if numbers else {}
+    return {number: (job.client, job.type) for number, job in found.items()}
+
+
 def with_key(key: str, *, limit: int, model: type[AnyJob] = Job) -> list[int]:
     """The numbers of the newest jobs of the table with this key: one short index range per type."""
     column, index = connection.ops.quote_name("key"), _BY_KEY[model]

@@ -20,6 +20,7 @@ from apps.jobs.models import Job
 from apps.jobs.rules.caller import IN_HOUSE, Caller
 from apps.jobs.rules.transitions import RUNNING
 from apps.jobs.rules.type_snapshot import TypeSnapshot
+from apps.jobs.services.find import holders_of
 from apps.jobs.services.type_snapshots import type_snapshots
 
 NOTHING: Any = object()
@@ -85,6 +86,7 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
     now = clock.now()
     held = _held({sign.id for sign in signs})
     types = type_snapshots({row.type for row in held.values()})
+    archived = holders_of({sign.id for sign in signs} - held.keys())
     # By id and token: of two tokens of a job, one may still be good.
     answers: dict[tuple[int, str], Renewed | PlatformError] = {}
     plain: dict[str, dict[int, tuple[Sign, Renewed]]] = {}
@@ -93,7 +95,9 @@ def renew(*, signs: Sequence[Sign], caller: Caller = IN_HOUSE) -> list[Renewed |
         if key in answers:
             continue
         row = held.get(sign.id)
-        if row is None or not caller.holds(row.client, row.type) or row.type not in types:
+        if sign.id in archived and caller.holds(*archived[sign.id]):
+            answers[key] = _lost(sign.id)
+        elif row is None or not caller.holds(row.client, row.type) or row.type not in types:
             answers[key] = not_held(sign.id)
         elif row.status != RUNNING or row.token != sign.token or _ended(row, now):
             answers[key] = _lost(sign.id)

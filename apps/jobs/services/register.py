@@ -15,6 +15,7 @@ from apps.common.messages import Message as _
 from apps.common.rows import ensure_row
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
+from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -142,7 +143,8 @@ def touch(
 
     `types` are those that it asks for, None when it asks for nothing. One that has registered
     serves them besides those that it has named: its pools, which it does not name. So does one that
-    can ask for one type at a time only: `version` says of what kind it is.
+    can ask for one type at a time only: `version` says of what kind it is. Any other serves the
+    types of its latest hold, and the pools that it took keys of.
     """
     key = WorkerKey(client, name)
     asked = None if types is None else frozenset(types)
@@ -162,7 +164,9 @@ def _listed(listed: frozenset[str], asked: frozenset[str] | None, *, adds: bool)
     """The types to list of a worker when it asks for these; `adds`: besides those of before."""
     if asked is None:
         return listed
-    return listed | asked if adds else asked
+    types = type_snapshots()
+    pools = {name for name in listed | asked if name in types and types[name].pool}
+    return listed | asked if adds or asked <= pools else asked | pools
 
 
 def forget_seen() -> None:

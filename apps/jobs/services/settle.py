@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from apps.jobs.rules.outcome import Next, Outcome
 from apps.jobs.rules.report import as_counted, validate
 from apps.jobs.rules.transitions import LockedJob
 from apps.jobs.rules.type_snapshot import TypeSnapshot
-from apps.jobs.services.find import find_each
+from apps.jobs.services.find import holders_of
 from apps.jobs.services.hold import running_under
 from apps.jobs.services.move import attempt_facts, entry_of, lock_jobs, move
 from apps.jobs.services.protection import count_ends, lock_states
@@ -86,7 +86,8 @@ def settle_locked(
     now = clock.now()
     types = type_snapshots()
     jobs = lock_jobs(each.id for each in outcomes)
-    archived = _archived({each.id for each in outcomes} - jobs.keys())
+    # In the archive, or back from it just now.
+    archived = holders_of({each.id for each in outcomes} - jobs.keys())
     if any(job.type not in types for job in jobs.values()):
         # A type may be newer than the snapshots.
         types = type_snapshots(max_age=0)
@@ -123,14 +124,6 @@ def settle_locked(
         for each in outcomes
     ]
     return Settled(in_order, Counter(job.type for job, _ in ends))
-
-
-def _archived(numbers: Collection[int]) -> dict[int, tuple[str, str]]:
-    """API key and type of those of the jobs that are in the archive, or came back just now."""
-    if not numbers:
-        return {}
-    found = find_each(numbers, only=("client", "type"))
-    return {number: (job.client, job.type) for number, job in found.items()}
 
 
 def _as_counted(

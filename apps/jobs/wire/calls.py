@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from django.db.models import Min
+from django.db.models import F, Min, Value
 
 from apps.access.rules.clients import Binding, Scope
 from apps.common import clock
@@ -22,7 +22,7 @@ from apps.common.masking import redacted
 from apps.common.paging import MAX_EXAMINED
 from apps.jobs.conf import conf
 from apps.jobs.errors import LeaseLost
-from apps.jobs.models import Job, JobType
+from apps.jobs.models import AnyJob, ArchivedJob, Job, JobType
 from apps.jobs.models.bounds import Bounds
 from apps.jobs.models.job_columns import JobQuerySet
 from apps.jobs.rules import transitions as t
@@ -208,8 +208,7 @@ def set_task(ask: Ask) -> None:
     name = read_task_id(sent.task_id)
     if name is None:
         raise Refused(d.SET, f"{sent.task_id[:80]!r} is no task id of this server.")
-    found = Job.objects.filter(pk=name.job).values_list("client", "lease_token", *Row._fields)
-    client, token, row = next(((c, t, Row(*values)) for c, t, *values in found), ("", "", None))
+    client, token, row = _reported(name.job)
     if row is None or not name.names(row.type) or not ask.caller.may_use(row.type):
         raise _unknown(sent.task_id)
     is_held = row.holds > 0 and client == ask.caller.client
@@ -224,6 +223,19 @@ def set_task(ask: Ask) -> None:
     except (LeaseLost, Conflict) as error:
         if not ask.dialect.late_is_ok:
             raise Refused(d.SET, error.detail) from error
+
+
+def _reported(number: int) -> tuple[str, str, Row | None]:
+    """API key and token of the last hold of the job, and its row; archived jobs have no token."""
+    tables: Sequence[tuple[type[AnyJob], Any]] = (
+        (Job, F("lease_token")),
+        (ArchivedJob, Value("")),
+    )
+    for model, token in tables:
+        rows = model._default_manager.filter(pk=number)
+        for client, kept, *values in rows.values_list("client", token, *Row._fields):
+            return client, kept, Row(*values)
+    return "", "", None
 
 
 def _report(ask: Ask, sent: Sent, row: Row, token: str, hold: int) -> None:

@@ -17,6 +17,7 @@ from apps.jobs.services import control, register
 from apps.jobs.services.leases import Renewed, Sign, renew
 from apps.jobs.sweeps import follow_workers, rescue
 from tests.frozen import FrozenClock
+from tests.history import move
 from tests.integration.api.contract import ContractClient
 from tests.jobs import events_of, job_type, jobs, row
 
@@ -56,6 +57,23 @@ def beat(api: ContractClient, *signs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 # --- leases ---------------------------------------------------------------------------------------
+def test_lease_of_an_archived_job_is_lost(
+    api: ContractClient,
+    make_key: Callable[..., str],
+    api_with: Callable[..., ContractClient],
+    frozen_clock: FrozenClock,
+) -> None:
+    """S4.16: another key is told nothing of it."""
+    [job] = held(api)
+    api.post(f"{JOBS}settle/", {"worker": "pi-1", "outcomes": [sign(job, outcome="succeeded")]})
+    frozen_clock.advance(days=8)
+    assert move() == 1
+
+    assert [each["code"] for each in beat(api, sign(job))] == ["lease_lost"]
+    other = api_with(make_key(scopes=["hold"]))
+    assert [each["code"] for each in beat(other, sign(job))] == ["not_found"]
+
+
 @pytest.mark.usefixtures("beating")
 def test_heartbeat_renews_the_lease(api: ContractClient, frozen_clock: FrozenClock) -> None:
     """S2.20"""
@@ -306,6 +324,24 @@ def test_every_call_notes_the_worker_now_and_then(
     monkeypatch.setattr(register.time, "monotonic", lambda: 10.0**9)
     beat(api, {"id": "7", "lease_token": "x"})
     assert Worker.objects.get().last_heartbeat_at == frozen_clock.instant
+
+
+def test_worker_that_never_registered_is_listed_with_its_pools_and_its_latest_types(
+    api: ContractClient, frozen_clock: FrozenClock
+) -> None:
+    job_type("bill")
+    job_type("numbers", pool=True)
+
+    def hold(name: str) -> list[str]:
+        api.post(f"{JOBS}hold/", {"worker": "pi-1", "types": [name]})
+        types: list[str] = Worker.objects.get().types
+        return types
+
+    assert hold("mail") == ["mail"]
+    api.post("/api/v1/pools/numbers/assign/", {"worker": "pi-1"})
+    assert Worker.objects.get().types == ["mail", "numbers"]
+    assert hold("mail") == ["mail", "numbers"]
+    assert hold("bill") == ["bill", "numbers"]
 
 
 @pytest.mark.usefixtures("beating")

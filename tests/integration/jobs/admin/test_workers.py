@@ -58,6 +58,26 @@ def lines_of(page: Any) -> list[list[str]]:
 
 
 # --- the list -------------------------------------------------------------------------------------
+def test_list_is_narrowed_by_the_state_that_it_shows(
+    admin_client: Client, key: ApiClient, frozen_clock: FrozenClock
+) -> None:
+    """S2.20: each worker is found under one state, that of its row."""
+    long_ago = clock.now() - timedelta(minutes=30)
+    factories.worker("active-1")
+    factories.worker("stopping-1", state="draining")
+    factories.worker("gone-1", state="gone")
+    factories.worker("quiet-1", is_quiet=True)
+    factories.worker("lost-1", last_heartbeat_at=long_ago)
+    factories.worker("lost-2", state="draining", last_heartbeat_at=long_ago)
+    outside(key, "away-1", promises_beats=False, last_heartbeat_at=long_ago)
+    outside(key, "quiet-2", promises_beats=False, is_quiet=True, last_heartbeat_at=long_ago)
+    states = {"active": "Active", "draining": "Stopping", "gone": "Gone", "quiet": "Quiet"}
+    for state, word in {**states, "away": "Away", "lost": "Lost"}.items():
+        rows = admin_client.get(f"{WORKERS}?state={state}").context["cl"].result_list
+        numbers = (1, 2) if state in ("quiet", "lost") else (1,)
+        assert {row.name for row in rows} == {f"{word.lower()}-{number}" for number in numbers}
+
+
 def test_both_kinds_are_on_one_page_with_key_version_and_host(
     admin_client: Client, key: ApiClient
 ) -> None:

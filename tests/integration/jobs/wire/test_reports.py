@@ -400,3 +400,5 @@ def test_task_is_found_in_the_archive_as_before(calls: Calls, frozen_clock: Froz
     assert move() == 1
     assert calls.ask("get", task_id=name) == before
     assert before[0] == 0
+    # What was reported of it is kept no more.
+    assert calls.set(task["task_id"], "succeeded") == late(calls)
