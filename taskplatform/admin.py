@@ -28,8 +28,9 @@ from apps.common.messages import Message
 from apps.dispatch.models import Executor, OperatorScope
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobScope, bounds_of
 from apps.journal.admin import JournalEntryAdmin
+from apps.journal.admin.sinks import SinkAdmin, SinkRejectAdmin
 from apps.journal.admin.words import Event, register
-from apps.journal.models import JournalEntry, Source
+from apps.journal.models import JournalEntry, Sink, SinkReject, Source
 from apps.reports.admin.counted import CountedAs
 from apps.reports.admin.quota import titles
 from taskplatform.new_account import NewAccountForm
@@ -270,6 +271,20 @@ class OperatorsApiClientAdmin(ApiClientAdmin):
         return super().has_change_permission(request, obj) and _sees_all(request)
 
 
+class OperatorsSinkAdmin(SinkAdmin):
+    """A sink gets the journal of everybody's work, so only people without limits steer it."""
+
+    def has_steer_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return super().has_steer_permission(request, obj) and _sees_all(request)
+
+
+class OperatorsSinkRejectAdmin(SinkRejectAdmin):
+    """Refused entries may be of anybody's work, so only people without limits see them."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_view_permission(request, obj) and _sees_all(request)
+
+
 def _sees_all(request: HttpRequest) -> bool:
     return bounds_of(request.user).are_open
 
@@ -338,6 +353,9 @@ register(
 
 admin.site.unregister(JournalEntry)
 admin.site.register(JournalEntry, OperatorsJournalAdmin)
+admin.site.unregister([Sink, SinkReject])
+admin.site.register(Sink, OperatorsSinkAdmin)
+admin.site.register(SinkReject, OperatorsSinkRejectAdmin)
 admin.site.unregister(ApiClient)
 admin.site.register(ApiClient, OperatorsApiClientAdmin)
 admin.site.unregister(User)

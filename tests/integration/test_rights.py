@@ -1,0 +1,309 @@
+"""Who may what in the admin: every address for every role, with limits and without. I60."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+from axes.models import AccessAttempt, AccessLog
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+from django.test import Client
+from django.urls import URLResolver, get_resolver
+
+from apps.access import services as access
+from apps.access.models import ApiClient
+from apps.common import clock
+from apps.dispatch.models import Dispatch, OperatorScope
+from apps.jobs.models import JobScope, JobType
+from apps.journal.models import JournalEntry, Sink, SinkReject
+from tests import callback, factories
+from tests.history import archived
+from tests.integration.api.world import checksum
+
+pytestmark = pytest.mark.django_db
+
+# Each may what those before it may.
+VIEWER, OPERATOR, CONFIGURER, SUPERUSER = ROLES = ("viewer", "operator", "configurer", "superuser")
+NOBODY = "nobody"
+
+
+class Rights(NamedTuple):
+    """From which role on people may see the rows of a model, add one and delete one; and what else
+    there is: actions by name, other pages by address."""
+
+    see: str
+    add: str = NOBODY
+    delete: str = NOBODY
+    others: Mapping[str, str] = {}
+
+
+PAGES = {
+    "": VIEWER,
+    "audit/": CONFIGURER,
+    "failures/": VIEWER,
+    "overview/": VIEWER,
+    "reports/": VIEWER,
+    "reports/csv/": VIEWER,
+    "search/": VIEWER,
+    "settings/": VIEWER,
+}
+_STATE = {"pause": OPERATOR, "resume": OPERATOR}
+_CSV = {"import/": OPERATOR, "export/": VIEWER}
+_TASK = {**_STATE, **_CSV, "shift": OPERATOR, "copy": OPERATOR, "delete_task": OPERATOR}
+MODELS = {
+    "access/apiclient/": Rights(
+        VIEWER,
+        add=CONFIGURER,
+        others={"revoke": CONFIGURER, "<path:object_id>/rotate/": CONFIGURER},
+    ),
+    "auth/group/": Rights(SUPERUSER, add=SUPERUSER, delete=SUPERUSER),
+    "auth/user/": Rights(
+        SUPERUSER, add=SUPERUSER, delete=SUPERUSER, others={"<id>/password/": SUPERUSER}
+    ),
+    "axes/accessattempt/": Rights(SUPERUSER, delete=SUPERUSER),
+    "axes/accesslog/": Rights(SUPERUSER),
+    "dispatch/dispatch/": Rights(
+        VIEWER, others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR}
+    ),
+    "dispatch/executor/": Rights(
+        VIEWER,
+        add=OPERATOR,
+        delete=CONFIGURER,
+        others={
+            **{"enable": OPERATOR, "disable": OPERATOR, **_CSV},
+            **{"names/": VIEWER, "explain/": VIEWER, "<int:pk>/why/": VIEWER},
+        },
+    ),
+    "dispatch/oncetask/": Rights(VIEWER, add=OPERATOR, others=_TASK),
+    "dispatch/rotatetask/": Rights(VIEWER, add=OPERATOR, others=_TASK),
+    "dispatch/template/": Rights(
+        VIEWER,
+        add=CONFIGURER,
+        delete=CONFIGURER,
+        others={"retire": CONFIGURER, "activate": CONFIGURER},
+    ),
+    "jobs/archivedjob/": Rights(VIEWER, others={"retry": OPERATOR}),
+    "jobs/job/": Rights(
+        VIEWER,
+        add=OPERATOR,
+        others={
+            **{"retry": OPERATOR, "run_now": OPERATOR, "cancel": OPERATOR},
+            **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR},
+        },
+    ),
+    "jobs/jobtype/": Rights(
+        VIEWER,
+        add=CONFIGURER,
+        delete=CONFIGURER,
+        others={
+            **{**_STATE, "reset_breaker": OPERATOR, "handlers/": VIEWER, "pools/": VIEWER},
+            "<int:pk>/rebuild/": OPERATOR,
+        },
+    ),
+    "jobs/worker/": Rights(
+        VIEWER,
+        others={"quiet": OPERATOR, "resume": OPERATOR, "slices/": VIEWER, "asyncflow/": VIEWER},
+    ),
+    "journal/journalentry/": Rights(VIEWER),
+    "journal/sink/": Rights(VIEWER, others={"pause": CONFIGURER, "resume": CONFIGURER}),
+    "journal/sinkreject/": Rights(VIEWER),
+}
+# Of Django or without content, for everybody who has signed in or is about to; and what takes
+# nothing but POST.
+FRAME = {
+    *("login/", "logout/", "password_change/", "password_change/done/", "jsi18n/", "(?P<url>.*)$"),
+    *("autocomplete/", "r/<path:content_type_id>/<path:object_id>/"),
+    "dispatch/executor/<int:pk>/rebuild/",
+}
+# Django's own action stands behind the button of its page.
+_DJANGOS = "delete_selected"
+HIDDEN = (
+    "uid_alice",
+    "gid_sales",
+    "hidden.type",
+    "hidden-0",
+    "hidden-1",
+    "Hidden shelf",
+    "Hidden till",
+)
+
+
+# --- the table ------------------------------------------------------------------------------------
+class Address(NamedTuple):
+    """An address of the admin: a URL of it, from which role on it opens, and whether it acts."""
+
+    name: str
+    url: str
+    role: str
+    acts: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def addresses(patterns: Any = None, before: str = "") -> Iterator[str]:
+    """Below admin/, without those of FRAME."""
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        address = before + str(pattern.pattern)
+        name = address.removeprefix("admin/")
+        if isinstance(pattern, URLResolver):
+            yield from addresses(pattern.url_patterns, address)
+        elif name != address and name not in FRAME and not name.startswith("^"):
+            yield name
+
+
+def label_of(name: str) -> str:
+    return "/".join(name.split("/")[:2]) + "/"
+
+
+def expected(name: str) -> str:
+    """The role from which on the address opens. KeyError: a new address needs its row."""
+    if name in PAGES:
+        return PAGES[name]
+    label = label_of(name)
+    rights, rest = MODELS[label], name.removeprefix(label)
+    own = {"": rights.see, "add/": rights.add, "<path:object_id>/delete/": rights.delete}
+    own |= {f"<path:object_id>/{page}": rights.see for page in ("", "change/", "history/")}
+    return own[rest] if rest in own else rights.others[rest]
+
+
+def filled(objects: Mapping[str, int]) -> Iterator[Address]:
+    """Each address with the rows of `objects`; each action is one of its own."""
+    request = HttpRequest()
+    request.user = User(is_superuser=True, is_active=True)
+    actions = {
+        f"{model._meta.app_label}/{model._meta.model_name}/": page.get_actions(request)
+        for model, page in admin.site._registry.items()
+    }
+    for name in addresses():
+        label = label_of(name)
+        pk = objects[f"{label}why/" if name.endswith("/why/") else label] if label in MODELS else 0
+        if name == f"{label}act/<slug:name>/":
+            for action in actions[label].keys() - {_DJANGOS}:
+                url = f"/admin/{label}act/{action}/?ids={pk}"
+                yield Address(label + action, url, MODELS[label].others[action], acts=True)
+        elif "<slug:name>" in name:
+            query = f"?type=hidden.type&error_key={'e' * 32}"
+            yield Address(name, f"/admin/{label}group/retry/{query}", expected(name), acts=True)
+        else:
+            yield Address(name, "/admin/" + re.sub(r"<[a-z:_]+>", str(pk), name), expected(name))
+
+
+# --- the rows -------------------------------------------------------------------------------------
+@pytest.fixture
+def objects(admin_user: User) -> dict[str, int]:
+    """The id of a row of each model."""
+    sales = factories.group("gid_sales", ["uid_alice"])
+    alice = factories.member("uid_alice")
+    access.create_client(name="Shop", scopes=["read"], actor="ann")
+    attempt = {"user_agent": "x", "ip_address": "127.0.0.1", "username": "x", "path_info": "/"}
+    facts = {"status": "failed", "error_key": "e" * 32}
+    [old] = archived(type="hidden.type", key="hidden-0", user_id="uid_alice", **facts)
+    job = factories.job("hidden.type", key="hidden-1", user_id="uid_alice", into=facts)
+    task = factories.once_task(alice, "Hidden shelf")
+    taken = callback.take_next(alice)
+    assert isinstance(taken, Dispatch)
+    rows: dict[str, Any] = {
+        "access/apiclient/": ApiClient.objects.get(),
+        "auth/user/": admin_user,
+        "auth/group/": Group.objects.order_by("pk")[0],
+        "axes/accessattempt/": AccessAttempt.objects.create(**attempt, failures_since_start=1),
+        "axes/accesslog/": AccessLog.objects.create(**attempt),
+        "dispatch/dispatch/": taken,
+        "dispatch/executor/": sales,
+        "dispatch/executor/why/": alice,
+        "dispatch/oncetask/": task,
+        "dispatch/rotatetask/": factories.rotation(alice, "Hidden till"),
+        "dispatch/template/": factories.template(),
+        "jobs/job/": job,
+        "jobs/jobtype/": JobType.objects.get(name="hidden.type"),
+        "jobs/worker/": factories.worker(types=["hidden.type"]),
+        "journal/journalentry/": JournalEntry.objects.filter(subject_id=taken.pk)[0],
+        "journal/sink/": Sink.objects.create(
+            name="lake", created_at=clock.now(), after=0, checked=0
+        ),
+        "journal/sinkreject/": SinkReject.objects.create(
+            sink="lake",
+            entry_id=1,
+            at=clock.now(),
+            error="mapping",
+            body='{"executor":"uid_alice"}',
+        ),
+    }
+    return {label: row.pk for label, row in rows.items()} | {"jobs/archivedjob/": old}
+
+
+@pytest.fixture
+def people(role_client: Callable[[str], Client], admin_client: Client) -> dict[str, Client]:
+    """One signed in with each role."""
+    return {role: role_client(role) for role in ROLES[:-1]} | {SUPERUSER: admin_client}
+
+
+@pytest.fixture
+def zoe(role_user: Callable[[str], User], role_client: Callable[[str], Client]) -> Client:
+    """A configurer who is limited to other executors and types than those of `objects`."""
+    other = factories.group("gid_other", ["uid_bob"])
+    factories.job_type("sms")
+    person = role_user(CONFIGURER)
+    OperatorScope.objects.create(operator=person, executor=other)
+    JobScope.objects.create(operator=person, type="sms")
+    return role_client(CONFIGURER)
+
+
+# --- with a role ----------------------------------------------------------------------------------
+def test_each_address_opens_from_one_role_on(
+    objects: dict[str, int], people: dict[str, Client]
+) -> None:
+    wrong = []
+    for address in filled(objects):
+        may = ROLES[ROLES.index(address.role) :] if address.role in ROLES else ()
+        for role, person in people.items():
+            opened = person.get(address.url).status_code not in (403, 404)
+            # Without a page: the way of a bookmark to the page itself, which refuses.
+            if opened != (role in may) and not address.name.endswith("/<path:object_id>/"):
+                wrong.append(f"{address} {'opens' if opened else 'is closed'} for the {role}")
+    assert not wrong
+
+
+def test_nothing_opens_for_who_has_not_signed_in(objects: dict[str, int], client: Client) -> None:
+    for address in filled(objects):
+        answer = client.get(address.url)
+        assert answer.status_code == 302, address
+        assert "/login/" in answer["Location"], address
+
+
+def test_nobody_acts_without_the_right_to(
+    objects: dict[str, int], people: dict[str, Client]
+) -> None:
+    before = checksum(but=[JournalEntry])
+    for address in filled(objects):
+        if address.acts:
+            for role in ROLES[: ROLES.index(address.role)]:
+                answer = people[role].post(
+                    address.url, {"ids": address.url.partition("ids=")[2], "reason": "Mine"}
+                )
+                assert answer.status_code == 403, (address, role)
+    assert checksum(but=[JournalEntry]) == before
+
+
+# --- with limits ----------------------------------------------------------------------------------
+def test_no_page_shows_what_is_outside_of_the_limits(objects: dict[str, int], zoe: Client) -> None:
+    leaks = []
+    for address in filled(objects):
+        text = zoe.get(address.url, follow=True).content.decode()
+        leaks += [f"{address} shows {word}" for word in HIDDEN if word in text]
+    assert not leaks
+
+
+def test_nothing_outside_of_the_limits_is_changed(objects: dict[str, int], zoe: Client) -> None:
+    """By no action, and by no form of a page."""
+    before = checksum(but=[JournalEntry])
+    for address in filled(objects):
+        ids = address.url.partition("ids=")[2]
+        if address.acts or address.name.endswith(("change/", "edit/", "delete/", "rebuild/")):
+            zoe.post(address.url, {"ids": ids, "reason": "Mine", "confirmed": "yes", "post": "yes"})
+    assert checksum(but=[JournalEntry]) == before
