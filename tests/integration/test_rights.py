@@ -67,7 +67,8 @@ MODELS = {
     "axes/accessattempt/": Rights(SUPERUSER, delete=SUPERUSER),
     "axes/accesslog/": Rights(SUPERUSER),
     "dispatch/dispatch/": Rights(
-        VIEWER, others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR}
+        VIEWER,
+        others={"release": OPERATOR, "expire": OPERATOR, "cancel": OPERATOR, "export/": VIEWER},
     ),
     "dispatch/executor/": Rights(
         VIEWER,
@@ -86,13 +87,13 @@ MODELS = {
         delete=CONFIGURER,
         others={"retire": CONFIGURER, "activate": CONFIGURER},
     ),
-    "jobs/archivedjob/": Rights(VIEWER, others={"retry": OPERATOR}),
+    "jobs/archivedjob/": Rights(VIEWER, others={"retry": OPERATOR, "export/": VIEWER}),
     "jobs/job/": Rights(
         VIEWER,
         add=OPERATOR,
         others={
             **{"retry": OPERATOR, "run_now": OPERATOR, "cancel": OPERATOR},
-            **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR},
+            **{"<int:pk>/edit/": OPERATOR, "group/<slug:name>/": OPERATOR, "export/": VIEWER},
         },
     ),
     "jobs/jobtype/": Rights(
@@ -108,7 +109,7 @@ MODELS = {
         VIEWER,
         others={"quiet": OPERATOR, "resume": OPERATOR, "slices/": VIEWER, "asyncflow/": VIEWER},
     ),
-    "journal/journalentry/": Rights(VIEWER),
+    "journal/journalentry/": Rights(VIEWER, others={"export/": VIEWER}),
     "journal/sink/": Rights(VIEWER, others={"pause": CONFIGURER, "resume": CONFIGURER}),
     "journal/sinkreject/": Rights(VIEWER),
 }

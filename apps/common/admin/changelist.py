@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 else:
     from unfold.views import ChangeList
 
+# The row that a page of a KeysetAdmin begins below.
+BEFORE = "before"
 MAX_SEARCH = 100
 MAX_PARAMETER = 500
 MAX_PAGES = 100

@@ -18,12 +18,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.common import ids
+from apps.common.admin.actions import CustomUrls
 from apps.common.admin.base import PlatformModelAdmin
-from apps.common.admin.changelist import PlatformChangeList, tidy_search
+from apps.common.admin.changelist import BEFORE, PlatformChangeList, tidy_search
 from apps.common.admin.display import plain_time
+from apps.common.admin.export import export_view
 from apps.common.admin.filters import DayFilter, read_number
-
-BEFORE = "before"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +152,14 @@ class KeysetAdmin(PlatformModelAdmin):
     max_examined: ClassVar[int] = 20_000
     # Maximum number of rows that are looked up by an index and sorted.
     max_indexed: ClassVar[int] = 1_000
+    # What an export of the list has: the name of each column, and the attribute of the row.
+    export_columns: ClassVar[Sequence[tuple[str, str]]]
+
+    def get_custom_urls(self) -> CustomUrls:
+        return (*super().get_custom_urls(), ("export/", self.url_name("export"), export_view))
+
+    def list_context(self, request: HttpRequest, changelist: PlatformChangeList) -> dict[str, Any]:
+        return super().list_context(request, changelist) | {"export_url": self.url("export")}
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[PlatformChangeList]:
         return KeysetChangeList

@@ -87,6 +87,12 @@ class DispatchAdmin(KeysetAdmin, MachineRowAdmin):
         InstantFilter,
     )
     list_defer = ("params", "result", "message")
+    export_columns = (
+        *(("id", "id"), ("executor", "executor.name"), ("source", "source"), ("task_id", "task")),
+        *(("title", "title"), ("state", "state"), ("occurrence_at", "occurrence_at")),
+        *(("dispatched_at", "dispatched_at"), ("deadline_at", "deadline_at")),
+        *(("finished_at", "finished_at"), ("round", "round"), ("holds_stock", "holds_stock")),
+    )
     search_help_text = _("Number or executor")
     exact_search = (("pk", read_number), ("executor__name", read_key))
     payload_fields = ("shown_params", "shown_result")

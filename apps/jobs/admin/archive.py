@@ -37,6 +37,7 @@ class ArchivedJobAdmin(AnyJobAdmin):
         ("status_and_error", "type_link", "shown_key"),
         ("number", "shown_attempts", "finished_at"),
     )
+    export_columns = (*job_fields.EXPORTED, ("archived_at", "archived_at"))
     list_filter = (
         ArchivedTypeFilter,
         StatusFilter,

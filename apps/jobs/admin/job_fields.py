@@ -167,6 +167,13 @@ ARCHIVE_COLUMNS: tuple[Callable[[Any], Any], ...] = (
     finished_at,
     shown_age,
 )
+# Of each column of an export the name and the attribute.
+EXPORTED = (
+    *((name, name) for name in ("id", "type", "key", "user_id", "status", "stage", "priority")),
+    *((name, name) for name in ("attempts", "max_attempts", "progress", "worker", "host")),
+    *((name, name) for name in ("created_at", "expected_at", "run_at", "started_at")),
+    *(("finished_at", "finished_at"), ("error", "error"), ("error_key", "error_key")),
+)
 
 
 # --- fields of the page ---------------------------------------------------------------------------

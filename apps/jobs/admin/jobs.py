@@ -69,6 +69,7 @@ class JobAdmin(AnyJobAdmin):
         ("status_and_error", "type_link", "shown_key"),
         ("number", "shown_attempts", "shown_age"),
     )
+    export_columns = job_fields.EXPORTED
     list_filter = (
         TypeFilter,
         StatusFilter,
@@ -100,6 +101,7 @@ class JobAdmin(AnyJobAdmin):
     # --- the list ---------------------------------------------------------------------------------
     def list_context(self, request: HttpRequest, changelist: Any) -> dict[str, Any]:
         return {
+            **super().list_context(request, changelist),
             "too_long": labels.waiting_too_long(types_of_limits(request.user)),
             "older_url": "" if changelist.has_further_rows else older_url(request.GET),
         }

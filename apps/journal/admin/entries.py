@@ -155,6 +155,14 @@ class JournalEntryAdmin(KeysetAdmin, MachineRowAdmin):
     list_display_links = ("shown_at",)
     list_filter = FILTERS
     list_defer = ("data", "error")
+    export_columns = tuple(
+        (name, name)
+        for name in (
+            *("id", "at", "source", "subject_id", "event", "from_state", "to_state", "attempt"),
+            *("type_or_task", "executor", "worker", "host", "actor", "reason", "wait_ms", "run_ms"),
+            *("error_key", "trace_id"),
+        )
+    )
     search_help_text = _("Subject number or executor")
     exact_search = (("subject_id", read_number), ("executor", read_key))
     payload_fields = ("shown_data",)
