@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -20,9 +20,6 @@ from django.utils.translation import gettext
 from apps.common.admin.changelist import BEFORE
 from apps.common.admin.csv_text import download, plain_cell
 
-if TYPE_CHECKING:
-    from apps.common.admin.keyset import KeysetAdmin
-
 MAX_EXPORTED = 100_000
 # Filters without an index find rare rows slowly.
 MAX_SECONDS = 20.0
@@ -30,7 +27,7 @@ _PAGE = 1_000
 
 
 def export_view(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
-    """The rows of the list as a file; back to the list when they are too many."""
+    """The rows of a KeysetAdmin's list as a file; back to the list when they are too many."""
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
     back = f"{model_admin.changelist_url()}?{request.GET.urlencode()}"
@@ -49,7 +46,7 @@ def export_view(request: HttpRequest, *, model_admin: Any) -> HttpResponseBase:
     return download(text, name=f"{model_admin.opts.model_name}s.csv")
 
 
-def _text(request: HttpRequest, model_admin: KeysetAdmin) -> str | None:
+def _text(request: HttpRequest, model_admin: Any) -> str | None:
     """None when it would be too long, or takes too long."""
     until, left = time.monotonic() + MAX_SECONDS, MAX_EXPORTED
     lines = io.StringIO()
@@ -64,7 +61,7 @@ def _text(request: HttpRequest, model_admin: KeysetAdmin) -> str | None:
     return lines.getvalue()
 
 
-def _pages(request: HttpRequest, model_admin: KeysetAdmin) -> Iterator[Sequence[Any]]:
+def _pages(request: HttpRequest, model_admin: Any) -> Iterator[Sequence[Any]]:
     """The list, page by page; these pages are longer than those that people read."""
     listing: Any = copy.copy(model_admin)
     listing.list_per_page = _PAGE
