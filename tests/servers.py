@@ -168,10 +168,18 @@ class PrivateServer(ABC):
         os.kill(self.pid, signal.SIGCONT)
 
 
+def greets(connection: socket.socket) -> bool:
+    """Whether a MariaDB answers on the fresh connection."""
+    greeting = connection.recv(5)
+    return len(greeting) == 5 and greeting[4] == 10
+
+
 class MariaDBServer(PrivateServer):
     """A MariaDB with the database and user that `url` names; the user may make test databases."""
 
     name = "mariadb"
+    # For tests that root runs.
+    run_as = "root"
     user = "taskplatform"
     database = "taskplatform"
     # A commit reaches the kernel but not the disk: a killed server loses nothing, only a power
@@ -186,7 +194,7 @@ class MariaDBServer(PrivateServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._password = secrets.token_hex(16)
-        self._as_root = ["--user=root"] if os.getuid() == 0 else []
+        self._as_root = [f"--user={self.run_as}"] if os.getuid() == 0 else []
         self._make_data()
 
     @property
@@ -253,8 +261,7 @@ class MariaDBServer(PrivateServer):
 
     def _answers(self, connection: socket.socket) -> bool:
         # The greeting comes only after the init file has run.
-        greeting = connection.recv(5)
-        return len(greeting) == 5 and greeting[4] == 10
+        return greets(connection)
 
     def execute(self, *statements: str) -> None:
         """Run SQL as a user with every right, for faults such as `SET GLOBAL read_only = 1`."""
