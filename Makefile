@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: run test test-fast test-calendar check requirements locks
+.PHONY: run test test-fast test-calendar test-cluster check requirements locks
 
 run: ## start everything: web, beat, sweeps and drains, on SQLite or DATABASE_URL
 	@$(PYTHON) taskplatform/bootstrap.py run
@@ -15,6 +15,9 @@ test-fast: ## the suite on SQLite only, without browser
 
 test-calendar: ## rotations in every time zone, at every clock change from 1970 to 2037
 	@$(PYTHON) taskplatform/bootstrap.py test-calendar
+
+test-cluster: ## what a Galera cluster loses when its writing node fails under load; minutes
+	@$(PYTHON) taskplatform/bootstrap.py test-cluster
 
 check: ## lint, format, types, import contracts, migrations, deployment check
 	@$(PYTHON) taskplatform/bootstrap.py check

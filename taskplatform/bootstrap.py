@@ -1,7 +1,8 @@
 """Sets the project up and starts its parts: `python3 taskplatform/bootstrap.py COMMAND`.
 
-COMMAND is run, check, test, test-fast, test-calendar or locks. Standard library only, and written
-in the syntax of Python 3.6, so that an old Python prints one clear line instead of a SyntaxError.
+COMMAND is run, check, test, test-fast, test-calendar, test-cluster or locks. Standard library only,
+and written in the syntax of Python 3.6, so that an old Python prints one clear line instead of a
+SyntaxError.
 """
 
 import collections.abc
@@ -36,6 +37,8 @@ LOCK_MEGABYTES = {RUN_LOCK: 250, MYSQL_LOCK: 50, DEV_LOCK: 450}
 VAR_MEGABYTES = 50
 BUILD_PACKAGES = ["pkg-config", "default-libmysqlclient-dev", "gcc", "python3-dev"]
 TEST_PACKAGES = ["mariadb-server", "redis-server", "nginx", "chromium", "fonts-noto-cjk", "curl"]
+CLUSTER_PACKAGES = ["mariadb-server", "galera-4", "rsync", "haproxy", "redis-server"]
+GALERA = "/usr/lib/galera/libgalera_smm.so"
 # Users other than root often have no sbin folder in their PATH.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"
@@ -113,6 +116,8 @@ def has_package(package: "str") -> "bool":
         return os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
     if package == "mariadb-server":
         return has_program("mariadbd", "mariadb-install-db")
+    if package == "galera-4":
+        return os.path.exists(GALERA)
     if package == "fonts-noto-cjk":
         return has_program("fc-list") and bool(subprocess.check_output(["fc-list", ":lang=zh"]))  # noqa: S607
     return has_program(package)
@@ -359,6 +364,12 @@ def test() -> "int":
     return develop("tests.gate", "test")
 
 
+def test_cluster() -> "int":
+    """Install the servers of a Galera cluster, then run its tests."""
+    require_packages(BUILD_PACKAGES + CLUSTER_PACKAGES, "The cluster")
+    return develop("tests.gate", "test-cluster")
+
+
 def tool(name: "str") -> "str":
     return os.path.join(VENV, "bin", name)
 
@@ -369,6 +380,7 @@ COMMANDS: "dict[str, collections.abc.Callable[[], int]]" = {
     "test": test,
     "test-fast": lambda: develop("tests.gate", "test-fast"),
     "test-calendar": lambda: develop("tests.gate", "test-calendar"),
+    "test-cluster": test_cluster,
     "locks": lambda: develop("tests.locks"),
 }
 

@@ -40,17 +40,19 @@ import threading
 import time
 import traceback
 import urllib.parse
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal, TypeVar, cast, final
+from typing import Any, Generic, Literal, TypeVar, cast, final
 
 __all__ = [
     "ApiError",
     "Assigned",
     "Bucket",
     "Cancelled",
+    "Cells",
     "Checked",
     "Client",
     "Dispatch",
@@ -103,6 +105,8 @@ _CHECKPOINT_AGE = 1.0
 _LEASE_SHARE = 0.8
 _REPORT_BYTES = 4 * 1024 * 1024
 _MAX_HELD = 10_000
+# Those of the server: a route is in the same one everywhere and for ever.
+_SHARDS = 1024
 # Pause after a refusal of key or types, which only a person can change.
 _REFUSED_PAUSE = (10.0, 60.0)
 # Between two warnings that the server does not answer.
@@ -810,6 +814,36 @@ class Pool:
     def _call(self, verb: str, read: Callable[[_Answer], T], **more: Any) -> T:
         body = {"worker": self._worker, **more}
         return self._client._call(f"{self._path}/{verb}/", body, read, max_bytes=_MAX_BATCH_BYTES)
+
+
+class Cells(Generic[T]):
+    """Which of several platforms, each with a database of its own, has the jobs of a route.
+
+    `shards` says which of the 1,024 shards of routes each cell has, for example
+    `Cells({Client(url_0, key_0): range(512), Client(url_1, key_1): range(512, 1024)})`. A cell is
+    whatever stands for a platform: its client or its address. A new cell changes only the shards
+    that you give it; the open jobs of these stay where they are.
+    """
+
+    def __init__(self, shards: Mapping[T, Iterable[int]]) -> None:
+        """Raises ValueError unless each shard from 0 to 1023 belongs to exactly one cell."""
+        table: dict[int, T] = {}
+        for cell, numbers in shards.items():
+            for number in numbers:
+                if number in table or not 0 <= number < _SHARDS:
+                    fault = "belongs to two cells" if number in table else "does not exist"
+                    raise ValueError(f"shard {number} {fault}; there are 0 to {_SHARDS - 1}")
+                table[number] = cell
+        missing = [number for number in range(_SHARDS) if number not in table]
+        if missing:
+            raise ValueError(f"{len(missing)} shards have no cell; the first is {missing[0]}")
+        self._table = table
+
+    def of(self, route_key: str) -> T:
+        """The cell of a route: the same for equal keys. ValueError for an empty key."""
+        if not route_key:
+            raise ValueError("route_key is empty; give what all jobs of the route have in common")
+        return self._table[zlib.crc32(route_key.encode()) % _SHARDS]
 
 
 class Fail(Exception):

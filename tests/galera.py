@@ -218,6 +218,15 @@ class Cluster:
         except MySQLdb.Error:
             return ""
 
+    def heal(self) -> None:
+        """Start what is down, end what cuts a node off, and wait until the first one writes."""
+        for node in self.nodes:
+            if not node.is_up:
+                node.start()
+            node.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
+        eventually(lambda: all(n.status("wsrep_local_state") == SYNCED for n in self.nodes))
+        eventually(lambda: self.writer() == "n1")
+
 
 def _give_away(folder: Path, *, make: bool = False) -> None:
     """Let the nodes write in the folder when the tests run as root."""

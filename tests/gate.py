@@ -1,7 +1,7 @@
 """The gate that every change passes: `python -m tests.gate check | test | test-fast | …`.
 
-`make check`, `make test`, `make test-fast` and `make test-calendar` install what it needs and then
-start it.
+`make check`, `make test`, `make test-fast`, `make test-calendar` and `make test-cluster` install
+what it needs and then start it.
 """
 
 from __future__ import annotations
@@ -118,11 +118,18 @@ def test_calendar() -> int:
     return suite("every time zone", [*PYTEST, "-m", "calendar", "tests/unit/dispatch"])
 
 
+def test_cluster() -> int:
+    """The platform on a Galera cluster, test by test: three nodes are load enough."""
+    command = [sys.executable, "-m", "pytest", "-m", "cluster", "tests/acceptance/test_cluster.py"]
+    return suite("a Galera cluster", command)
+
+
 COMMANDS = {
     "check": check,
     "test": test,
     "test-fast": test_fast,
     "test-calendar": test_calendar,
+    "test-cluster": test_cluster,
 }
 
 

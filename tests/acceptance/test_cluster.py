@@ -1,0 +1,292 @@
+"""The platform on a three-node Galera cluster, through the faults of its writing node.
+
+`make test-cluster` runs it; the set-up is that of taskplatform/README.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from taskplatform import sdk
+from taskplatform.demo import clients
+from taskplatform.demo.company import PEOPLE
+from tests.acceptance.conftest import empty_database, new_environment, run_manage
+from tests.acceptance.test_sdk_deaths import MANY, runs
+from tests.galera import Cluster, GaleraNode, cluster
+from tests.processes import RunningProcess, eventually
+from tests.servers import redis_server
+from tests.workers import Workers, make_type
+
+pytestmark = pytest.mark.cluster
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+Outside = Callable[..., RunningProcess]
+
+LONGEST_GAP = 10.0
+EXECUTORS = 20
+# What each kind of load has done before the fault, after it, and after the node's return.
+ENOUGH = 150
+# The tasks of the demo, with a quota that nobody uses up.
+PLAN = """
+from apps.dispatch.models import OnceTask
+from taskplatform.demo.planning import plan
+plan()
+OnceTask.objects.filter(mode="blocking").update(dispatch_times=100_000)
+"""
+PROVE = """
+import json
+from apps.common import clock
+from datetime import timedelta
+from taskplatform.demo import work
+from taskplatform.demo.proofs import proofs_of
+at_hand = work.work_at_hand()
+work.refresh(at_hand)
+proofs = proofs_of(at_hand, since=clock.now() - timedelta(hours=1), everybody_works=False)
+print(json.dumps({each.promise: list(each.breaches) for each in proofs}))
+"""
+
+
+@pytest.fixture(scope="module")
+def galera() -> Iterator[Cluster]:
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[str]:
+    with redis_server() as server:
+        yield server.url
+
+
+@pytest.fixture
+def environment(
+    galera: Cluster, redis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """The environment of one platform, with a database of its own behind the proxy."""
+    galera.heal()
+    monkeypatch.setenv("DATABASE_URL", galera.url)
+    monkeypatch.setenv("REDIS_URL", redis)
+    with empty_database(tmp_path) as url:
+        made = new_environment(tmp_path / "var", url)
+        done = run_manage(made, "migrate", "--verbosity", "0")
+        assert done.returncode == 0, done.stderr
+        yield made
+
+
+# --- The load -------------------------------------------------------------------------------------
+
+
+class Submitter(threading.Thread):
+    """Submits jobs, each under a key of its own, and never repeats a call that was not answered."""
+
+    def __init__(self, url: str, key: str, kind: str, *, batch: int, pause: float) -> None:
+        super().__init__()
+        self._client = sdk.Client(url, key, timeout=2.0, give_up_after=0.0)
+        self._kind, self._batch, self._pause = kind, batch, pause
+        self._ended = threading.Event()
+        self.acknowledged: list[str] = []
+        self.answered_at: list[float] = []
+        self.failures = 0
+
+    def run(self) -> None:
+        number = 0
+        while not self._ended.wait(self._pause):
+            number += 1
+            keys = [f"{number}-{place}" for place in range(self._batch)]
+            try:
+                made = self._client.submit_many(
+                    [{"type": self._kind, "key": key, "unique": True} for key in keys]
+                )
+            except sdk.Unavailable:
+                self.failures += 1
+                continue
+            self.acknowledged += [each.id for each in made]
+            self.answered_at.append(time.monotonic())
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+        self._client.close()
+
+    def longest_gap(self, since: float, until: float) -> float:
+        """Between two answers that came then, in seconds."""
+        times = [since, *(at for at in self.answered_at if since <= at <= until)]
+        return max(later - earlier for earlier, later in pairwise(times))
+
+
+class Load(NamedTuple):
+    """What works while the fault comes: a part of each kind."""
+
+    in_house: Submitter
+    outside: Submitter
+    executors: clients.Clients
+    workers: list[RunningProcess]
+    # The states that were the answers to callbacks, by number.
+    ended: dict[str, str]
+
+    def done(self) -> Counter[str]:
+        return Counter(
+            {
+                "in-house jobs submitted": len(self.in_house.answered_at),
+                "jobs of outside workers begun": sum(len(runs(each)) for each in self.workers),
+                "dispatches ended": len(self.ended),
+            }
+        )
+
+    def await_more(self) -> None:
+        """Wait until each kind has done ENOUGH more."""
+        before = self.done()
+
+        def have_done() -> bool:
+            assert not self.executors.trouble, self.executors.trouble
+            now = self.done()
+            return all(now[kind] >= before[kind] + ENOUGH for kind in now)
+
+        eventually(have_done, seconds=120)
+
+
+@pytest.fixture
+def load(
+    url: str,
+    key: str,
+    outside: Outside,
+    workers: Workers,
+    manage: Manage,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Load]:
+    """Dispatch, in-house jobs and jobs of workers over HTTP, all at once; ended by the test."""
+    planned = manage("shell", "--verbosity", "0", "--command", PLAN)
+    assert planned.returncode == 0, planned.stderr
+    scopes = ("--scope", "pull", "--scope", "read")
+    device = manage("apiclient", "create", "Device", *scopes).stdout.strip()
+    # Also makes the types of the handlers, which the web server must know first.
+    workers.submit({"type": "echo"})
+    workers.sweeps()
+    workers.drains()
+    with sdk.Client(url, key) as client:
+        make_type(client, "many", lease_seconds=120)
+    ended: dict[str, str] = {}
+
+    class Recording(clients.ForgetfulClient):
+        def callback(self, uid: str, number: str, *args: Any, **kwargs: Any) -> sdk.Ending:
+            ending = super().callback(uid, number, *args, **kwargs)
+            ended[number] = ending.state
+            return ending
+
+    monkeypatch.setattr(clients, "ForgetfulClient", Recording)
+    uids = list(PEOPLE)[:EXECUTORS]
+    made = Load(
+        Submitter(url, key, "echo", batch=1, pause=0.05),
+        Submitter(url, key, "many", batch=20, pause=0.5),
+        clients.Clients(url, device, uids, pace=0.5, mishaps={}),
+        [outside(MANY, name) for name in ("one", "two")],
+        ended,
+    )
+    with contextlib.ExitStack() as ends:
+        for each in (made.in_house, made.outside):
+            each.start()
+            ends.callback(each.end)
+        ends.enter_context(made.executors)
+        made.await_more()
+        yield made
+
+
+# --- The faults -----------------------------------------------------------------------------------
+
+
+class Fault(NamedTuple):
+    name: str
+    strike: Callable[[GaleraNode], None]
+    heal: Callable[[GaleraNode], None]
+
+
+def isolation(number: int) -> Callable[[GaleraNode], None]:
+    return lambda node: node.execute(
+        f"SET GLOBAL wsrep_provider_options = 'gmcast.isolate={number}'"
+    )
+
+
+FAULTS = [
+    Fault("kill -9", lambda node: node.kill(), lambda node: node.start()),
+    # It stays up, takes connections, and can neither read nor write.
+    Fault("cut off", isolation(1), isolation(0)),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[each.name for each in FAULTS])
+def test_writing_node_that_fails_under_load_loses_and_doubles_nothing(
+    galera: Cluster,
+    load: Load,
+    workers: Workers,
+    manage: Manage,
+    fault: Fault,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """F1, F5: dispatch, jobs in-house and jobs over HTTP, until the node is the writer again."""
+    [first, *_] = galera.nodes
+    struck_at = time.monotonic()
+    fault.strike(first)
+    eventually(lambda: galera.writer() == "n2")
+    load.await_more()
+    healed_at = time.monotonic()
+    fault.heal(first)
+    eventually(lambda: galera.writer() == "n1")
+    load.await_more()
+    over_at = time.monotonic()
+    for part in (load.in_house, load.outside):
+        part.end()
+    load.executors.__exit__()
+    statuses = workers.settled(seconds=180)
+
+    acknowledged = {int(number) for each in load[:2] for number in each.acknowledged}
+    kept = dict(workers.rows("SELECT id, status FROM jobs_job"))
+    ends = Counter(
+        number
+        for [number] in workers.rows(
+            "SELECT subject_id FROM journal_journalentry "
+            "WHERE source = 'job' AND to_state IN ('succeeded', 'failed', 'cancelled')"
+        )
+    )
+    doubled_keys = workers.rows(
+        "SELECT type, `key` FROM jobs_job GROUP BY type, `key` HAVING COUNT(*) > 1"
+    )
+    states = dict(workers.rows("SELECT CAST(id AS CHAR), state FROM dispatch_dispatch"))
+    begun = Counter(number for each in load.workers for number in runs(each))
+    proofs = json.loads(manage("shell", "--verbosity", "0", "--command", PROVE).stdout)
+    audit = manage("audit", "--recent", "1000000")
+    gaps = [
+        load.in_house.longest_gap(*span) for span in ((struck_at, healed_at), (healed_at, over_at))
+    ]
+    lost = [number for number in acknowledged if number not in kept]
+    twice = [number for number in kept if ends[number] != 1]
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\n{fault.name}: longest gap {gaps[0]:.1f} s, at the node's return {gaps[1]:.1f} s; "
+            f"{load.in_house.failures + load.outside.failures} calls failed; "
+            f"jobs: {len(acknowledged):,} acknowledged, {len(lost)} lost, {len(twice)} ended not "
+            f"once, {sum(n > 1 for n in begun.values())} begun twice; dispatches: "
+            f"{len(load.ended):,} ended and acknowledged; "
+            f"audit: {audit.stdout.strip() or audit.stderr.strip()}"
+        )
+
+    assert lost == []
+    assert set(statuses) == {"succeeded"}
+    assert twice == [] and doubled_keys == []
+    assert max(begun.values()) == 1
+    assert {number: states.get(number) for number in load.ended} == load.ended
+    assert load.executors.broken_repeats == []
+    assert {promise: breaches for promise, breaches in proofs.items() if breaches} == {}
+    assert audit.returncode == 0, audit.stdout
+    assert max(gaps) <= LONGEST_GAP
