@@ -112,20 +112,6 @@ class GaleraNode(MariaDBServer):
             os.killpg(self._process.pid, signal.SIGKILL)
         super().kill()
 
-    def connect(self, **options: Any) -> Any:
-        """A connection of MySQLdb, with every right, that commits each statement."""
-        import MySQLdb
-
-        return MySQLdb.connect(
-            host=HOST,
-            port=self.port,
-            user="admin",
-            password=self._password,
-            database=self.database,
-            autocommit=True,
-            **options,
-        )
-
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """What this node has applied, without waiting for what it has not."""
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.environment import new_folder
 from tests.processes import free_port
@@ -263,18 +263,25 @@ class MariaDBServer(PrivateServer):
         # The greeting comes only after the init file has run.
         return greets(connection)
 
-    def execute(self, *statements: str) -> None:
-        """Run SQL as a user with every right, for faults such as `SET GLOBAL read_only = 1`."""
+    def connect(self) -> Any:
+        """A connection of MySQLdb, with every right, that commits each statement."""
         # An extra that a run on SQLite alone does not have.
         import MySQLdb
 
-        connection = MySQLdb.connect(
-            host="127.0.0.1", port=self.port, user="admin", password=self._password
+        return MySQLdb.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user="admin",
+            password=self._password,
+            database=self.database,
+            autocommit=True,
         )
-        with contextlib.closing(connection), connection.cursor() as cursor:
+
+    def execute(self, *statements: str) -> None:
+        """Run SQL as a user with every right, for faults such as `SET GLOBAL read_only = 1`."""
+        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
-            connection.commit()
 
 
 class DurableMariaDBServer(MariaDBServer):

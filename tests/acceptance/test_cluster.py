@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,7 +27,7 @@ from tests.acceptance.conftest import empty_database, new_environment, run_manag
 from tests.acceptance.test_sdk_deaths import MANY, runs
 from tests.galera import Cluster, GaleraNode, cluster
 from tests.processes import RunningProcess, eventually
-from tests.servers import redis_server
+from tests.servers import mariadb_server, redis_server
 from tests.workers import Workers, make_type
 
 pytestmark = pytest.mark.cluster
@@ -83,6 +84,37 @@ def environment(
         done = run_manage(made, "migrate", "--verbosity", "0")
         assert done.returncode == 0, done.stderr
         yield made
+
+
+# --- Reads after a failover -----------------------------------------------------------------------
+
+
+def test_node_answers_only_when_it_has_applied_what_another_has_acknowledged(
+    galera: Cluster,
+) -> None:
+    """Without `wsrep_sync_wait` of the set-up, a worker would be told that its job is unknown."""
+    galera.heal()
+    first, second, _ = galera.nodes
+    first.execute("CREATE TABLE acknowledged (n INT PRIMARY KEY)")
+    eventually(lambda: second.rows("SHOW TABLES LIKE 'acknowledged'"))
+    with contextlib.ExitStack() as ends:
+        pausing, reading = (ends.enter_context(closing(second.connect())) for _ in range(2))
+        # The node takes in what comes, and applies nothing.
+        pausing.cursor().execute("FLUSH TABLES WITH READ LOCK")
+        first.execute("INSERT INTO acknowledged VALUES (7)")
+        assert second.rows("SELECT n FROM acknowledged") == []
+        cursor = reading.cursor()
+        waiter = threading.Thread(target=cursor.execute, args=["SELECT n FROM acknowledged"])
+        waiter.start()
+        number = reading.thread_id()
+        asked = f"SELECT info FROM information_schema.processlist WHERE id = {number}"
+        eventually(lambda: second.rows(asked) == [("SELECT n FROM acknowledged",)])
+
+        pausing.cursor().execute("UNLOCK TABLES")
+
+        waiter.join()
+        assert cursor.fetchall() == ((7,),)
+    first.execute("DROP TABLE acknowledged")
 
 
 # --- The load -------------------------------------------------------------------------------------
@@ -234,7 +266,7 @@ def test_writing_node_that_fails_under_load_loses_and_doubles_nothing(
     fault: Fault,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """F1, F5: dispatch, jobs in-house and jobs over HTTP, until the node is the writer again."""
+    """S1.19: dispatch, jobs in-house and jobs over HTTP, until the node is the writer again."""
     [first, *_] = galera.nodes
     struck_at = time.monotonic()
     fault.strike(first)
@@ -290,3 +322,61 @@ def test_writing_node_that_fails_under_load_loses_and_doubles_nothing(
     assert {promise: breaches for promise, breaches in proofs.items() if breaches} == {}
     assert audit.returncode == 0, audit.stdout
     assert max(gaps) <= LONGEST_GAP
+
+
+# --- What it costs --------------------------------------------------------------------------------
+
+ROUNDS, EACH = 9, 200
+INSERT = "INSERT INTO cost (body) VALUES (REPEAT('x', 150))"
+SELECT = "SELECT body FROM cost WHERE id = 1"
+
+
+def rate(connection: Any, sql: str) -> float:
+    """Statements a second, one after the other, each committed."""
+    with closing(connection.cursor()) as cursor:
+        began = time.perf_counter()
+        for _ in range(EACH):
+            cursor.execute(sql)
+        return EACH / (time.perf_counter() - began)
+
+
+def test_waiting_for_what_others_have_acknowledged_costs_the_writer_little(
+    galera: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside one server alone, in turns, so that other load on the machine meets all of them."""
+    galera.heal()
+    with mariadb_server() as alone, contextlib.ExitStack() as ends:
+        servers = {"alone": alone, "0": galera.nodes[0], "7": galera.nodes[0]}
+        connections = {
+            name: ends.enter_context(closing(server.connect())) for name, server in servers.items()
+        }
+        for server in (alone, galera.nodes[0]):
+            server.execute(
+                "CREATE TABLE cost (id BIGINT AUTO_INCREMENT PRIMARY KEY, body VARCHAR(200))",
+                "INSERT INTO cost (id, body) VALUES (1, 'x')",
+            )
+        for wait in ("0", "7"):
+            connections[wait].cursor().execute(f"SET wsrep_sync_wait = {wait}")
+        rates = {
+            (name, sql): median(found)
+            for sql in (INSERT, SELECT)
+            for name, found in zip(
+                connections,
+                zip(
+                    *([rate(each, sql) for each in connections.values()] for _ in range(ROUNDS)),
+                    strict=True,
+                ),
+                strict=True,
+            )
+        }
+        galera.nodes[0].execute("DROP TABLE cost")
+    with capsys.disabled():
+        for sql, title in ((INSERT, "one-row commits"), (SELECT, "reads")):
+            print(  # noqa: T201
+                f"\n{title} a second: {rates['alone', sql]:,.0f} alone; on the cluster "
+                f"{rates['0', sql]:,.0f}, with wsrep_sync_wait {rates['7', sql]:,.0f}",
+                end="",
+            )
+
+    for sql in (INSERT, SELECT):
+        assert rates["7", sql] >= rates["0", sql] / 2
