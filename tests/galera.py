@@ -157,10 +157,12 @@ class HAProxy(PrivateServer):
             for place, node in enumerate(self.nodes)
         }
         configuration = self.folder / "haproxy.cfg"
+        may_change = os.getuid() == 0
         configuration.write_text(
             replaced(
                 readme_block("haproxy"),
                 {
+                    **({} if may_change else {"user haproxy\n": "", "group haproxy\n": ""}),
                     "10.0.0.10:3306": f"{HOST}:{self.port}",
                     "/usr/local/bin/galera-check": str(check),
                     **addresses,
