@@ -25,7 +25,7 @@ from apps.reports.admin.overview.page import KNOWN, OVERVIEW_URL, known_of
 from apps.reports.rules.outcomes import SOURCES
 from apps.reports.services.coverage import Stored
 from apps.reports.services.rollup import SWEEP, roll_up
-from tests.benchmark import history, pages
+from tests.benchmark import pages, weeks
 from tests.benchmark.figures import Figure, Part, RunOptions, figure
 from tests.benchmark.pages import Cost, Page, Visitor
 from tests.benchmark.people import settle
@@ -41,9 +41,9 @@ def _beside_history(run: RunOptions) -> Iterator[Figure]:
     """A history and its totals, unless another part has made them already."""
     if JournalEntry.objects.exists():
         return
-    size = history.QUICK if run.quick else history.FULL
+    size = weeks.QUICK if run.quick else weeks.FULL
     begun = time.monotonic()
-    history.make(size, run.log)
+    weeks.make(size, run.log)
     yield figure(
         f"history of {size.entries:,} entries and {size.live:,} live jobs",
         time.monotonic() - begun,
@@ -74,7 +74,7 @@ def _overview(run: RunOptions) -> Iterator[Figure]:
     """As a page requests it every few seconds: the present state and, once a minute, parts of the
     last hour."""
     yield from _beside_history(run)
-    history.beat_hearts()
+    weeks.beat_hearts()
     url = reverse(OVERVIEW_URL)
     parts = known_of(_until())
     names = [*(f"overview refresh, {part.partition('-')[0]}" for part in parts), "overview refresh"]
@@ -88,7 +88,7 @@ def _overview(run: RunOptions) -> Iterator[Figure]:
 def _pages(run: RunOptions) -> Iterator[Figure]:
     """The slowest pages, all that miss the goal, and the most queries of any."""
     yield from _beside_history(run)
-    history.beat_hearts()
+    weeks.beat_hearts()
     times = 1 if run.quick else 7
     with pages.open_doors():
         visitor = Visitor()
@@ -128,8 +128,8 @@ def _rollups(run: RunOptions) -> Iterator[Figure]:
     minutes = 1 if run.quick else 16
     at = start = _until()
     end = start + timedelta(minutes=minutes)
-    size = history.QUICK if run.quick else history.FULL
-    entries = history.load(size, start, minutes, A_SECOND)
+    size = weeks.QUICK if run.quick else weeks.FULL
+    entries = weeks.load(size, start, minutes, A_SECOND)
     _settle()
     with _measured() as effort:
         # The last minute is added up in the round after its end.

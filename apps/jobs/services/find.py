@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 
 from django.db import connection
 
+from apps.common import clock, ids
 from apps.common.db import fetch, fetch_each, force_index, table
 from apps.common.errors import NotFound
 from apps.common.messages import Message as _
+from apps.jobs.conf import conf
 from apps.jobs.models import AnyJob, ArchivedJob, Bounds, Job, JobType
 
 EVERYTHING = Bounds()
@@ -33,18 +35,25 @@ def find_each(
 ) -> dict[int, AnyJob]:
     """Those of the jobs that there are, by number; `only` names the columns to read.
 
-    The live table is asked again at the end: a retry brings a job back from the archive, maybe
-    between the first two looks. The way there and back takes longer than an hour.
+    The first table is asked again at the end: a job goes to the archive, or comes back by a retry,
+    maybe between the first two looks. The way there and back takes longer than an hour.
     """
     found: dict[int, AnyJob] = {}
     missing = {number for number in numbers if 0 < number < 2**63}
-    for model in (Job, ArchivedJob, Job):
+    for model in _order(missing):
         if not missing:
             break
         rows = model._default_manager.filter(bounds.condition(), pk__in=missing)
         found |= {row.pk: row for row in (rows.only(*only) if only else rows)}
         missing -= found.keys()
     return found
+
+
+def _order(numbers: Collection[int]) -> Sequence[type[AnyJob]]:
+    """The tables in the order to ask them: first where most jobs of this age are."""
+    old = ids.lowest_id_at(clock.now() - conf.JOB_ARCHIVE_AFTER)
+    are_old = max(numbers, default=old) < old
+    return (ArchivedJob, Job, ArchivedJob) if are_old else (Job, ArchivedJob, Job)
 
 
 def holders_of(numbers: Collection[int]) -> dict[int, tuple[str, str]]:
