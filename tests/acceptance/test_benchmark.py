@@ -106,7 +106,7 @@ def test_unknown_name_is_refused_with_those_there_are(manage: Manage) -> None:
     refused = manage("benchmark", "jsbo")
     assert refused.returncode == 2
     assert (
-        "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'reports')"
+        "invalid choice: 'jsbo' (choose from 'dispatch', 'jobs', 'workers', 'reports', 'history')"
         in refused.stderr
     )
     assert refused.stdout == ""

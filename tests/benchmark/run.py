@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
 
-from tests.benchmark import backlog, dispatch, jobs, reports, workers
+from tests.benchmark import backlog, dispatch, history, jobs, reports, workers
 from tests.benchmark.figures import Figure, Part, RunOptions, lines
 from tests.benchmark.processes import scratch_database
 
@@ -23,6 +23,7 @@ PARTS = {
     "jobs": jobs.PARTS,
     "workers": workers.PARTS,
     "reports": reports.PARTS,
+    "history": history.PARTS,
 }
 Write = Callable[[str], None]
 
