@@ -10,8 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 class Command(BaseCommand):
     help = (
-        "Measures the speed of dispatch, jobs, workers over HTTP, reports or history, in a database of "
-        "its own, which is dropped afterwards. Each figure stands beside a baseline of the same run."
+        "Measures the speed of dispatch, jobs, workers over HTTP, reports or history, in a "
+        "database of its own, which is dropped afterwards. Each figure stands beside a baseline of "
+        "the same run."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

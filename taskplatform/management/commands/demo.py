@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from apps.common import clock
 from apps.common.errors import PlatformError
 from taskplatform import sdk
-from taskplatform.demo import jobs, work, workers
+from taskplatform.demo import jobs, work, workers, years
 from taskplatform.demo.clients import Clients
 from taskplatform.demo.company import GROUPS, PEOPLE
 from taskplatform.demo.planning import plan, plan_round
@@ -30,6 +30,7 @@ PACE = 1 / 16
 MAX_BREACHES = 10
 MIN_JOBS, MAX_JOBS = 4, 100_000
 MAX_WORKERS, WORKER_JOBS = 20, 10_000
+MIN_YEARS, MAX_YEARS = 0.1, 10
 # Executors that are stopped finish their piece of work.
 LAST_PIECE_SECONDS = 10
 
@@ -40,7 +41,8 @@ class Command(BaseCommand):
         "a round of tasks. "
         "With --clients, simulated executors carry the tasks out over HTTP. "
         "With --jobs, the workers of `make run` drain jobs of four types. "
-        "With --workers, processes that know only sdk.py work over HTTP, and one is killed."
+        "With --workers, processes that know only sdk.py work over HTTP, and one is killed. "
+        "With --years, the past of a platform that has never run is played, archived and forgotten."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -66,11 +68,17 @@ class Command(BaseCommand):
             metavar="N",
             help=f"let N workers run {WORKER_JOBS:,} jobs over HTTP, 2 to {MAX_WORKERS}",
         )
+        mode.add_argument(
+            "--years",
+            type=_years,
+            metavar="N",
+            help=f"play the last N years on a new platform, {MIN_YEARS} to {MAX_YEARS}",
+        )
         parser.add_argument(
             "--seconds",
             type=_between(1, 3600),
             metavar="N",
-            help="for at most N seconds (60, jobs and workers 600)",
+            help="for at most N seconds (60, jobs and workers 600, years 3600)",
         )
         parser.add_argument("--url", default="", help="the server (that of `make run`)")
         parser.add_argument("--key", default="", help="an API key with scope pull (the demo's)")
@@ -85,6 +93,8 @@ class Command(BaseCommand):
                 self._run_workers(
                     options["workers"], options["seconds"] or 600, options["url"] or _own_url()
                 )
+            elif options["years"]:
+                self._run_years(options["years"], options["seconds"] or 3600)
             elif options["clients"]:
                 self._run_clients(options["clients"], options["seconds"] or 60, options)
             else:
@@ -142,6 +152,14 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{run.ended:,} jobs ended in {took:.0f} s, {run.ended / took:,.0f} a second."
         )
+        self._report(run.proofs(), time_was_up=took >= seconds)
+
+    def _run_years(self, number: float, seconds: int) -> None:
+        years.require_new()
+        run = years.Years(round(number * years.YEAR.days))
+        self.stdout.write(f"The company works for {number:g} years, up to the present.")
+        took = watch(run.look, seconds, self.stdout)
+        self._print_table(years.HEADINGS, run.rows())
         self._report(run.proofs(), time_was_up=took >= seconds)
 
     def _run_clients(self, number: int, seconds: int, options: dict[str, Any]) -> None:
@@ -209,6 +227,12 @@ def _between(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def _years(text: str) -> float:
+    if not re.fullmatch(r"\d{1,2}(\.\d{1,2})?", text) or not MIN_YEARS <= float(text) <= MAX_YEARS:
+        raise ArgumentTypeError(f"{text} is not a number from {MIN_YEARS} to {MAX_YEARS}")
+    return float(text)
 
 
 def _work_to_do(seconds: int, *, fresh: bool) -> list[work.Occurrence]:
