@@ -227,6 +227,30 @@ class TestFind:
         found = find.find(number)
         assert isinstance(found, Job)
 
+    def test_one_that_is_moved_between_two_looks_is_found(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S4.16: for old jobs the archive is asked first, and again."""
+        [number] = ended()
+        there = Job.objects.filter
+
+        def gone(*conditions: Any, **named: Any) -> Any:
+            monkeypatch.undo()
+            assert move() == 1
+            return there(*conditions, **named)
+
+        monkeypatch.setattr(Job._default_manager, "filter", gone)
+        assert isinstance(find.find(number), ArchivedJob)
+
+    def test_old_one_takes_one_look(self, mail: FrozenClock) -> None:
+        """S4.16: where nearly all jobs of its age are."""
+        [old] = archived()
+        [new] = ended(ago=timedelta(days=1))
+        for number in (old, new):
+            with CaptureQueriesContext(connection) as looks:
+                assert find.find(number) is not None
+            assert len(looks) == 1
+
     def test_by_key_also_of_a_type_that_is_gone(self) -> None:
         job_type("gone")
         [old] = archived(type="gone", key="order-1")

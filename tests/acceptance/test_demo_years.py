@@ -1,0 +1,70 @@
+"""The demo that plays the past of a new platform, with its sweeps, up to the present."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.acceptance.conftest import Planned
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+PROMISES = (
+    "every job has ended",
+    "each job is live, in the archive, or rightly forgotten",
+    "each job that is kept is found by its number",
+    "each dispatch is there or rightly forgotten",
+    "the journal has all entries of its retention, and no others",
+    "tables that roll have few partitions, and nothing behind them",
+    "the newest ended jobs are live or in the archive, never both, until they are forgotten (I61)",
+    "the rollups are what the journal adds up to (I54)",
+)
+
+
+def test_quarter_of_a_year_is_archived_and_forgotten_in_time(
+    manage: Manage, environment: dict[str, str]
+) -> None:
+    """S0.8, S2.8, S4.16, I61: by the services and sweeps of the platform, on both databases."""
+    environment |= {
+        **{"JOB_RETENTION": "35d", "JOURNAL_RETENTION": "35d"},
+        **{"DISPATCH_RETENTION": "35d", "TASK_RETENTION": "35d"},
+    }
+    played = manage("demo", "--years", "0.25")
+    assert played.returncode == 0, played.stdout + played.stderr
+    for promise in PROMISES:
+        assert f"✓ {promise}" in played.stdout
+    rows = [line.split() for line in played.stdout.splitlines() if line.startswith("20")]
+    made, live, archived, forgotten, dispatches, entries = (
+        int(cell.replace(",", "")) for cell in rows[-1][1:]
+    )
+    assert made > 6000
+    assert live + archived + forgotten == made
+    # Of a week; then up to 35 days, and on MariaDB until a partition of 31 days is over.
+    assert 300 < live < 900
+    assert 1500 < archived < 5500
+    assert forgotten > 1500
+    assert 300 < dispatches < 1300
+    assert 3000 < entries < 10_000
+
+    again = manage("demo", "--years", "0.25")
+    assert again.returncode == 1
+    assert "The past can only be played on a platform that has never run." in again.stderr
+
+
+@pytest.fixture
+def template_database(request: pytest.FixtureRequest, migrated_database: str) -> str:
+    """That of a platform with rows for the tests that ask for it."""
+    if "planned_database" in request.fixturenames:
+        planned: Planned = request.getfixturevalue("planned_database")
+        return planned.url
+    return migrated_database
+
+
+@pytest.mark.usefixtures("planned_database")
+def test_platform_that_has_rows_is_left_alone(manage: Manage) -> None:
+    refused = manage("demo", "--years", "2")
+    assert refused.returncode == 1
+    assert "Set DATABASE_URL to a new database" in refused.stderr
+    assert refused.stdout == ""
