@@ -137,10 +137,11 @@ class Years:
     def _sweep(self) -> None:
         for sweep in SWEEPS:
             sweep()
-        ended = Dispatch.objects.filter(pk__in=self._left).exclude(finished_at=None)
-        for number, at in ended.values_list("pk", "finished_at"):
-            self._ledger.dispatches[number] = at
-            self._left.remove(number)
+        left = Dispatch.objects.filter(pk__in=self._left)
+        for number, ended_at in left.values_list("pk", "finished_at"):
+            if ended_at is not None:
+                self._ledger.dispatches[number] = ended_at
+                self._left.remove(number)
 
     def _run_jobs(self, at: timedelta) -> None:
         self._move_to(at)
