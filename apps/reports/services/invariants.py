@@ -25,6 +25,7 @@ from apps.reports.rules.coverage import (
     QUARTER,
 )
 from apps.reports.services.entries import read_one
+from apps.reports.services.rollup import rebuilt_from
 from apps.reports.services.totals import SWEEP, rows_of, stored_rows
 
 _SAMPLES = 3
@@ -70,9 +71,12 @@ def _settled_after() -> timedelta:
 
 
 def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
-    """(level, start, entries) of buckets that no late commit changes any more."""
+    """(level, start, entries) of buckets that no late commit changes any more, and whose entries
+    the journal still has."""
     now = clock.now()
     settled = second_of(now - _settled_after())
+    complete_from = rebuilt_from()
+    first = 0 if complete_from is None else second_of(complete_from)
     left = recent
     newest = fetch(
         f"SELECT start, entries FROM {table(RollupBucket)} "
@@ -87,8 +91,8 @@ def _sampled(recent: int) -> Iterator[tuple[int, int, int]]:
     for level in LEVELS[1:]:
         older = fetch(
             f"SELECT start, entries FROM {table(RollupBucket)} "
-            "WHERE level = %s AND start < %s AND entries BETWEEN 1 AND %s",
-            [level, settled - level, recent],
+            "WHERE level = %s AND start >= %s AND start < %s AND entries BETWEEN 1 AND %s",
+            [level, first, settled - level, recent],
         )
         for sample in range(min(_SAMPLES, len(older))):
             start, entries = older[(now.toordinal() * 31 + sample * 7919) % len(older)]

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db.models import F
 
 from apps.common import audit as auditing
-from apps.common import clock
+from apps.common import clock, ids
 from apps.common.audit import audit
 from apps.common.leases import save_position
 from apps.journal.models import JournalEntry
@@ -82,6 +82,15 @@ def test_wrong_totals_of_longer_buckets_are_found() -> None:
     assert {each.split(" 2026")[0] for each in breaches()} == {
         "I54 quarter of an hour", "I54 hour", "I54 day",
     }  # fmt: skip
+
+
+def test_entries_past_their_retention_are_no_breach() -> None:
+    """S2.8: the figures stay when the journal forgets."""
+    kept_from = NOW - timedelta(days=2)
+    JournalEntry.objects.filter(pk__lt=ids.lowest_id_at(kept_from)).delete()
+    assert breaches() == []
+    Rollup.objects.filter(level=HOUR).update(total=F("total") + 1)
+    assert breaches() != []
 
 
 def test_uncounted_entry_is_found_and_a_rebuild_counts_it() -> None:
