@@ -204,7 +204,7 @@ def rolling(run: RunOptions) -> Iterator[Figure]:
     before: Times = {name: [] for name in works}
     during: Times = {name: [] for name in works}
     log = run.folder / "rolls"
-    for _ in range(2 if run.quick else 10):
+    for _ in range(2 if run.quick else 6):
         begun = time.monotonic()
         for _still_rolling in _while(partial(_roll, log)):
             _note(works, during)

@@ -230,6 +230,15 @@ def test_hand_out_or_end_missing_in_the_journal_is_reported(work: None) -> None:
     ]
 
 
+def test_what_is_older_than_the_journal_is_not_compared_with_it(work: None, settings: Any) -> None:
+    """I17, I28, I39, I53: dispatches of a standing task and open jobs outlive their entries."""
+    JournalEntry.objects.all().delete()
+    assert {line.split()[0] for line in breaches()} == {"I17", "I28", "I39", "I53"}
+    settings.JOURNAL_RETENTION = timedelta(microseconds=1)
+    code, text = audit()
+    assert code == 0, text
+
+
 # --- jobs ---------------------------------------------------------------------------------------
 HOUR = timedelta(hours=1)
 NOW = clock.now

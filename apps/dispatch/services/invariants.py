@@ -22,6 +22,7 @@ from apps.dispatch.models import TASK_MODELS, Dispatch, Source, Stock
 from apps.dispatch.rules import plan, policy
 from apps.journal.models import JournalEntry
 from apps.journal.models import Source as JournalSource
+from apps.journal.services.retention import complete_from
 
 _OPEN = f"state = '{policy.OPEN}'"
 _STATES = ", ".join(f"'{state.value}'" for state in Dispatch.State)
@@ -174,18 +175,22 @@ def _dispatches(_recent: int) -> CheckResult:
 
 
 def _in_journal(recent: int) -> CheckResult:
-    """I17, I53: the journal has one entry of each hand-out and one of its end."""
+    """I17, I53: the journal has one entry of each hand-out and one of its end, until it forgets."""
     found = fetch(
         "SELECT * FROM (SELECT d.id, d.state, "
         "SUM(CASE WHEN e.event = 'handed_out' THEN 1 ELSE 0 END) AS begun, "
         "SUM(CASE WHEN e.from_state = %s THEN 1 ELSE 0 END) AS ended, "
         "SUM(CASE WHEN e.from_state = %s AND e.to_state = d.state THEN 1 ELSE 0 END) AS same "
-        f"FROM (SELECT id, state FROM {table(Dispatch)} ORDER BY id DESC LIMIT %s) d "
+        f"FROM (SELECT id, state FROM {table(Dispatch)} WHERE id >= %s "
+        "ORDER BY id DESC LIMIT %s) d "
         f"LEFT JOIN {table(JournalEntry)} e ON e.source = %s AND e.subject_id = d.id "
         "GROUP BY d.id, d.state) x WHERE begun <> 1 "
         "OR ended <> CASE WHEN state = %s THEN 0 ELSE 1 END OR same <> ended "
         f"ORDER BY id LIMIT {MAX_FOUND + 1}",
-        [policy.OPEN, policy.OPEN, recent, JournalSource.DISPATCH.value, policy.OPEN],
+        [
+            *(policy.OPEN, policy.OPEN, complete_from(), recent),
+            *(JournalSource.DISPATCH.value, policy.OPEN),
+        ],
     )
     breaches = []
     for number, state, begun, ended, same in found[:MAX_FOUND]:

@@ -30,6 +30,7 @@ from apps.jobs.rules import history
 from apps.jobs.rules import transitions as t
 from apps.jobs.services.retention import Horizons
 from apps.journal.models import JournalEntry, Source
+from apps.journal.services.retention import complete_from
 
 # The rescue must have run this long after the end of a lease, plus its own period.
 RESCUED_WITHIN = timedelta(minutes=1)
@@ -136,7 +137,7 @@ def _in_journal(recent: int) -> CheckResult:
     """I28, I39, I53: the newest jobs, and those of the newest entries, agree with the journal.
 
     Each hold has one end there, unless it is under way. Each change raised the version by one; only
-    promotions have no entry.
+    promotions have no entry. Jobs that are older than the journal is kept are left out.
     """
     jobs, entries = table(Job), table(JournalEntry)
     moved = f"e.from_state <> '' AND e.event <> '{history.STALE}'"
@@ -156,13 +157,13 @@ def _in_journal(recent: int) -> CheckResult:
         "WHERE source = %s) c "
         f"JOIN {jobs} j ON j.id = c.id "
         f"LEFT JOIN {entries} e ON e.source = %s AND e.subject_id = c.id "
-        "GROUP BY j.id, j.status, j.holds, j.version) x WHERE "
+        "WHERE j.id >= %s GROUP BY j.id, j.status, j.holds, j.version) x WHERE "
         "ends + CASE WHEN status = %s THEN 1 ELSE 0 END <> holds "
         "OR version < 1 + holds + moves OR version > 2 + holds + moves + others + put_off "
         f"OR ({_FINAL} AND same = 0) ORDER BY id LIMIT {MAX_FOUND + 1}",
         [
             *(t.RUNNING, t.RUNNING, t.SCHEDULED, recent, recent),
-            *(Source.JOB.value, Source.JOB.value, t.RUNNING),
+            *(Source.JOB.value, Source.JOB.value, complete_from(), t.RUNNING),
         ],
     )
     breaches: list[Breach] = []

@@ -121,3 +121,10 @@ def _kept_from(now: datetime) -> datetime | None:
             logger.warning("journal: sink %s lacks entries that are past their retention", name)
         read.append(max(after, floor))
     return min([before, *(ids.made_at(number) for number in read)])
+
+
+def complete_from() -> int:
+    """The journal has all entries about what has this id or a higher one."""
+    if not conf.JOURNAL_RETENTION:
+        return 0
+    return ids.lowest_id_at(clock.now() - conf.JOURNAL_RETENTION)
