@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from django.core.management.base import CommandError
 
-from apps.common import clock, partitions
+from apps.common import clock, ids, partitions
 from apps.common.models import SweepLease
 from apps.dispatch import sweeps as dispatch
 from apps.dispatch.models import Dispatch
@@ -74,13 +74,14 @@ def require_new() -> None:
 
 
 class Years:
-    """The years, played a stretch at a time."""
+    """The years, played a stretch at a time; they begin at `first`."""
 
     def __init__(self, days: int) -> None:
         self._present = clock.now()
         midnight = self._present.replace(hour=0, minute=0, second=0, microsecond=0)
-        self._first = self._day = midnight - days * DAY
-        self._days = days
+        # Ids tell no time before their epoch.
+        self.first = self._day = max(midnight - days * DAY, ids.EPOCH)
+        self._days = (midnight - self.first) // DAY
         self._clock = clock.PlayedClock(self._day)
         self._ledger = Ledger()
         self._rows: list[list[str]] = []
@@ -90,21 +91,21 @@ class Years:
     def look(self) -> tuple[str, bool]:
         """Play the next stretch; a line of progress, and whether the present is reached."""
         start = self._day
-        end = min(start + STRETCH, self._first + self._days * DAY)
+        end = min(start + STRETCH, self.first + self._days * DAY)
         with clock.playing(self._clock):
-            if start == self._first:
+            if start == self.first:
                 self._sweep()
                 plan()
             while self._day < end:
                 self._play_day()
                 self._day += DAY
-            is_over = end == self._first + self._days * DAY
+            is_over = end == self.first + self._days * DAY
             if is_over:
                 self._clock.at = self._present
                 self._sweep()
             self._ledger.count_entries(start, end)
         self._rows.append(self._row())
-        played = (end - self._first) // DAY
+        played = (end - self.first) // DAY
         return f"{bar(played, self._days)} days · {', '.join(self._rows[-1][1:3])}", is_over
 
     def rows(self) -> list[list[str]]:

@@ -72,7 +72,7 @@ class Command(BaseCommand):
             "--years",
             type=_years,
             metavar="N",
-            help=f"play the last N years on a new platform, {MIN_YEARS} to {MAX_YEARS}",
+            help=f"play the last N years on a new platform, {MIN_YEARS} to {MAX_YEARS}, since 2025",
         )
         parser.add_argument(
             "--seconds",
@@ -157,7 +157,7 @@ class Command(BaseCommand):
     def _run_years(self, number: float, seconds: int) -> None:
         years.require_new()
         run = years.Years(round(number * years.YEAR.days))
-        self.stdout.write(f"The company works for {number:g} years, up to the present.")
+        self.stdout.write(f"The company works from {run.first:%Y-%m-%d} to the present.")
         took = watch(run.look, seconds, self.stdout)
         self._print_table(years.HEADINGS, run.rows())
         self._report(run.proofs(), time_was_up=took >= seconds)
