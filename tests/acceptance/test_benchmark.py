@@ -125,3 +125,13 @@ def test_unknown_part_is_refused_with_those_there_are(manage: Manage) -> None:
         "CommandError: jobs has no part drian; its parts: runner, settings, submit, bulk, settle, "
         "flatness, crowd, drain, pick-up.\n"
     )
+
+
+def test_parts_for_servers_are_refused_on_sqlite(database: Path, manage: Manage) -> None:
+    refused = manage("benchmark", "history", "--quick")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "CommandError: Of history these parts need MariaDB and Redis. Set DATABASE_URL and "
+        "REDIS_URL; both must be of test machines.\n"
+    )
+    assert refused.stdout == ""

@@ -48,7 +48,13 @@ def run(
 def _measure(name: str, parts: Sequence[Part], *, quick: bool, log: Write) -> Iterator[Figure]:
     """On SQLite only the parts for it; on servers all, those for SQLite in another process."""
     if connection.vendor == "sqlite":
-        yield from _measure_here([p for p in parts if p.on != "servers"], quick=quick, log=log)
+        here = [part for part in parts if part.on != "servers"]
+        if not here:
+            raise CommandError(
+                f"Of {name} these parts need MariaDB and Redis. Set DATABASE_URL and REDIS_URL; "
+                "both must be of test machines."
+            )
+        yield from _measure_here(here, quick=quick, log=log)
         return
     if not os.environ.get("DATABASE_URL") or not os.environ.get("REDIS_URL"):
         raise CommandError("Set DATABASE_URL and REDIS_URL; both must be of test machines.")
