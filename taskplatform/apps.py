@@ -15,8 +15,10 @@ class TaskPlatformConfig(AppConfig):
     verbose_name = _("Task platform")
 
     def ready(self) -> None:
+        from taskplatform import forgetting
         from taskplatform.roles import make_roles
 
+        forgetting.connect()
         post_migrate.connect(make_roles, dispatch_uid="taskplatform.roles")
 
 

@@ -18,6 +18,7 @@ _SINK = "journal.sink."
 def periods() -> dict[str, int]:
     """The seconds between two runs of each sweep."""
     return {
+        "common.tidy": 600,
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
         "jobs.scan": jobs.JOB_SCAN_SECONDS,
@@ -29,7 +30,6 @@ def periods() -> dict[str, int]:
         "jobs.reorder": 10,
         "jobs.slices": 2,
         "jobs.starving": 10,
-        "jobs.workers": 600,
         "journal.roll": 3600,
         **{f"{_SINK}{sink.name}": 2 for sink in journal.JOURNAL_SINKS},
         "reports.rollup": reports.REPORT_SWEEP_SECONDS,

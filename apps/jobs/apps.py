@@ -12,8 +12,12 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.access import existing
+        from apps.common import tidy
         from apps.jobs.handlers import checks, discovery
         from apps.jobs.services import types
+        from apps.jobs.services.pool_bucket import forget_buckets
+        from apps.jobs.services.register import forget_gone
+        from apps.jobs.services.request import forget_requests
         from apps.jobs.wire.checks import check_loopback, check_loopback_client
 
         discovery.discover()
@@ -28,3 +32,6 @@ class JobsConfig(AppConfig):
         register(check_loopback)
         register(check_loopback_client, Tags.database)
         register(checks.check_retention, Tags.database)
+        tidy.register("workers", forget_gone)
+        tidy.register("buckets", forget_buckets)
+        tidy.register("requests", forget_requests)

@@ -25,14 +25,12 @@ from apps.jobs.services import (
     slices,
 )
 from apps.jobs.services import roll as roll_service
-from apps.jobs.services.pool_bucket import forget_buckets
-from apps.jobs.services.request import forget_requests
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
 
 logger = logging.getLogger(__name__)
 
-SCAN, WORKERS = "jobs.scan", "jobs.workers"
+SCAN = "jobs.scan"
 MAX_TIME = timedelta(seconds=30)
 # Of the sweeps that go through history.
 MAX_HISTORY = timedelta(minutes=2)
@@ -82,18 +80,6 @@ def discard_exhausted() -> int:
     """End waiting jobs that expired or have no attempt left; returns how many."""
     with sweep_lease(discard.SWEEP, at_most=MAX_TIME) as mine:
         return discard.discard_exhausted(until=clock.now() + MAX_TIME / 2) if mine else 0
-
-
-@shared_task(name=WORKERS)
-def forget_workers() -> int:
-    """Remove the rows of workers that ended a day ago with their buckets, and of requests whose
-    leases are over; returns how many.
-    """
-    with sweep_lease(WORKERS, at_most=MAX_TIME) as mine:
-        if not mine:
-            return 0
-        now = clock.now()
-        return register.forget_gone(now=now) + forget_buckets(now=now) + forget_requests()
 
 
 @shared_task(name=slices.SWEEP)

@@ -9,6 +9,9 @@ class JournalConfig(AppConfig):
     verbose_name = _("Journal")
 
     def ready(self) -> None:
+        from apps.common import tidy
         from apps.journal.checks import check_sinks
+        from apps.journal.services.carry import forget_rejects
 
         register(check_sinks)
+        tidy.register("entries that sinks refused", forget_rejects)

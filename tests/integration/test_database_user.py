@@ -12,13 +12,13 @@ import pytest
 from django.db import OperationalError, connection
 
 from apps.access import services as access
+from apps.common.sweeps import tidy_up
 from apps.dispatch.sweeps import expire, purge
 from apps.jobs.services import control
 from apps.jobs.sweeps import (
     archive_ended,
     discard_exhausted,
     forget,
-    forget_workers,
     reorder_waiting,
 )
 from apps.jobs.sweeps import roll as roll_archive
@@ -94,7 +94,7 @@ def test_platform_does_its_work_as_this_user(runner: None, frozen_clock: Any) ->
     take()
     frozen_clock.advance(days=2)
     rescue(frozen_clock)
-    for sweep in (expire, purge, discard_exhausted, reorder_waiting, forget_workers, roll_up):
+    for sweep in (expire, purge, discard_exhausted, reorder_waiting, tidy_up, roll_up):
         sweep()
     ended(2)
     assert archive_ended() == 2

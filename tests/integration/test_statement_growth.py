@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from apps.common import clock
+from apps.common.sweeps import tidy_up
 from apps.dispatch.models import Dispatch, Executor, RotateTask
 from apps.dispatch.services import executors, retention
 from apps.jobs import sweeps
@@ -104,7 +105,7 @@ SWEEPS = {
     "rescue": (lost_jobs, sweeps.rescue),
     "rescue those of types with a breaker": (lost_jobs_of_guarded_types, sweeps.rescue),
     "free hosts": (bound_to_hosts, sweeps.rescue),
-    "forget workers": (silent_workers, sweeps.forget_workers),
+    "forget workers": (silent_workers, tidy_up),
     "starving": (waiting, sweeps.warn_of_starving),
 }
 

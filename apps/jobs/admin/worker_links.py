@@ -14,7 +14,7 @@ from apps.jobs.models import Worker
 
 
 class WorkerLinks:
-    """The pages of the workers of these names, read at once. Workers that have been gone for a day
+    """The pages of the workers of these names, read at once. Workers that have been gone for a week
     have none: only their names remain."""
 
     def __init__(self, names: Iterable[str]) -> None:

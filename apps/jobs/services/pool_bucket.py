@@ -257,7 +257,7 @@ def _last_ends(owner: Owner, ids: Collection[int]) -> dict[int, _End]:
 
 # --- buckets nobody uses --------------------------------------------------------------------------
 @repeatable
-def forget_buckets(*, now: datetime) -> int:
+def forget_buckets(now: datetime) -> int:
     """Remove the buckets of workers that have not called for a day; returns how many."""
     until = now - KEPT
     old = Bucket.objects.filter(seen_at__lte=until).order_by("seen_at")[:MAX_REMOVED]

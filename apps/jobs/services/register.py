@@ -13,13 +13,14 @@ from apps.common.db import fetch, instant, repeatable, table, transactional
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row
+from apps.common.tidy import remove
 from apps.jobs.conf import conf
 from apps.jobs.models import Worker
 from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal import services as journal
 from apps.journal.models import Source
 
-KEPT = timedelta(days=1)
+KEPT = timedelta(days=7)
 MAX_REMOVED = 500
 # How often a registered worker sends a heartbeat.
 BEAT_SECONDS = 5.0
@@ -256,14 +257,9 @@ def lose_overdue(*, now: datetime) -> int:
     return lose(workers=keys, reason=NO_HEARTBEAT) if keys else 0
 
 
-@repeatable
-def forget_gone(*, now: datetime) -> int:
-    """Remove the rows of workers that ended a day ago; returns how many."""
-    old = Worker.objects.filter(
-        state=Worker.State.GONE, last_heartbeat_at__lte=now - KEPT
-    ).values_list("pk", flat=True)[:MAX_REMOVED]
-    ids = list(old)
-    return Worker.objects.filter(pk__in=ids).delete()[0] if ids else 0
+def forget_gone(now: datetime) -> int:
+    """Remove the rows of workers that ended a week ago; returns how many."""
+    return remove(Worker.objects.filter(state=Worker.State.GONE, last_heartbeat_at__lte=now - KEPT))
 
 
 # --- what operators do ----------------------------------------------------------------------------

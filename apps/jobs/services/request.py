@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from apps.common.db import execute, fetch, placeholders, table
 from apps.common.errors import ReplayConflict
 from apps.common.messages import Message as _
 from apps.common.rows import insert_rows
+from apps.common.tidy import remove
 from apps.jobs.models import Hold, Job
 from apps.jobs.rules.outcome import HeldJob
 from apps.jobs.services.claim import Claim
@@ -22,7 +24,6 @@ from apps.jobs.services.claim import Claim
 MAX_BYTES = 6 * 1024 * 1024
 # So many jobs are within it whatever they contain: each part has at most 256 KB.
 _ALWAYS_FIT = 12
-MAX_FORGOTTEN = 1_000
 
 
 class Earlier(NamedTuple):
@@ -117,8 +118,6 @@ class Request:
         insert_rows(Hold, [row])
 
 
-def forget_requests() -> int:
+def forget_requests(now: datetime) -> int:
     """Remove what is remembered of requests whose leases are over; returns how many."""
-    old = Hold.objects.filter(expires_at__lte=clock.now()).order_by("expires_at")
-    ids = list(old.values_list("pk", flat=True)[:MAX_FORGOTTEN])
-    return Hold.objects.filter(pk__in=ids).delete()[0] if ids else 0
+    return remove(Hold.objects.filter(expires_at__lte=now).order_by("expires_at"))

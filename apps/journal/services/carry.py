@@ -15,6 +15,7 @@ from apps.common.db import transactional
 from apps.common.errors import Invalid
 from apps.common.messages import Message as _
 from apps.common.rows import ensure_row, insert_rows
+from apps.common.tidy import remove
 from apps.journal.conf import SinkAddress, conf
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
 from apps.journal.services.follow import Deliver, Position, Seen, follow
@@ -30,7 +31,6 @@ LONGEST_REST = timedelta(minutes=5)
 # A sink that refuses more entries than this in an hour is paused: it is misconfigured.
 MAX_REJECTS = 100
 KEPT = timedelta(days=30)
-MAX_FORGOTTEN = 500
 _MAX_ERROR = 500
 _MAX_DOUBLINGS = 9
 
@@ -64,7 +64,6 @@ def carry(address: SinkAddress, *, until: datetime) -> int:
             follow(turn.position, turn.sending(sink), turn.keep, seen=seen, until=until)
     except Unavailable as error:
         turn.note_failure(str(error))
-    _forget_rejects(now - KEPT)
     return turn.sent
 
 
@@ -246,7 +245,6 @@ def _opened(address: SinkAddress) -> Iterator[tuple[OpenSink, Seen]]:
         raise
 
 
-def _forget_rejects(before: datetime) -> None:
-    old = SinkReject.objects.filter(at__lt=before).order_by("at").values_list("pk", flat=True)
-    if ids_ := list(old[:MAX_FORGOTTEN]):
-        SinkReject.objects.filter(pk__in=ids_).delete()
+def forget_rejects(now: datetime) -> int:
+    """Remove the entries that sinks refused a month ago; returns how many."""
+    return remove(SinkReject.objects.filter(at__lt=now - KEPT).order_by("at"))

@@ -78,7 +78,7 @@ def _rows_behind(end: datetime | None) -> int:
 
 
 def _drop(found: list[Partition], now: datetime) -> int:
-    before = _kept_from(now)
+    before = kept_from(now)
     going = [] if before is None else partitions.over(found, before)
     if going:
         partitions.drop(JournalEntry, going)
@@ -88,7 +88,7 @@ def _drop(found: list[Partition], now: datetime) -> int:
 
 def _delete_old(now: datetime, until: datetime) -> int:
     """On SQLite; gives no room back to the disk, but new entries use it."""
-    before = _kept_from(now)
+    before = kept_from(now)
     if before is None:
         return 0
     deleted = 0
@@ -107,11 +107,16 @@ def _delete_old(now: datetime, until: datetime) -> int:
     return deleted
 
 
-def _kept_from(now: datetime) -> datetime | None:
+def horizon(now: datetime) -> datetime | None:
+    """What was made before this instant is past its retention; None = nothing, which 0 says."""
+    return now - conf.JOURNAL_RETENTION if conf.JOURNAL_RETENTION else None
+
+
+def kept_from(now: datetime) -> datetime | None:
     """Entries made before this instant may go; None when all are kept."""
-    if not conf.JOURNAL_RETENTION:
+    before = horizon(now)
+    if before is None:
         return None
-    before = now - conf.JOURNAL_RETENTION
     read = [number for reader in readers if (number := reader()) is not None]
     # A sink that has taken nothing for so long holds nothing back.
     floor = ids.lowest_id_at(before - SINK_KEEPS)

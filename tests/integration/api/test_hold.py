@@ -262,7 +262,7 @@ def test_requests_are_forgotten_when_their_leases_are_over(
 
     frozen_clock.advance(seconds=60)
 
-    assert requests.forget_requests() == 1
+    assert requests.forget_requests(frozen_clock.instant) == 1
     assert [each.request_id for each in Hold.objects.all()] == ["r-2"]
 
 

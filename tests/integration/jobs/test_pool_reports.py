@@ -233,9 +233,9 @@ def test_bucket_nobody_used_for_a_day_is_removed(frozen_clock: FrozenClock) -> N
     assign("new", limit=1)
     report("succeeded", "a", worker="old")
     frozen_clock.advance(hours=23)
-    assert forget_buckets(now=frozen_clock.instant) == 0
+    assert forget_buckets(frozen_clock.instant) == 0
     frozen_clock.advance(hours=2)
 
     # The other one has keys that nobody has rescued yet.
-    assert forget_buckets(now=frozen_clock.instant) == 1
+    assert forget_buckets(frozen_clock.instant) == 1
     assert set(Bucket.objects.values_list("worker", flat=True)) == {"busy", "new"}

@@ -13,7 +13,7 @@ from apps.jobs.runner.process import Node, Process, dead_here, machine
 from apps.jobs.services import living, register
 from apps.jobs.services.leases import Sign, renew
 from apps.jobs.services.register import WorkerKey
-from apps.jobs.sweeps import forget_workers, rescue
+from apps.jobs.sweeps import rescue
 from apps.journal.models import JournalEntry
 from tests.frozen import FrozenClock
 from tests.jobs import HERE, job_type, jobs, row, take
@@ -79,7 +79,7 @@ def test_process_that_has_left_is_not_entered_again_by_a_late_beat() -> None:
     assert Worker.objects.get().state == "gone"
 
 
-def test_worker_that_left_is_gone_and_its_row_forgotten_a_day_later(
+def test_worker_that_left_is_gone_and_its_row_forgotten_a_week_later(
     frozen_clock: FrozenClock,
 ) -> None:
     enter()
@@ -87,10 +87,10 @@ def test_worker_that_left_is_gone_and_its_row_forgotten_a_day_later(
     assert living.alive(frozen_clock.instant) == []
     assert not register.beat(name=HERE.name, drains={}, running=0)
 
-    frozen_clock.advance(days=1, seconds=-1)
-    assert forget_workers() == 0
+    frozen_clock.advance(days=7, seconds=-1)
+    assert register.forget_gone(frozen_clock.instant) == 0
     frozen_clock.advance(seconds=1)
-    assert forget_workers() == 1
+    assert register.forget_gone(frozen_clock.instant) == 1
     assert not Worker.objects.exists()
 
 

@@ -166,8 +166,10 @@ def test_rejects_are_forgotten_in_time(lake: Remembering, frozen_clock: FrozenCl
     [number] = written(frozen_clock)
     lake.raises = [Refused("", {number: "no"})]
     turn()
-    frozen_clock.advance(days=31)
-    turn()
+    frozen_clock.advance(days=29)
+    assert carry.forget_rejects(frozen_clock.instant) == 0
+    frozen_clock.advance(days=2)
+    assert carry.forget_rejects(frozen_clock.instant) == 1
     assert not SinkReject.objects.exists()
 
 

@@ -76,7 +76,7 @@ def test_old_entries_are_deleted(
 @override_settings(JOURNAL_RETENTION=timedelta(0))
 def test_everything_is_kept_when_the_settings_say_so(read: None, frozen_clock: FrozenClock) -> None:
     kept = commit(made(frozen_clock.instant - timedelta(days=3_000)))
-    assert retention._kept_from(clock.now()) is None
+    assert retention.kept_from(clock.now()) is None
     assert numbers() == set(kept)
 
 
@@ -85,9 +85,9 @@ def test_everything_is_kept_when_the_settings_say_so(read: None, frozen_clock: F
 @override_settings(JOURNAL_RETENTION=KEPT)
 def test_entries_wait_for_the_reports(frozen_clock: FrozenClock) -> None:
     now = frozen_clock.instant
-    assert retention._kept_from(now) < now - timedelta(days=300)  # type: ignore[operator]
+    assert retention.kept_from(now) < now - timedelta(days=300)  # type: ignore[operator]
     roll_up(until=now + timedelta(minutes=1))
-    assert retention._kept_from(now) == now - KEPT
+    assert retention.kept_from(now) == now - KEPT
 
 
 @pytest.mark.django_db
@@ -101,11 +101,11 @@ def test_entries_wait_for_sinks_but_not_for_ever(read: None, frozen_clock: Froze
         Sink.objects.create(name="lake", created_at=now, after=after, checked=0)
 
     at(1)
-    assert retention._kept_from(now) == now - KEPT
+    assert retention.kept_from(now) == now - KEPT
     at(110)
-    assert retention._kept_from(now) == now - timedelta(days=110)
+    assert retention.kept_from(now) == now - timedelta(days=110)
     at(500)
-    assert retention._kept_from(now) == now - KEPT - retention.SINK_KEEPS
+    assert retention.kept_from(now) == now - KEPT - retention.SINK_KEEPS
 
 
 # --- partitions -----------------------------------------------------------------------------------
