@@ -28,6 +28,11 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
 
 
+def days(time: timedelta) -> str:
+    """`7 d`, `1.5 d`."""
+    return f"{time / timedelta(days=1):g} d"
+
+
 def parse_integer(text: str) -> int:
     if not re.fullmatch(r"-?\d{1,18}", text.strip()):
         raise ValueError(f"{text!r} is not a whole number")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from apps.common.conf import Conf, duration, integer
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.common.conf import Conf, days, duration, integer
+
+# What was due before the lookback is over; ids and clocks differ by less.
+_MARGIN = timedelta(days=1)
 
 
 class DispatchConf(Conf):
@@ -41,8 +50,8 @@ class DispatchConf(Conf):
     )
     TASK_RETENTION = duration(
         "400d",
-        "How long tasks stay after they were deleted or have ended; 0 = forever. They also stay "
-        "while they have dispatches.",
+        "How long tasks stay after they were deleted or have ended; at least a day more than "
+        "DISPATCH_LOOKBACK, 0 = forever. They also stay while they have dispatches.",
         maximum="36500d",
     )
     PURGE_SWEEP_SECONDS = integer(
@@ -54,6 +63,20 @@ class DispatchConf(Conf):
         minimum=1,
         maximum=500,
     )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
+        values = super().from_environment(environment)
+        lookback = values["DISPATCH_LOOKBACK"]
+        for name in ("DISPATCH_RETENTION", "TASK_RETENTION"):
+            kept = values[name]
+            if kept and kept < lookback + _MARGIN:
+                raise ImproperlyConfigured(
+                    f"{name} ({days(kept)}) must be a day longer than DISPATCH_LOOKBACK "
+                    f"({days(lookback)}), because until then a task can be handed out; raise the "
+                    f"first, lower the second, or set {name}=0 to keep all forever."
+                )
+        return values
 
 
 conf = DispatchConf()

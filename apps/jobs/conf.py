@@ -5,13 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.access.rules.keys import is_client_id
-from apps.common.conf import Conf, Setting, duration, flag, integer, names, parse_names
+from apps.common.conf import Conf, Setting, days, duration, flag, integer, names, parse_names
 
 # The dialects of asyncflow that are served, by the names of their addresses.
 DIALECTS = ("g2", "g1", "java", "api")
@@ -50,11 +49,6 @@ def parse_client(text: str) -> str:
     if not is_client_id(client):
         raise ValueError(f"{client[:80]!r} is no client id, the part of a key before its dot")
     return client
-
-
-def days(time: timedelta) -> str:
-    """`7 d`, `1.5 d`."""
-    return f"{time / timedelta(days=1):g} d"
 
 
 class JobsConf(Conf):

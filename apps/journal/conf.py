@@ -96,7 +96,8 @@ class JournalConf(Conf):
     )
     JOURNAL_RETENTION = duration(
         "400d",
-        "How long entries of the journal are kept; 0 = for ever. Figures of reports stay.",
+        "How long entries of the journal are kept, at least REPORT_MINUTES_KEPT; 0 = for ever. "
+        "Figures of reports stay.",
         maximum="36500d",
     )
     JOURNAL_SINKS = Setting[tuple[SinkAddress, ...]](

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from apps.common.conf import Conf, duration, integer
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.common.conf import Conf, days, duration, integer
+from apps.journal.conf import JournalConf
 
 
 class ReportsConf(Conf):
@@ -32,6 +38,20 @@ class ReportsConf(Conf):
         minimum="1d",
         maximum="36500d",
     )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
+        values = super().from_environment(environment)
+        journal = JournalConf.from_environment(environment)["JOURNAL_RETENTION"]
+        minutes = values["REPORT_MINUTES_KEPT"]
+        if journal and journal < minutes:
+            raise ImproperlyConfigured(
+                f"JOURNAL_RETENTION ({days(journal)}) must be at least REPORT_MINUTES_KEPT "
+                f"({days(minutes)}), because minutes of reports are added up anew from the "
+                "journal; raise the first, lower the second, or set JOURNAL_RETENTION=0 to keep "
+                "entries forever."
+            )
+        return values
 
 
 conf = ReportsConf()
