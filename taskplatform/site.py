@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.access import throttles
 from apps.common.errors import Throttled
-from apps.reports.permissions import may_report, may_see_failures
+from apps.reports.permissions import may_govern, may_report, may_see_failures
 from taskplatform import beat, search
 from taskplatform.audit import may_audit
 
@@ -189,9 +189,13 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         }
         for box in site.boxes(request)
     ]
+    system: list[dict[str, Any]] = []
+    if may_govern(request.user):
+        system.append({"title": _("Capacity"), "icon": "data_usage", "link": reverse("capacity")})
     if may_audit(request.user):
-        audit = {"title": _("Audit"), "icon": "fact_check", "link": reverse(AUDIT_URL)}
-        groups.append({"title": _("System"), "separator": True, "items": [audit]})
+        system.append({"title": _("Audit"), "icon": "fact_check", "link": reverse(AUDIT_URL)})
+    if system:
+        groups.append({"title": _("System"), "separator": True, "items": system})
     return groups
 
 

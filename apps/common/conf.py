@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 T = TypeVar("T")
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def parse_duration(text: str) -> timedelta:
@@ -26,6 +27,14 @@ def parse_duration(text: str) -> timedelta:
     if not match:
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 15m, 6h or 7d")
     return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+
+
+def parse_size(text: str) -> int:
+    """`500MB`, `80GB`, `2TB` as bytes; ValueError otherwise."""
+    match = re.fullmatch(r"(\d{1,15})\s*([MGT]B|)", text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a size; write for example 500MB, 80GB or 2TB")
+    return int(match[1]) * _SIZES[match[2]]
 
 
 def days(time: timedelta) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from apps.common.conf import Conf, days, duration, integer
+from apps.common.conf import Conf, Setting, days, duration, integer, parse_size
 from apps.journal.conf import JournalConf
 
 
@@ -37,6 +37,12 @@ class ReportsConf(Conf):
         "How long after it was last seen an error stays on the page of failures.",
         minimum="1d",
         maximum="36500d",
+    )
+    DATABASE_MAX_SIZE = Setting[int](
+        0,
+        parse_size,
+        "How large the database may get, such as 80GB: the page of capacity says when it will be. "
+        "0 = not known.",
     )
 
     @classmethod

@@ -166,6 +166,16 @@ def duration_of(milliseconds: int) -> str:
     return _("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
 
 
+def size_of(count: float) -> str:
+    """Bytes as people say them: `950 KB`, `1.2 GB`, `84 GB`."""
+    value, unit = float(count), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}" if 0 < value < 10 and unit != "B" else f"{value:.0f} {unit}"
+
+
 def state_label(
     field: str, colours: Mapping[Any, str], description: str | Promise, *, ordering: bool = True
 ) -> Shown:

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("history")]
         (f"{reverse('report')}?source=dispatch&by=task&period=24h", 15),
         (f"{reverse('report')}?source=dispatch&by=executor&period=1h", 11),
         (reverse("failures"), 7),
+        (reverse("capacity"), 20),
         (reverse("metrics"), 20),
     ],
 )

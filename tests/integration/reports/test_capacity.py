@@ -1,0 +1,153 @@
+"""S1.17, S2.8: the page of capacity."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import partitions, storage
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import Job, JobScope
+from apps.journal.models import JournalEntry
+from apps.reports.services import capacity
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.reports.day import roll_up
+from tests.integration.reports.history import drawn, utc, write
+from tests.pages import tables_of, text_of
+from tests.statements import sent_by
+
+pytestmark = pytest.mark.django_db
+URL = reverse("capacity")
+TODAY = utc("2026-03-03T13:52:10")
+
+
+@pytest.fixture
+def two_days(frozen_clock: FrozenClock) -> int:
+    """The entries of two full days, and some of today."""
+    frozen_clock.move_to(TODAY)
+    full = drawn(150, utc("2026-03-01T00:00:00"), utc("2026-03-02T23:59:59"))
+    write(*full, *drawn(40, utc("2026-03-03T00:00:00"), utc("2026-03-03T13:00:00")))
+    for _round in range(4):
+        roll_up()
+    return len(full)
+
+
+def test_rows_a_day_are_counted_exactly_by_full_days(two_days: int) -> None:
+    rates = capacity.rates_of(TODAY)
+    ends = ("succeeded", "failed", "timed_out", "expired", "cancelled")
+    full = JournalEntry.objects.filter(at__lt=utc("2026-03-03T00:00:00"))
+    handed = full.filter(source="dispatch", event="handed_out").count()
+    jobs = full.filter(source="job", to_state__in=("succeeded", "failed", "cancelled"))
+    ended = jobs.exclude(from_state="running", to_state="running").filter(event__in=(*ends, "lost"))
+
+    assert rates == (2, two_days / 2, ended.count() / 2, handed / 2)
+
+
+def test_page_shows_tables_and_what_they_come_to(two_days: int, admin_client: Client) -> None:
+    page = admin_client.get(URL)
+    [table] = tables_of(page)
+    rows = {str(row[0].text): [str(cell.text) for cell in row[1:]] for row in table[1:]}
+    per_day, kept, _rows, row_bytes, _now, rest, roll = rows["Journal entries"]
+    assert per_day == f"{two_days / 2:,.0f}"
+    assert (kept, row_bytes) == ("400 days", "210*")
+    assert rest == f"{two_days / 2 * 210 * 400 / 1e6:.1f} MB"
+    assert (roll == "–") == (connection.vendor == "sqlite")
+    assert rows["Jobs"][1] == "7 days"
+    assert rows["Archive"][1] == "393 days"
+    assert "mean of the last 2 full days" in text_of(page)
+
+
+def test_page_of_a_new_platform_says_that_it_waits_for_a_day(admin_client: Client) -> None:
+    text = text_of(admin_client.get(URL))
+    assert "the first full day (UTC) must be over" in text
+    assert "Set DATABASE_MAX_SIZE" in text
+
+
+def test_page_says_when_the_database_is_full(
+    two_days: int, admin_client: Client, settings: Any
+) -> None:
+    settings.DATABASE_MAX_SIZE = 10**12
+    assert "never at this rate" in text_of(admin_client.get(URL))
+    settings.DATABASE_MAX_SIZE = storage.database_size() + 100_000
+    text = text_of(admin_client.get(URL))
+    assert "will soon reach DATABASE_MAX_SIZE" in text
+    assert "in 3 days it is full" in text or "in 2 days it is full" in text
+
+
+def test_what_is_kept_for_ever_is_said_to_grow(
+    two_days: int, admin_client: Client, settings: Any
+) -> None:
+    settings.JOURNAL_RETENTION = timedelta(0)
+    assert "grows for ever" in text_of(admin_client.get(URL))
+
+
+def test_pick_up_is_what_workers_can_do_beside_what_was_measured(
+    two_days: int, admin_client: Client, frozen_clock: FrozenClock
+) -> None:
+    factories.worker("host-a:1", capacity=4, running=3, last_heartbeat_at=frozen_clock.instant)
+    factories.job()
+    text = text_of(admin_client.get(URL))
+    assert "1 workers take jobs" in text
+    assert "4 slots, 1 free" in text
+    assert "1 s longest wait for a free slot to look" in text
+    assert "1 open jobs" in text
+
+
+def test_large_sqlite_is_said_to_be_slow(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "database_size", lambda: 2 * 10**9)
+    shown = "SQLite is assumed to be slow beyond 1.0 GB" in text_of(admin_client.get(URL))
+    assert shown == (connection.vendor == "sqlite")
+
+
+def test_sizes_say_what_is_in_the_tables() -> None:
+    factories.job()
+    found = storage.sizes_of([Job, JournalEntry])
+    assert found[Job].rows >= 0
+    if connection.vendor == "sqlite":
+        assert found[Job] == (1, None, False)
+    else:
+        assert (found[Job].bytes or 0) > 0
+    assert storage.database_size() > 0
+
+
+def test_page_reads_the_same_however_much_there_is(two_days: int, admin_client: Client) -> None:
+    admin_client.get(URL)
+    sent = sent_by(lambda: admin_client.get(URL))
+    for _ in range(20):
+        factories.job()
+    assert len(sent_by(lambda: admin_client.get(URL))) == len(sent)
+    assert len(sent) <= 25
+
+
+@pytest.mark.parametrize("limit", [OperatorScope, JobScope])
+def test_page_is_for_people_who_see_the_reports_of_all(role_client: Any, limit: Any) -> None:
+    assert role_client("viewer").get(URL).status_code == 200
+    viewer = User.objects.get(username="viewer")
+    if limit is OperatorScope:
+        OperatorScope.objects.create(operator=viewer, executor=factories.user())
+    else:
+        JobScope.objects.create(operator=viewer, type=factories.job_type().name)
+    assert role_client("viewer").get(URL).status_code == 403
+
+
+def test_people_without_reports_do_not_see_it(client: Client) -> None:
+    client.force_login(User.objects.create_user("nobody", is_staff=True))
+    assert client.get(URL).status_code == 403
+
+
+@pytest.mark.mariadb
+def test_next_roll_is_the_next_boundary(two_days: int, frozen_clock: FrozenClock) -> None:
+    ends = [each.end for each in partitions.partitions_of(JournalEntry)]
+    found = {each.model: each.next_roll for each in capacity.capacity().tables}
+    assert found[JournalEntry] == min(
+        (end for end in ends if end is not None and end > frozen_clock.instant), default=None
+    )
