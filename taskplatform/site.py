@@ -192,6 +192,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     system: list[dict[str, Any]] = []
     if may_govern(request.user):
         system.append({"title": _("Capacity"), "icon": "data_usage", "link": reverse("capacity")})
+        system.append({"title": _("Governance"), "icon": "rule", "link": reverse("governance")})
     if may_audit(request.user):
         system.append({"title": _("Audit"), "icon": "fact_check", "link": reverse(AUDIT_URL)})
     if system:

@@ -14,7 +14,7 @@ from apps.common.admin.preferences_page import PREFERENCES_URL, preferences
 # Django finds the handlers by these names.
 from apps.common.problems import handler400, handler403, handler404, handler500  # noqa: F401
 from apps.reports.admin import capacity as capacity_page
-from apps.reports.admin import failures
+from apps.reports.admin import failures, governance
 from apps.reports.admin import pages as report_pages
 from apps.reports.admin.overview.page import OVERVIEW_URL, refreshed
 from apps.reports.metrics import MetricsView
@@ -41,6 +41,12 @@ urlpatterns = [
     path("admin/reports/csv/", admin.site.admin_view(report_pages.report_csv), name="report_csv"),
     path("admin/failures/", admin.site.admin_view(failures.failures_page), name="failures"),
     path("admin/capacity/", admin.site.admin_view(capacity_page.capacity_page), name="capacity"),
+    path("admin/governance/", admin.site.admin_view(governance.governance), name="governance"),
+    path(
+        "admin/governance/<str:number>/",
+        admin.site.admin_view(governance.fix),
+        name="governance_fix",
+    ),
     path("admin/overview/", admin.site.admin_view(refreshed(beat.periods)), name=OVERVIEW_URL),
     path("admin/settings/", admin.site.admin_view(preferences), name=PREFERENCES_URL),
     path("admin/", admin.site.urls),

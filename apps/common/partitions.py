@@ -99,6 +99,16 @@ def _floor(at: datetime, unit: timedelta) -> datetime:
 
 
 # --- tables -----------------------------------------------------------------------------------
+def missing(
+    model: type[models.Model], found: Sequence[Partition], now: datetime, retention: timedelta
+) -> list[datetime]:
+    """The boundaries to add to the partitions that were found, by what came in the last weeks."""
+    first = fetch(f"SELECT MIN(id) FROM {table(model)}")[0][0]
+    rate = rows_a_day(found, now, None if first is None else ids.made_at(first))
+    ends = [each.end for each in found if each.end is not None]
+    return cuts(now, ends, width(rate, retention))
+
+
 def partitions_of(model: type[models.Model]) -> list[Partition]:
     """The partitions by time, the rest last; none of a plain table."""
     if connection.vendor != "mysql":

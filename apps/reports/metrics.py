@@ -28,6 +28,7 @@ from apps.journal.services import carry
 from apps.reports.rules.outcomes import DISPATCH, JOB, TOTAL
 from apps.reports.rules.tally import TYPE
 from apps.reports.services.coverage import Stored
+from apps.reports.services.findings import look_all
 from apps.reports.services.status import Status
 from apps.reports.services.summary import Figures, Percentiles, Period, summarise, total_of
 from apps.reports.services.totals import all_time
@@ -55,6 +56,7 @@ class PlatformCollector(Collector):
         yield from _workers(status)
         yield from _sweeps(status)
         yield from _sinks(status.now)
+        yield _findings(status.now)
         stored = Stored.read()
         yield from _ends(stored, status.now)
         yield from _latencies(stored, status.now)
@@ -175,6 +177,19 @@ def _sinks(now: datetime) -> Iterator[Metric]:
         for sink in found:
             counter.add_metric([sink.name], getattr(sink, column))
         yield counter
+
+
+def _findings(now: datetime) -> Metric:
+    return _gauge(
+        "findings",
+        "What the page of governance lists, by detector; absent where it cannot look",
+        {
+            each.detector.number: len(each.findings)
+            for each in look_all(now)
+            if each.unknown is None
+        },
+        "detector",
+    )
 
 
 def _ends(stored: Stored, now: datetime) -> Iterator[Metric]:

@@ -207,7 +207,8 @@ def test_menu_and_home_page_show_the_boxes_that_a_role_may_see(
     system = menu.pop()
     assert str(system["title"]) == "System"
     audit = [reverse("audit")] if role == "configurer" else []
-    assert [item["link"] for item in system["items"]] == [reverse("capacity"), *audit]
+    pages = [reverse("capacity"), reverse("governance"), *audit]
+    assert [item["link"] for item in system["items"]] == pages
     assert [str(group["title"]) for group in menu] == list(boxes)
     assert [m["admin_url"] for m in models] == [i["link"] for g in menu for i in g["items"]]
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Min
-
 from apps.common import clock, ids, partitions
 from apps.common.db import fetch, instant, table, transactional
 from apps.common.leases import load_position, save_position, sweep_lease
@@ -55,12 +53,10 @@ def roll(*, moves_rows: bool = False) -> Rolled:
 
 
 def _cut(found: list[Partition], now: datetime, *, moves_rows: bool) -> int:
-    first = ArchivedJob.objects.aggregate(first=Min("pk"))["first"]
-    rate = partitions.rows_a_day(found, now, None if first is None else ids.made_at(first))
-    ends = [each.end for each in found if each.end is not None]
-    wanted = partitions.cuts(now, ends, partitions.width(rate, conf.JOB_RETENTION))
+    wanted = partitions.missing(ArchivedJob, found, now, conf.JOB_RETENTION)
     if not wanted:
         return 0
+    ends = [each.end for each in found if each.end is not None]
     if not moves_rows and _has_many_behind(max(ends, default=None)):
         raise CannotRoll(
             f"More than {partitions.MOVED_AT_ONCE:,} archived jobs lie behind the last boundary; "

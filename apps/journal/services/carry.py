@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from apps.common import clock, ids
 from apps.common.db import transactional
@@ -88,17 +88,19 @@ def pause(*, sink: Sink, actor: str, reason: str) -> None:
 
 @transactional
 def resume(*, sink: Sink, actor: str, reason: str) -> None:
-    """Go on where it stopped, at once."""
+    """Go on where it stopped, at once; also when it rests after a failure."""
     _set_paused(sink, False, actor, reason)
 
 
 def _set_paused(sink: Sink, is_paused: bool, actor: str, reason: str) -> None:
     if not reason.strip():
         raise Invalid.field("reason", _("Say why; the journal shows it."))
-    changed = Sink.objects.filter(pk=sink.pk).exclude(is_paused=is_paused)
+    row = Sink.objects.filter(pk=sink.pk)
     if is_paused:
+        changed = row.filter(is_paused=False)
         was = changed.update(is_paused=True, pause_reason=reason[:_MAX_ERROR])
     else:
+        changed = row.filter(Q(is_paused=True) | Q(failures__gt=0))
         was = changed.update(is_paused=False, pause_reason="", retry_at=None, failures=0)
     if was:
         _write(sink, "sink_paused" if is_paused else "sink_resumed", actor, reason)

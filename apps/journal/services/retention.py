@@ -42,6 +42,8 @@ def roll(*, until: datetime, moves_rows: bool = False) -> Rolled:
     wait. Raises CannotRoll.
     """
     now = clock.now()
+    for name, _after in lacking(now):
+        logger.warning("journal: sink %s lacks entries that are past their retention", name)
     found = partitions.partitions_of(JournalEntry)
     if not found:
         return Rolled(deleted=_delete_old(now, until))
@@ -50,12 +52,10 @@ def roll(*, until: datetime, moves_rows: bool = False) -> Rolled:
 
 
 def _cut(found: list[Partition], now: datetime, *, moves_rows: bool) -> int:
-    first = fetch(f"SELECT MIN(id) FROM {table(JournalEntry)}")[0][0]
-    rate = partitions.rows_a_day(found, now, None if first is None else ids.made_at(first))
-    ends = [each.end for each in found if each.end is not None]
-    wanted = partitions.cuts(now, ends, partitions.width(rate, conf.JOURNAL_RETENTION))
+    wanted = partitions.missing(JournalEntry, found, now, conf.JOURNAL_RETENTION)
     if not wanted:
         return 0
+    ends = [each.end for each in found if each.end is not None]
     rest = _rows_behind(max(ends, default=None))
     if rest > partitions.MOVED_AT_ONCE and not moves_rows:
         raise CannotRoll(
@@ -120,16 +120,20 @@ def kept_from(now: datetime) -> datetime | None:
     read = [number for reader in readers if (number := reader()) is not None]
     # A sink that has taken nothing for so long holds nothing back.
     floor = ids.lowest_id_at(before - SINK_KEEPS)
-    behind = Sink.objects.filter(name__in=sinks()).values_list("name", "after")
-    for name, after in behind:
-        if after < ids.lowest_id_at(before):
-            logger.warning("journal: sink %s lacks entries that are past their retention", name)
-        read.append(max(after, floor))
+    read += [max(after, floor) for _name, after in lacking(now)]
     return min([before, *(ids.made_at(number) for number in read)])
 
 
 def complete_from() -> int:
     """The journal has all entries about what has this id or a higher one."""
-    if not conf.JOURNAL_RETENTION:
-        return 0
-    return ids.lowest_id_at(clock.now() - conf.JOURNAL_RETENTION)
+    before = horizon(clock.now())
+    return 0 if before is None else ids.lowest_id_at(before)
+
+
+def lacking(now: datetime) -> list[tuple[str, int]]:
+    """The sinks that have not got as far as the retention, each with the id it has got to."""
+    before = horizon(now)
+    if before is None or not sinks():
+        return []
+    behind = Sink.objects.filter(name__in=sinks(), after__lt=ids.lowest_id_at(before))
+    return list(behind.order_by("name").values_list("name", "after"))

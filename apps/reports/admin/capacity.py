@@ -71,11 +71,18 @@ def _table(table: TableNow) -> dict[str, Any]:
         "per_day": f"{load.per_day:,.0f}" if load.per_day is not None else _NOTHING,
         "row_bytes": f"{load.row_bytes:,.0f}{'*' if load.is_assumed else ''}",
         "rows": f"{load.rows:,}{'+' if table.is_capped else ''}",
-        "now": size_of(load.size) if load.size is not None else _NOTHING,
+        "now": _now(table),
         "kept": _kept(table) if known else _NOTHING,
         "rest": shown_rest,
         "next_roll": _next_roll(table),
     }
+
+
+def _now(table: TableNow) -> str:
+    load = table.load
+    if load.size is not None:
+        return size_of(load.size)
+    return _NOTHING if table.is_capped else size_of(load.rows * load.row_bytes)
 
 
 def _kept(table: TableNow) -> str:
@@ -103,7 +110,7 @@ def _pick_up(found: Capacity) -> Any:
     workers = living.active_workers(clock.now())
     total, free = living.slots(workers)
     wait = found.lately.wait
-    yield f"{len(workers):,}", _("workers take jobs")
+    yield f"{len(workers):,}", _("workers that take jobs")
     yield f"{total:,}", gettext("slots, %s free") % f"{free:,}"
     yield seconds(jobs_conf.JOB_SCAN_SECONDS), _("longest wait for a free slot to look")
     yield f"{found.lately.total / _HOUR_SECONDS:,.1f}", _("jobs held a second, last hour")

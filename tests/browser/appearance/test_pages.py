@@ -65,6 +65,9 @@ SAME = (
     "UTC",
     "zh-hans",
     "Ctrl K",
+    "KB",
+    "MB",
+    "GB",
     "Asyncflow",
     "admin",
     "viewer",
@@ -80,6 +83,8 @@ def lists() -> dict[str, str]:
         "home": reverse("admin:index"),
         "search": reverse("admin:search"),
         "audit": reverse("audit"),
+        "capacity": reverse("capacity"),
+        "governance": reverse("governance"),
         "failures": reverse("failures"),
         "report": reverse("report"),
         "asyncflow": reverse("admin:jobs_worker_asyncflow"),
@@ -152,6 +157,7 @@ def pages_of_jobs(yard: Yard) -> dict[str, str]:
         "one-jobtype": page("jobtype", yard.type.pk),
         "pause": reverse("admin:jobs_jobtype_act", args=["pause"]) + f"?ids={yard.type.pk}",
         "one-worker": page("worker", yard.worker.pk),
+        "fix": reverse("governance_fix", args=["G7"]) + f"?subject={yard.type.name}",
     }
 
 

@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("history")]
         (f"{reverse('report')}?source=dispatch&by=executor&period=1h", 11),
         (reverse("failures"), 7),
         (reverse("capacity"), 20),
-        (reverse("metrics"), 20),
+        (reverse("governance"), 25),
+        (reverse("metrics"), 40),
     ],
 )
 def test_page_sends_no_statement_twice(admin_client: Client, address: str, at_most: int) -> None:

@@ -1,0 +1,80 @@
+"""The clock of the database, and transactions that stay open."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import OperationalError, connection
+
+from apps.common import clock, ids
+from apps.common.db import fetch, table
+from apps.common.messages import Message as _
+from apps.journal.models import JournalEntry
+from apps.reports.services.findings.base import Detector, Facts, Finding, NotKnown
+
+MAX_DRIFT = timedelta(seconds=0.5)
+LONGEST = timedelta(seconds=60)
+MAX_TRANSACTIONS = 20
+_MAX_QUERY = 120
+_DENIED = {1044, 1142, 1227}
+
+
+def _clocks(facts: Facts) -> list[Finding]:
+    now = facts.now
+    found = []
+    drift = clock.drift()
+    if abs(drift) > MAX_DRIFT:
+        text = _(
+            "The clock of this machine and that of the database are {seconds} s apart. Let NTP set "
+            "both; the platform goes by that of the database.",
+            seconds=f"{abs(drift).total_seconds():.1f}",
+        )
+        found.append(Finding("drift", text))
+    [(newest,)] = fetch(f"SELECT MAX(id) FROM {table(JournalEntry)}")
+    ahead = timedelta() if newest is None else ids.made_at(newest) - now
+    if ahead > MAX_DRIFT:
+        text = _(
+            "The newest journal entry was made {seconds} s after now: the clock of the database "
+            "was set back, or another server took over. Until then times stand still.",
+            seconds=f"{ahead.total_seconds():.1f}",
+        )
+        found.append(Finding("jump", text))
+    return found
+
+
+def _open_transactions(facts: Facts) -> list[Finding]:
+    if connection.vendor != "mysql":
+        return []
+    # The server writes these times in its own zone.
+    age = "TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM'))"
+    try:
+        rows = fetch(
+            f"SELECT trx_mysql_thread_id, {age}, trx_query FROM information_schema.innodb_trx "
+            f"WHERE {age} > %s ORDER BY trx_started LIMIT {MAX_TRANSACTIONS}",
+            [LONGEST.total_seconds()],
+        )
+    except OperationalError as error:
+        if error.args and error.args[0] in _DENIED:
+            raise NotKnown(
+                _("The database user of the platform lacks the privilege PROCESS.")
+            ) from error
+        raise
+    return [
+        Finding(
+            str(thread),
+            _(
+                "A transaction of connection {thread} has been open for {seconds} s and holds back "
+                "changes of tables; KILL {thread} ends it. It runs: {query}",
+                thread=thread,
+                seconds=int(seconds),
+                query=(query or "–")[:_MAX_QUERY],
+            ),
+        )
+        for thread, seconds, query in rows
+    ]
+
+
+CLOCKS = Detector(number="G8", title=_("The clocks agree"), look=_clocks)
+OPEN_TRANSACTIONS = Detector(
+    number="G10", title=_("No transaction stays open"), look=_open_transactions
+)

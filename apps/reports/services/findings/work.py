@@ -1,0 +1,140 @@
+"""Job types that nobody uses, and errors that many jobs have failed with."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from apps.common.db import fetch, fetch_each, force_index, table
+from apps.common.errors import NotFound
+from apps.common.messages import Message
+from apps.common.messages import Message as _
+from apps.jobs.models import Job, JobType
+from apps.jobs.rules import transitions as t
+from apps.jobs.services import types
+from apps.journal.services.minutes import second_of
+from apps.reports.models import Rollup
+from apps.reports.rules.coverage import DAY, EIGHT_DAYS, HOUR, floor
+from apps.reports.rules.outcomes import JOB
+from apps.reports.rules.tally import ERROR, TYPE, error_of
+from apps.reports.services.findings.base import MAX_FOUND, Detector, Facts, Finding, Fix
+
+UNUSED = timedelta(days=90)
+MAX_FAILED = 1_000
+# Errors that are looked at, the most frequent, and jobs of each, the newest.
+MAX_ERRORS = 5
+READ = 2_000
+_DAYS = 8
+_STATES = (*t.FINAL, *t.WAITING, t.RUNNING)
+
+
+# --- G7 -------------------------------------------------------------------------------------------
+def _unused(facts: Facts) -> list[Finding]:
+    now = facts.now
+    since = now - UNUSED
+    old = JobType.objects.filter(created_at__lt=since, paused=False).order_by("name")
+    names = old.values_list("name", flat=True)
+    used = _used_since(since, now)
+    idle = [name for name in names if name not in used][: MAX_FOUND + len(_STATES)]
+    having = _having_jobs(idle)
+    return [
+        Finding(name, _("No job of type {type} has come for 90 days.", type=name))
+        for name in idle
+        if name not in having
+    ]
+
+
+def _used_since(since: datetime, now: datetime) -> set[str]:
+    """The types of which something ended, by the totals; the last hour is not part of them."""
+    begin = floor(second_of(since), EIGHT_DAYS)
+    today, hour = floor(second_of(now), DAY), floor(second_of(now), HOUR)
+    # Eight days at once, and the last days one by one.
+    middle = floor(today, EIGHT_DAYS)
+    sql = (
+        f"SELECT DISTINCT value FROM {table(Rollup)} WHERE level = %s AND source = %s "
+        "AND dimension = %s AND start >= %s AND start < %s"
+    )
+    parts = [(EIGHT_DAYS, begin, middle), (DAY, middle, today), (HOUR, today, hour)]
+    wanted = ((sql, [level, JOB, TYPE, low, high]) for level, low, high in parts)
+    return {value for (value,) in fetch_each(wanted)}
+
+
+def _having_jobs(names: list[str]) -> set[str]:
+    """Those of the types that have a job, open or ended lately."""
+    one = f"SELECT type FROM {table(Job)}{force_index('job_claim')} WHERE status = %s AND type = %s"
+    parts = ((f"{one} LIMIT 1", [status, name]) for name in names for status in _STATES)
+    return {name for (name,) in fetch_each(parts)}
+
+
+def _type(name: str) -> JobType:
+    row = JobType.objects.filter(name=name).first()
+    if row is None:
+        raise NotFound(_("There is no job type {name}.", name=name[:80]))
+    return row
+
+
+def _foresee_pause(subject: str) -> Message:
+    name = _type(subject).name
+    return _("Jobs of type {type} wait until somebody resumes the type.", type=name)
+
+
+def _pause(subject: str, actor: str, reason: str) -> Message:
+    types.pause_type(job_type=_type(subject), actor=actor, reason=reason)
+    return _("Job type {type} is paused.", type=subject)
+
+
+# --- G9 -------------------------------------------------------------------------------------------
+def _same_failures(facts: Facts) -> list[Finding]:
+    """By the totals, and then among the jobs themselves: many may have been retried."""
+    now = facts.now
+    today, hour = floor(second_of(now), DAY), floor(second_of(now), HOUR)
+    # Of more than MAX_FAILED, one of the buckets has at least the average.
+    least = MAX_FAILED // (_DAYS + DAY // HOUR) + 1
+    one = (
+        f"SELECT value, failed + timed_out AS final FROM {table(Rollup)} WHERE level = %s "
+        "AND source = %s AND dimension = %s AND start >= %s AND start < %s "
+        f"AND failed + timed_out >= {least}"
+    )
+    rows = fetch(
+        f"SELECT value, SUM(final) FROM ({one} UNION ALL {one}) some GROUP BY value "
+        f"ORDER BY 2 DESC LIMIT {MAX_ERRORS}",
+        [DAY, JOB, ERROR, today - _DAYS * DAY, today, HOUR, JOB, ERROR, today, hour],
+    )
+    found = []
+    for value, _final in rows:
+        type_, key = error_of(value)
+        failed = _failed(type_, key)
+        if failed > MAX_FAILED:
+            text = _(
+                "More than {count} jobs of type {type} have failed with the same error and are not "
+                "in the archive yet.",
+                count=f"{MAX_FAILED:,}",
+                type=type_,
+            )
+            found.append(Finding(value, text))
+    return found
+
+
+def _failed(type_: str, key: str) -> int:
+    """How many of the newest jobs with the error have failed."""
+    newest = (
+        f"SELECT status FROM {table(Job)}{force_index('job_error')} "
+        f"WHERE error_key = %s AND type = %s ORDER BY id DESC LIMIT {READ}"
+    )
+    [(count,)] = fetch(
+        f"SELECT COUNT(*) FROM ({newest}) some WHERE status = %s", [key, type_, t.FAILED]
+    )
+    return int(count)
+
+
+UNUSED_TYPES = Detector(
+    number="G7",
+    title=_("Job types are used"),
+    look=_unused,
+    fix=Fix(
+        label=_("Pause"), permission="jobs.operate_jobtype", foresee=_foresee_pause, act=_pause
+    ),
+)
+# Its fix is the page that retries the jobs of an error.
+SAME_FAILURES = Detector(
+    number="G9", title=_("Few jobs fail with the same error"), look=_same_failures
+)

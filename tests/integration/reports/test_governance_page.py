@@ -1,0 +1,138 @@
+"""S2.8: the page of governance: who sees it, who may fix what, and that a look changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.common import clock
+from apps.dispatch.models import OperatorScope
+from apps.jobs.models import JobType
+from apps.journal.models import JournalEntry
+from apps.reports.services import findings
+from apps.reports.services.findings import Finding, Looked, NotKnown
+from apps.reports.services.findings import base as findings_base
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.history import ended
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+URL = reverse("governance")
+FIX = reverse("governance_fix", args=["G7"])
+
+
+@pytest.fixture(autouse=True)
+def idle(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobType]:
+    """A type that nobody uses is the only thing to find."""
+    monkeypatch.setattr(clock, "drift", timedelta)
+    only = [each for each in findings.DETECTORS if each.number in {"G5", "G7", "G8", "G9"}]
+    monkeypatch.setattr(findings, "DETECTORS", tuple(only))
+    row = factories.job_type("idle")
+    JobType.objects.update(created_at=frozen_clock.instant - timedelta(days=91))
+    yield row
+
+
+def test_page_names_all_and_shows_findings_first(admin_client: Client) -> None:
+    text = text_of(admin_client.get(URL))
+    assert "One thing wants attention." in text
+    assert text.index("G7 Job types are used 1 finding") < text.index("in order G5 Sinks get")
+    assert "No job of type idle has come for 90 days." in text
+    assert text.index("G8 The clocks agree") < text.index("G9 Few jobs fail")
+
+
+def test_page_without_findings_says_so(admin_client: Client) -> None:
+    JobType.objects.all().delete()
+    assert "Nothing wants attention." in text_of(admin_client.get(URL))
+
+
+def test_fix_says_first_what_it_would_do_and_changes_nothing(admin_client: Client) -> None:
+    page = admin_client.get(FIX, {"subject": "idle"})
+    assert "Jobs of type idle wait until somebody resumes the type." in text_of(page)
+    assert not JobType.objects.get(name="idle").paused
+    page = admin_client.post(FIX, {"subject": "idle", "reason": " "})
+    assert page.status_code == 200
+    assert "This field is required." in text_of(page)
+    assert not JobType.objects.get(name="idle").paused
+
+
+def test_fix_with_a_reason_is_done_and_in_the_journal(admin_client: Client) -> None:
+    page = admin_client.post(FIX, {"subject": "idle", "reason": "Nobody sends it"}, follow=True)
+    text = text_of(page)
+    assert "Job type idle is paused." in text
+    assert "Nothing wants attention." in text
+    entry = JournalEntry.objects.get(event="type_paused")
+    assert (entry.actor, entry.reason) == ("admin:admin", "Nobody sends it")
+
+
+def test_fix_of_what_is_gone_says_so(admin_client: Client) -> None:
+    page = admin_client.post(FIX, {"subject": "gone", "reason": "x"}, follow=True)
+    assert "There is no job type gone." in text_of(page)
+
+
+def test_fix_without_a_detector_is_not_found(admin_client: Client) -> None:
+    for number in ("G8", "G99"):
+        assert admin_client.get(reverse("governance_fix", args=[number])).status_code == 404
+
+
+def test_viewer_sees_findings_without_fixes(role_client: Any) -> None:
+    viewer = role_client("viewer")
+    page = viewer.get(URL)
+    assert "No job of type idle" in text_of(page)
+    assert FIX not in page.content.decode()
+    for answer in (viewer.get(FIX, {"subject": "idle"}), viewer.post(FIX, {"reason": "x"})):
+        assert answer.status_code == 403
+    assert FIX in role_client("operator").get(URL).content.decode()
+
+
+def test_people_with_limits_do_not_see_it(role_client: Any) -> None:
+    operator = role_client("operator")
+    user = User.objects.get(username="operator")
+    OperatorScope.objects.create(operator=user, executor=factories.user())
+    assert operator.get(URL).status_code == 403
+    assert operator.get(FIX, {"subject": "idle"}).status_code == 403
+
+
+def test_failures_offer_the_page_that_retries_them(
+    role_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [job] = ended(1, ago=timedelta(hours=1), status="failed", error_key="e" * 32)
+    text = findings_base.Message("Many.")
+    found = Looked(_detector("G9"), [Finding(f"mail:{'e' * 32}", text)])
+    monkeypatch.setattr("apps.reports.admin.governance.look_all", lambda _now: [found])
+    page = role_client("operator").get(URL)
+    url = f"{reverse('admin:jobs_job_group', args=['retry'])}?type=mail&error_key={'e' * 32}"
+    assert url in page.content.decode().replace("&amp;", "&")
+    assert "group/retry" not in role_client("viewer").get(URL).content.decode()
+    assert str(job) in text_of(role_client("operator").get(url))
+
+
+def test_what_cannot_be_looked_at_is_said(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(_now: Any) -> Any:
+        raise NotKnown(findings_base.Message("It lacks a privilege."))
+
+    blind = findings_base.Detector(number="G10", title=findings_base.Message("Blind"), look=look)
+    monkeypatch.setattr(findings, "DETECTORS", (blind,))
+    text = text_of(admin_client.get(URL))
+    assert "G10 Blind not known It lacks a privilege." in text
+
+
+def test_metrics_count_the_findings(
+    client: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMBEDDED = True
+    metrics = client.get("/metrics").content.decode()
+    assert 'taskplatform_findings{detector="G7"} 1.0' in metrics
+    assert 'taskplatform_findings{detector="G5"} 0.0' in metrics
+
+
+def _detector(number: str) -> findings.Detector:
+    return next(each for each in findings.DETECTORS if each.number == number)
