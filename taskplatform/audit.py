@@ -13,8 +13,9 @@ from apps.dispatch.services import invariants as dispatch
 from apps.jobs.models import bounds_of
 from apps.jobs.services import invariants as jobs
 from apps.reports.services import invariants as reports
+from apps.schedules.services import invariants as schedules
 
-CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *reports.CHECKS)
+CHECKS = (*dispatch.CHECKS, *jobs.CHECKS, *schedules.CHECKS, *reports.CHECKS)
 
 # People who make API keys configure the platform.
 PERMISSION = "access.change_apiclient"

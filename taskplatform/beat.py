@@ -32,6 +32,8 @@ def periods() -> dict[str, int]:
         "jobs.starving": 10,
         "journal.roll": 3600,
         **{f"{_SINK}{sink.name}": 2 for sink in journal.JOURNAL_SINKS},
+        "schedules.make": 5,
+        "schedules.purge": 600,
         "reports.rollup": reports.REPORT_SWEEP_SECONDS,
     }
 

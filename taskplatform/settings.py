@@ -80,6 +80,7 @@ INSTALLED_APPS = [
     "apps.access",
     "apps.dispatch",
     "apps.jobs",
+    "apps.schedules",
     "apps.reports",
     *EXTRA_APPS,
 ]

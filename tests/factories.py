@@ -11,6 +11,8 @@ from apps.dispatch.services import executors, tasks, templates
 from apps.jobs.models import Job, JobType, Worker
 from apps.jobs.services import types
 from apps.jobs.services.submit import submit
+from apps.schedules.models import Schedule
+from apps.schedules.services import schedules
 
 OPERATOR = "admin:olga"
 
@@ -94,3 +96,11 @@ def worker(name: str = "host-a:1", *, types: list[str] | None = None, **fields: 
     host = name.partition(":")[0]
     defaults = {"host": host, "started_at": now, "last_heartbeat_at": now, "lanes": ["fast"]}
     return Worker.objects.create(name=name, **{**defaults, "types": types or ["mail"], **fields})
+
+
+def schedule(type_name: str = "mail", title: str = "Send the report", **fields: Any) -> Schedule:
+    """A schedule of every minute from now on, whose type is made if need be."""
+    if not JobType.objects.filter(name=type_name).exists():
+        job_type(type_name)
+    fields = {"rule": {"every_minutes": 1}, **fields}
+    return schedules.create_schedule(actor=OPERATOR, title=title, job_type=type_name, **fields)

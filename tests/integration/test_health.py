@@ -76,7 +76,7 @@ def test_process_without_its_database_is_alive_and_not_ready(
 def test_process_whose_migrations_are_not_applied_is_not_ready(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    MigrationRecorder(connection).record_unapplied("journal", "0004_partitions")
+    MigrationRecorder(connection).record_unapplied("journal", "0005_schedules")
     answer = client.get("/health/ready")
     assert (answer.status_code, answer.json()["failing"]) == (503, ["migrations"])
     assert "manage.py migrate" in caplog.text

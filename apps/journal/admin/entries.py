@@ -44,6 +44,7 @@ _SOURCE_COLOURS = {
     Source.DISPATCH: "info",
     Source.JOB: "primary",
     Source.PLAN: "",
+    Source.SCHEDULE: "",
     Source.ACCESS: "warning",
     Source.WORKER: "",
     Source.SINK: "",

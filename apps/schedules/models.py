@@ -1,0 +1,213 @@
+"""What makes jobs by a rule, and which jobs it has made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from functools import cached_property
+from itertools import islice
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.db import models
+from django.db.models import F, Q
+from django.utils.functional import classproperty
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.fields import KeyField
+from apps.common.messages import Message
+from apps.common.zones import parse_zone
+from apps.dispatch.rules import recurrence as misfires
+from apps.dispatch.rules.recurrence import Recurrence, parse_rule
+from apps.dispatch.rules.summary import summary
+from apps.jobs.models import JobScope
+from apps.jobs.models.job_type import MAX_NAME
+from apps.schedules.rules import occurrences
+from apps.schedules.rules.limits import MAX_TITLE
+
+MAX_WHY = 500
+
+
+class ScheduleQuerySet(models.QuerySet["Schedule"]):
+    def visible_to(self, operator: AbstractBaseUser | AnonymousUser) -> ScheduleQuerySet:
+        """All, or those of the job types that an operator is limited to."""
+        return self.within(JobScope.names_of(operator))
+
+    def within(self, types: Collection[str] | None) -> ScheduleQuerySet:
+        """Those that make jobs of these types; None for all."""
+        return self if types is None else self.filter(job_type__in=types)
+
+    def not_deleted(self) -> ScheduleQuerySet:
+        """Not deleted."""
+        return self.exclude(status=Schedule.Status.DELETED)
+
+
+def default_time_zone() -> str:
+    return str(settings.TIME_ZONE)
+
+
+class Schedule(models.Model):
+    """Makes one job of a type at each occurrence of its rule; without a rule once, at the start.
+
+    active ⇄ paused; active, paused → deleted. Occurrences before `effective_from` do not exist, as
+    those of a rotation: it is start_at at first, then the instant of the last edit of the rule, of
+    the last resume, or of the last edit of an end that had passed. `next_at` is the first
+    occurrence that the sweep has not dealt with; NULL while there is none, or none is to be made.
+    `last_job` is the job made last.
+    """
+
+    class Misfire(models.TextChoices):
+        SKIP = misfires.SKIP, _("skip: only the current occurrence")
+        ONCE = misfires.ONCE, _("once: the newest missed one, too")
+        ALL = misfires.ALL, _("all: the newest missed ones up to the limit, too")
+
+    class Overlap(models.TextChoices):
+        ALLOW = occurrences.ALLOW, _("allow: make the next job all the same")
+        SKIP = occurrences.SKIP_OPEN, _("skip: make none while the last job is open")
+
+    class Status(models.TextChoices):
+        ACTIVE = "active", _("active")  # makes jobs
+        PAUSED = "paused", _("paused")  # kept, makes none
+        DELETED = "deleted", _("deleted")  # kept for its history only
+
+    # An edit of these means another series.
+    rule_fields = ("rule", "time_zone", "start_at")
+
+    title = models.CharField(_("title"), max_length=MAX_TITLE)
+    job_type = KeyField(_("job type"), max_length=MAX_NAME)
+    context = models.JSONField(_("context"), default=dict, blank=True)
+    priority = models.SmallIntegerField(
+        _("priority"),
+        null=True,
+        blank=True,
+        help_text=_("-100 to 100, higher goes first. Empty: the type's."),
+    )
+    max_attempts = models.PositiveIntegerField(
+        _("max attempts"), null=True, blank=True, help_text=_("Empty: the type's.")
+    )
+    rule = models.JSONField(_("rule"), null=True, blank=True)
+    time_zone = KeyField(_("time zone"), max_length=64, default=default_time_zone)
+    start_at = models.DateTimeField(_("start"))
+    end_at = models.DateTimeField(_("end"), null=True, blank=True)
+    misfire = KeyField(
+        _("missed runs"), max_length=8, choices=Misfire.choices, default=Misfire.SKIP
+    )
+    misfire_limit = models.PositiveSmallIntegerField(
+        _("runs to catch up"), default=10, help_text=_("Only for “all”.")
+    )
+    overlap = KeyField(
+        _("overlap"),
+        max_length=8,
+        choices=Overlap.choices,
+        default=Overlap.ALLOW,
+        help_text=_("Whether a run begins while the job of the last run is open."),
+    )
+    status = KeyField(
+        _("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE, editable=False
+    )
+    effective_from = models.DateTimeField(editable=False)
+    next_at = models.DateTimeField(_("next run"), null=True, editable=False)
+    last_job = models.BigIntegerField(_("last job"), null=True, editable=False)
+    version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(_("created"), editable=False)
+    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_at = models.DateTimeField(_("changed"), editable=False)
+    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+
+    objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
+        permissions = [("view_payload", _("Can see contexts of schedules"))]
+        indexes = [
+            # The sweep: what is due, the earliest first.
+            models.Index(fields=["status", "next_at"], name="schedule_due"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(end_at=None) | Q(end_at__gt=F("start_at")), name="schedule_ends_later"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @classproperty
+    def editable(cls) -> tuple[str, ...]:  # noqa: N805
+        """The fields that a planner sets."""
+        fields = cls._meta.concrete_fields
+        return tuple(field.name for field in fields if field.editable and not field.primary_key)
+
+    @property
+    def subject(self) -> str:
+        """Its name in the journal and on its jobs: `schedule:7`."""
+        return f"schedule:{self.pk}"
+
+    def key_of(self, occurrence: int) -> str:
+        """The key of the job of an occurrence."""
+        return f"{self.subject}@{occurrence}"
+
+    @cached_property
+    def recurrence(self) -> Recurrence:
+        """When it is due; Invalid when the rule cannot be read."""
+        return occurrences.recurrence_of(
+            rule=None if self.rule is None else parse_rule(self.rule),
+            zone=parse_zone(self.time_zone),
+            start_at=self.start_at,
+            end_at=self.end_at,
+            effective_from=self.effective_from,
+        )
+
+    @property
+    def summary(self) -> Message:
+        """The rule in plain words."""
+        if self.rule is None:
+            return Message("once")
+        return summary(self.recurrence.rule, self.time_zone)
+
+    def due(self, now: datetime, until: datetime) -> occurrences.Due:
+        """What is to be made at `now`, up to `until` ahead; `next_at` must be set."""
+        assert self.next_at is not None  # noqa: S101
+        return occurrences.due(
+            self.recurrence,
+            since=self.next_at,
+            now=now,
+            until=until,
+            misfire=self.misfire,
+            misfire_limit=self.misfire_limit,
+        )
+
+    def next_due(self, now: datetime, limit: int = 10) -> list[datetime]:
+        """The next instants at which it makes a job; none unless it is active."""
+        if self.next_at is None:
+            return []
+        return [*islice(self.recurrence.after(max(now, self.next_at)), limit)]
+
+
+class ScheduleRun(models.Model):
+    """What became of one occurrence: its job, or why none was made.
+
+    `occurrence` is the UTC second, 0 for a schedule without a rule, and minus the number of the
+    job for a run that a person began.
+    """
+
+    schedule = models.ForeignKey(
+        Schedule, models.PROTECT, related_name="runs", verbose_name=_("schedule")
+    )
+    occurrence = models.BigIntegerField(_("occurrence"))
+    at = models.DateTimeField(_("planned for"))
+    job = models.BigIntegerField(_("job"), null=True)
+    why = models.CharField(_("why not"), max_length=MAX_WHY, blank=True)
+
+    class Meta:
+        verbose_name = _("schedule run")
+        verbose_name_plural = _("schedule runs")
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(fields=["schedule", "occurrence"], name="schedule_run_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"schedule:{self.schedule_id}@{self.occurrence}"

@@ -1,0 +1,225 @@
+"""Making jobs: one for each occurrence that is due or about to be.
+
+One transaction locks some schedules and writes their jobs, their runs and what is next, all or
+nothing. So each occurrence has exactly one job, whatever dies and however many sweeps race.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.common.errors import Invalid, PlatformError
+from apps.common.messages import Message as _
+from apps.common.rows import insert_rows, update_rows
+from apps.dispatch.rules.recurrence import occurrence_of
+from apps.jobs.models import Job
+from apps.jobs.rules.transitions import OPEN
+from apps.jobs.services.submit import Submission, submit_many
+from apps.journal import services as journal
+from apps.schedules.models import MAX_WHY, Schedule, ScheduleRun
+from apps.schedules.rules.occurrences import ONLY, SKIP_OPEN, Due
+from apps.schedules.services.audit import entry
+
+logger = logging.getLogger(__name__)
+
+SWEEP = "schedules.make"
+# The period of the sweep. Jobs are made this long ahead, so that they begin on the second.
+AHEAD = timedelta(seconds=5)
+ACTOR = "schedules"
+# Schedules that one transaction deals with, and jobs and bytes of contexts that it writes.
+BATCH = 500
+MAX_JOBS = 2000
+MAX_BYTES = 4_000_000
+# Schedules that one run of the sweep deals with.
+MAX_DUE = 20_000
+LAST_IS_OPEN = _("the job before it was still open")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """An occurrence to make a job for, unless there is a reason not to."""
+
+    schedule: Schedule
+    at: datetime
+    why: str = ""
+
+    @property
+    def occurrence(self) -> int:
+        return ONLY if self.schedule.rule is None else occurrence_of(self.at)
+
+    @property
+    def submission(self) -> Submission:
+        return Submission(
+            type=self.schedule.job_type,
+            key=self.schedule.key_of(self.occurrence),
+            context=self.schedule.context,
+            run_at=self.at,
+            priority=self.schedule.priority,
+            max_attempts=self.schedule.max_attempts,
+        )
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one transaction writes."""
+
+    runs: list[_Run] = field(default_factory=list)
+    next_at: dict[Schedule, datetime | None] = field(default_factory=dict)
+    entries: list[journal.Entry] = field(default_factory=list)
+
+
+def make_due(*, until: datetime) -> int:
+    """Make the jobs that are due within AHEAD; returns how many.
+
+    Stops between two transactions when the clock has passed `until`; the next call goes on there.
+    """
+    due = Schedule.objects.filter(
+        status=Schedule.Status.ACTIVE, next_at__lte=clock.now() + AHEAD
+    ).order_by("next_at", "pk")
+    pks = [*due.values_list("pk", flat=True)[:MAX_DUE]]
+    made = 0
+    for start in range(0, len(pks), BATCH):
+        if clock.now() >= until:
+            break
+        made += _make(sorted(pks[start : start + BATCH]))
+    return made
+
+
+@transactional
+def _make(pks: list[int]) -> int:
+    """Make the jobs of these schedules; returns how many."""
+    now = clock.now()
+    locked = Schedule.objects.select_for_update().filter(pk__in=pks).order_by("pk")
+    # Another sweep or an edit may have come first.
+    schedules = [
+        each
+        for each in locked
+        if each.status == Schedule.Status.ACTIVE
+        and each.next_at is not None
+        and each.next_at <= now + AHEAD
+    ]
+    batch = _planned(schedules, now)
+    jobs = dict(_submitted([run for run in batch.runs if not run.why]))
+    _write(batch, jobs, now)
+    return sum(not isinstance(job, str) for job in jobs.values())
+
+
+def _planned(schedules: Sequence[Schedule], now: datetime) -> _Batch:
+    batch = _Batch()
+    due = _due_of(schedules, now, batch)
+    open_jobs = _open_among([s.last_job for s in due if s.overlap == SKIP_OPEN])
+    known = _known_runs(due)
+    size = 0
+    for schedule, (instants, next_at) in due.items():
+        if len(batch.runs) >= MAX_JOBS or size >= MAX_BYTES:
+            # The rest are found again by the next sweep.
+            break
+        batch.next_at[schedule] = next_at
+        is_open = schedule.last_job in open_jobs
+        for instant in instants:
+            run = _Run(schedule, instant)
+            if (schedule.pk, run.occurrence) in known:
+                continue
+            if is_open and instant > now:
+                # The last job may end before this one is due.
+                batch.next_at[schedule] = instant
+                break
+            batch.runs.append(_Run(schedule, instant, LAST_IS_OPEN) if is_open else run)
+            is_open = schedule.overlap == SKIP_OPEN
+            size += len(json.dumps(schedule.context))
+    return batch
+
+
+def _due_of(schedules: Sequence[Schedule], now: datetime, batch: _Batch) -> dict[Schedule, Due]:
+    """What each is to make; one with a rule that cannot be read any more stops no other."""
+    found: dict[Schedule, Due] = {}
+    for schedule in schedules:
+        try:
+            found[schedule] = schedule.due(now, now + AHEAD)
+        except Invalid as error:
+            batch.next_at[schedule] = None
+            batch.entries.append(_refused(schedule, error.detail, now=now))
+    return found
+
+
+def _open_among(jobs: Collection[int | None]) -> set[int]:
+    """Those of the jobs that are open."""
+    wanted = [job for job in jobs if job is not None]
+    return set(Job.objects.filter(pk__in=wanted, status__in=OPEN).values_list("pk", flat=True))
+
+
+def _known_runs(due: dict[Schedule, Due]) -> set[tuple[int, int]]:
+    """The occurrences that were dealt with: an edit may have brought them back."""
+    found = ScheduleRun.objects.filter(
+        schedule__in=list(due),
+        occurrence__in={
+            _Run(schedule, instant).occurrence
+            for schedule, each in due.items()
+            for instant in each.instants
+        },
+    )
+    return set(found.values_list("schedule_id", "occurrence"))
+
+
+def _submitted(runs: Sequence[_Run]) -> Iterator[tuple[_Run, int | str]]:
+    """The number of the job of each run, or why it was refused.
+
+    All jobs are made at once; when some are refused, halving finds them.
+    """
+    if not runs:
+        return
+    try:
+        jobs = submit_many([run.submission for run in runs], by=ACTOR)
+    except PlatformError as error:
+        if len(runs) == 1:
+            yield runs[0], _reason(error)
+            return
+        half = len(runs) // 2
+        yield from _submitted(runs[:half])
+        yield from _submitted(runs[half:])
+    else:
+        yield from ((run, job.id) for run, job in zip(runs, jobs, strict=True))
+
+
+def _reason(error: PlatformError) -> str:
+    """Why the job was refused, without its position in the call."""
+    text = error.detail.replace("jobs[0].type: ", "").replace("jobs[0].", "")
+    return text[:MAX_WHY]
+
+
+def _refused(schedule: Schedule, why: str, *, now: datetime, **data: str) -> journal.Entry:
+    logger.warning("%s made no job: %s", schedule.subject, why)
+    return entry(schedule, "run_refused", now=now, error=why, **data)
+
+
+def _write(batch: _Batch, jobs: dict[_Run, int | str], now: datetime) -> None:
+    rows, last = [], {schedule: schedule.last_job for schedule in batch.next_at}
+    for run in batch.runs:
+        outcome = jobs.get(run, run.why)
+        job, why = (None, outcome) if isinstance(outcome, str) else (outcome, "")
+        rows.append(
+            {
+                **{"schedule_id": run.schedule.pk, "occurrence": run.occurrence, "at": run.at},
+                **{"job": job, "why": why},
+            }
+        )
+        if job is not None:
+            last[run.schedule] = job
+        elif why != LAST_IS_OPEN:
+            at = run.at.isoformat()
+            batch.entries.append(_refused(run.schedule, why, now=now, run_at=at))
+    insert_rows(ScheduleRun, rows)
+    update_rows(
+        Schedule,
+        {
+            schedule.pk: {"next_at": next_at, "last_job": last[schedule]}
+            for schedule, next_at in batch.next_at.items()
+        },
+    )
+    journal.write(batch.entries)

@@ -1,0 +1,71 @@
+"""Housekeeping: removes runs that are older than KEPT, and schedules that will have no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, OuterRef, Q
+
+from apps.common import clock
+from apps.common.db import transactional
+from apps.journal import services as journal
+from apps.journal.models import Source
+from apps.schedules.models import Schedule, ScheduleRun
+
+SWEEP = "schedules.purge"
+KEPT = timedelta(days=90)
+BATCH = 1000
+
+
+def purge(*, until: datetime) -> int:
+    """Remove what is past KEPT; returns how many rows.
+
+    Stops between two chunks when the clock has passed `until`; the next call goes on there.
+    """
+    before = clock.now() - KEPT
+    return _repeated(_remove_runs, before, until) + _repeated(_remove_schedules, before, until)
+
+
+def _repeated(remove: Callable[[datetime], int], before: datetime, until: datetime) -> int:
+    removed = 0
+    while clock.now() < until:
+        gone = remove(before)
+        removed += gone
+        if not gone:
+            break
+    return removed
+
+
+@transactional
+def _remove_runs(before: datetime) -> int:
+    """The oldest runs. They were written in the order of their ids, which is nearly that of time,
+    so nothing old is left once the first chunk holds nothing old."""
+    oldest = ScheduleRun.objects.order_by("pk").values_list("pk", "at")[:BATCH]
+    gone, _ = ScheduleRun.objects.filter(pk__in=[pk for pk, at in oldest if at < before]).delete()
+    _record("runs", gone)
+    return gone
+
+
+@transactional
+def _remove_schedules(before: datetime) -> int:
+    """Those without a run that are deleted or over, and that nobody has changed since."""
+    over = Q(status=Schedule.Status.DELETED) | Q(status=Schedule.Status.ACTIVE, next_at=None)
+    runs = ScheduleRun.objects.filter(schedule=OuterRef("pk"))
+    found = Schedule.objects.filter(over, ~Exists(runs), updated_at__lt=before).order_by("pk")
+    locked = Schedule.objects.select_for_update().filter(
+        pk__in=[*found.values_list("pk", flat=True)[:BATCH]]
+    )
+    # A resume or a run by hand may have come first.
+    pks = [each.pk for each in locked.order_by("pk") if each.updated_at < before]
+    gone, _ = Schedule.objects.filter(~Exists(runs), pk__in=pks).delete()
+    _record("schedules", gone)
+    return gone
+
+
+def _record(name: str, count: int) -> None:
+    if count:
+        now, source = clock.now(), Source.SCHEDULE
+        journal.write(
+            [journal.Entry(at=now, source=source, subject_id=0, event="purged", data={name: count})]
+        )

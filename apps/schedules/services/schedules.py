@@ -1,0 +1,256 @@
+"""Planning recurring jobs. Every edit is one transaction with one journal entry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from apps.common import clock
+from apps.common.db import take_version, transactional
+from apps.common.errors import Conflict, Invalid, NotFound
+from apps.common.json_rules import is_same
+from apps.common.messages import Message as _
+from apps.jobs.models import Bounds
+from apps.jobs.services.submit import submit
+from apps.schedules.models import Schedule, ScheduleRun
+from apps.schedules.rules.limits import MAX_TITLE
+from apps.schedules.rules.occurrences import ONLY
+from apps.schedules.services.audit import record_edit, shown
+from apps.schedules.services.validation import check, check_names
+
+ACTIVE, PAUSED, DELETED = Schedule.Status.ACTIVE, Schedule.Status.PAUSED, Schedule.Status.DELETED
+
+
+@transactional
+def create_schedule(
+    *, actor: str, title: str, job_type: str, bounds: Bounds | None = None, **fields: Any
+) -> Schedule:
+    """Plan jobs of the type; fields as the model has them, `start_at` defaults to now.
+
+    Invalid with every wrong field, the context against the type's schema included. Types outside
+    the bounds count as unknown.
+    """
+    now = clock.now()
+    fields |= {"title": title, "job_type": job_type}
+    schedule = _draft(fields, now=now, actor=actor)
+    check(schedule, bounds or Bounds())
+    schedule.next_at = _first_from(schedule, _after_missed(schedule, now))
+    schedule.save(force_insert=True)
+    record_edit(schedule, "schedule_created", now=now, actor=actor, after=shown(schedule))
+    return schedule
+
+
+def _draft(fields: dict[str, Any], *, now: datetime, actor: str) -> Schedule:
+    check_names(fields)
+    start_at = fields.get("start_at") or now
+    return Schedule(
+        **{**fields, "start_at": start_at},
+        effective_from=start_at,
+        created_at=now,
+        created_by=actor,
+        updated_at=now,
+        updated_by=actor,
+    )
+
+
+@transactional
+def update_schedule(
+    *,
+    schedule: Schedule,
+    changes: dict[str, Any],
+    actor: str,
+    version: int | None = None,
+    bounds: Bounds | None = None,
+    reason: str = "",
+) -> Schedule:
+    """Change the named fields and nothing else; jobs made already stay as they are.
+
+    A schedule whose rule, zone or start changed, or that got another end after it had ended, has no
+    occurrences before this moment. Conflict when `version` is given and no longer current, or the
+    schedule is deleted.
+    """
+    now = clock.now()
+    check_names(changes)
+    current = _kept(schedule.pk, version)
+    before = shown(current)
+    had_ended = current.end_at is not None and current.end_at <= now
+    for name, value in changes.items():
+        setattr(current, name, value)
+    after = shown(current)
+    changed = [name for name in Schedule.editable if not is_same(before[name], after[name])]
+    if not changed:
+        return current
+    check(current, bounds or Bounds())
+    since = current.next_at or now
+    goes_on = "end_at" in changed and had_ended
+    if goes_on or not set(changed).isdisjoint(Schedule.rule_fields):
+        _require_another_run(current)
+        since = current.effective_from = now
+    if current.status == ACTIVE:
+        current.next_at = _first_from(current, since)
+    _save(current, [*changed, "effective_from", "next_at"], now=now, actor=actor)
+    record_edit(
+        current,
+        "schedule_changed",
+        now=now,
+        actor=actor,
+        reason=reason,
+        before={name: before[name] for name in changed},
+        after={name: after[name] for name in changed},
+    )
+    return current
+
+
+def _require_another_run(schedule: Schedule) -> None:
+    """Invalid when it has no rule and its one occurrence is over already."""
+    if schedule.rule is None and schedule.runs.filter(occurrence=ONLY).exists():
+        message = _("It has run already, and without a rule it runs once; copy it to run it again.")
+        raise Invalid.field("start_at", message)
+
+
+@transactional
+def pause(*, schedule: Schedule, actor: str, version: int | None = None, reason: str = "") -> bool:
+    """Make no jobs until it is resumed; False when it is paused already."""
+    return _set_status(_kept(schedule.pk, version), PAUSED, actor=actor, reason=reason)
+
+
+@transactional
+def resume(*, schedule: Schedule, actor: str, version: int | None = None, reason: str = "") -> bool:
+    """Make jobs again, for no occurrence of the past; False when it is active already."""
+    return _set_status(_kept(schedule.pk, version), ACTIVE, actor=actor, reason=reason)
+
+
+@transactional
+def delete_schedule(
+    *, schedule: Schedule, actor: str, version: int | None = None, reason: str = ""
+) -> bool:
+    """Mark it deleted, so that it makes no more jobs; False when it was already."""
+    current = take_version(Schedule, schedule.pk, version)
+    return _set_status(current, DELETED, actor=actor, reason=reason)
+
+
+_EVENTS = {
+    ACTIVE: "schedule_resumed",
+    PAUSED: "schedule_paused",
+    DELETED: "schedule_deleted",
+}
+
+
+def _set_status(current: Schedule, status: Schedule.Status, *, actor: str, reason: str) -> bool:
+    if current.status == status:
+        return False
+    now = clock.now()
+    before, current.status, current.next_at = current.status, status, None
+    if status == ACTIVE:
+        current.effective_from = now
+        current.next_at = _first_from(current, now)
+    _save(current, ["status", "effective_from", "next_at"], now=now, actor=actor)
+    record_edit(
+        current,
+        _EVENTS[status],
+        now=now,
+        actor=actor,
+        reason=reason,
+        before={"status": before},
+        after={"status": status},
+    )
+    return True
+
+
+@transactional
+def copy(*, schedule: Schedule, actor: str, reason: str = "") -> Schedule:
+    """A paused copy, which makes nothing until somebody has changed and resumed it."""
+    now = clock.now()
+    fields = {name: getattr(schedule, name) for name in Schedule.editable}
+    made = _draft(fields, now=now, actor=actor)
+    made.title = f"{schedule.title[: MAX_TITLE - len(COPY)]}{COPY}"
+    made.status = PAUSED
+    made.save(force_insert=True)
+    record_edit(
+        made,
+        "schedule_copied",
+        now=now,
+        actor=actor,
+        reason=reason,
+        after=shown(made),
+        copied_from=schedule.subject,
+    )
+    return made
+
+
+COPY = " (copy)"
+
+
+@transactional
+def run_now(
+    *, schedule: Schedule, actor: str, bounds: Bounds | None = None, reason: str = ""
+) -> ScheduleRun:
+    """Make one job at once, beside those of the rule, also of a schedule that is paused.
+
+    Conflict when it is deleted; Invalid when its type is gone or refuses the context.
+    """
+    now = clock.now()
+    current = _kept(schedule.pk, None)
+    made = submit(
+        current.job_type,
+        current.context,
+        # Not the key of any occurrence, nor of another run by hand.
+        key=f"{current.subject}@{now.timestamp():.6f}",
+        priority=current.priority,
+        max_attempts=current.max_attempts,
+        by=actor,
+        bounds=bounds,
+    )
+    run = ScheduleRun(schedule=current, occurrence=-made.id, at=now, job=made.id)
+    run.save(force_insert=True)
+    Schedule.objects.filter(pk=current.pk).update(last_job=made.id)
+    record_edit(
+        current, "schedule_run", now=now, actor=actor, reason=reason, after={"job": str(made.id)}
+    )
+    return run
+
+
+# --- reading ------------------------------------------------------------------------------------
+def find_schedule(pk: int, *, types: Collection[str] | None = None) -> Schedule:
+    """The schedule, unless deleted; NotFound also when it is of no type in `types`."""
+    found = Schedule.objects.not_deleted().within(types)
+    schedule = found.filter(pk=pk).first() if pk < 2**63 else None
+    if schedule is None:
+        raise NotFound(_("There is no schedule {number}.", number=str(pk)[:40]))
+    return schedule
+
+
+def next_runs(fields: dict[str, Any], limit: int) -> list[datetime]:
+    """When a schedule with these valid fields would make its first jobs."""
+    now = clock.now()
+    schedule = _draft({**fields, "title": "", "job_type": ""}, now=now, actor="")
+    since = _after_missed(schedule, now)
+    return [*islice(schedule.recurrence.after(since), limit)]
+
+
+# --- steps --------------------------------------------------------------------------------------
+def _kept(pk: int, version: int | None) -> Schedule:
+    """The locked row; Conflict when it is deleted."""
+    current = take_version(Schedule, pk, version)
+    if current.status == DELETED:
+        raise Conflict(_("Schedule {number} is deleted; plan a new one.", number=pk))
+    return current
+
+
+def _save(current: Schedule, names: list[str], *, now: datetime, actor: str) -> None:
+    current.version += 1
+    current.updated_at, current.updated_by = now, actor
+    current.save(update_fields=[*names, "version", "updated_at", "updated_by"])
+
+
+def _first_from(schedule: Schedule, instant: datetime) -> datetime | None:
+    """The first occurrence from then on."""
+    return next(iter(schedule.recurrence.after(instant)), None)
+
+
+def _after_missed(schedule: Schedule, now: datetime) -> datetime:
+    """The first instant that a new schedule still makes a job for, or now."""
+    schedule.next_at = schedule.start_at
+    return min([*schedule.due(now, now).instants, now])

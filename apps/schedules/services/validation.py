@@ -1,0 +1,97 @@
+"""Validation of a schedule: all errors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from apps.common import clock
+from apps.common.errors import FieldError, Invalid, Mistakes, refusal
+from apps.common.json_rules import check_size
+from apps.common.messages import Message as _
+from apps.common.zones import parse_zone
+from apps.dispatch.rules.recurrence import parse_rule
+from apps.jobs.models import Bounds
+from apps.jobs.services.submit import Submission, field_errors
+from apps.schedules.models import Schedule
+from apps.schedules.rules import limits
+
+
+def validate(
+    fields: Mapping[str, Any], *, current: Schedule | None, bounds: Bounds | None = None
+) -> None:
+    """Invalid with every error in these fields; writes nothing.
+
+    The other fields are those of `current`, or of a new schedule. Callers that could not read some
+    field report the errors of the others together with it.
+    """
+    check_names(fields)
+    schedule = Schedule(start_at=clock.now()) if current is None else copy(current)
+    for name, value in fields.items():
+        if name != "start_at" or value is not None:
+            setattr(schedule, name, value)
+    check(schedule, bounds or Bounds())
+
+
+def check_names(fields: Mapping[str, Any]) -> None:
+    """Invalid when a field does not exist or cannot be set."""
+    unknown = sorted(set(fields) - set(Schedule.editable))
+    if unknown:
+        message = _("A schedule has no field {field} that can be set.", field=unknown[0])
+        raise Invalid.field(unknown[0], message)
+
+
+def check(schedule: Schedule, bounds: Bounds) -> None:
+    """Invalid with every error of the schedule, and of the jobs that it would make."""
+    mistakes = Mistakes()
+    for errors in (_choice_faults(schedule), _own_faults(schedule), _job_faults(schedule, bounds)):
+        with mistakes:
+            if found := [*errors]:
+                raise refusal(found)
+    with mistakes:
+        check_size(schedule.context, field="context")
+    if schedule.rule is not None:
+        with mistakes:
+            parse_rule(schedule.rule)
+    with mistakes:
+        parse_zone(schedule.time_zone)
+    mistakes.raise_all()
+
+
+def _choice_faults(schedule: Schedule) -> Iterator[FieldError]:
+    for field in schedule._meta.concrete_fields:
+        value = getattr(schedule, field.attname)
+        allowed = [word for word, _label in field.choices or ()]
+        if allowed and value not in allowed:
+            message = _(
+                "{value!r} is no {field}; choose one of {allowed}.",
+                value=value,
+                field=field.name,
+                allowed=", ".join(allowed),
+            )
+            yield FieldError(field.name, "invalid", message)
+
+
+def _own_faults(schedule: Schedule) -> Iterator[FieldError]:
+    return limits.faults(
+        title=schedule.title,
+        is_once=schedule.rule is None,
+        start_at=schedule.start_at,
+        end_at=schedule.end_at,
+        misfire_limit=schedule.misfire_limit,
+    )
+
+
+def _job_faults(schedule: Schedule, bounds: Bounds) -> Iterator[FieldError]:
+    """What a submission of its job would refuse."""
+    job = Submission(
+        type=schedule.job_type,
+        key=schedule.key_of(0),
+        context=schedule.context,
+        priority=schedule.priority,
+        max_attempts=schedule.max_attempts,
+    )
+    for error in field_errors(job, bounds):
+        yield replace(error, field="job_type") if error.field == "type" else error

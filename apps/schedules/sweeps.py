@@ -1,0 +1,28 @@
+"""The periodic passes of schedules, started by Celery beat."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from celery import shared_task
+
+from apps.common import clock
+from apps.common.leases import sweep_lease
+from apps.schedules.services import make, retention
+
+MAX_TIME = timedelta(minutes=1)
+MAX_PURGE = timedelta(minutes=2)
+
+
+@shared_task(name=make.SWEEP)
+def make_jobs() -> int:
+    """Make the jobs that are due, for half a minute at most; returns how many."""
+    with sweep_lease(make.SWEEP, at_most=MAX_TIME) as mine:
+        return make.make_due(until=clock.now() + MAX_TIME / 2) if mine else 0
+
+
+@shared_task(name=retention.SWEEP)
+def purge() -> int:
+    """Remove what is past its retention, for half a minute at most; returns how many rows."""
+    with sweep_lease(retention.SWEEP, at_most=MAX_PURGE) as mine:
+        return retention.purge(until=clock.now() + MAX_PURGE / 4) if mine else 0
