@@ -53,11 +53,10 @@ def _remove_schedules(before: datetime) -> int:
     over = Q(status=Schedule.Status.DELETED) | Q(status=Schedule.Status.ACTIVE, next_at=None)
     runs = ScheduleRun.objects.filter(schedule=OuterRef("pk"))
     found = Schedule.objects.filter(over, ~Exists(runs), updated_at__lt=before).order_by("pk")
-    locked = Schedule.objects.select_for_update().filter(
-        pk__in=[*found.values_list("pk", flat=True)[:BATCH]]
-    )
+    pks = [*found.values_list("pk", flat=True)[:BATCH]]
+    locked = Schedule.objects.select_for_update().filter(pk__in=pks).order_by("pk")
     # A resume or a run by hand may have come first.
-    pks = [each.pk for each in locked.order_by("pk") if each.updated_at < before]
+    pks = [each.pk for each in locked if each.updated_at < before]
     gone, _ = Schedule.objects.filter(~Exists(runs), pk__in=pks).delete()
     _record("schedules", gone)
     return gone

@@ -11,6 +11,7 @@ from apps.dispatch.rules.recurrence import EveryMinutes, Rule
 from apps.schedules.rules.occurrences import Due, due, recurrence_of
 
 NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
+MINUTELY = EveryMinutes(1)
 AHEAD = timedelta(seconds=5)
 
 
@@ -23,7 +24,7 @@ def made(
     *,
     since: datetime = NINE,
     misfire: str = "skip",
-    rule: Rule | None = EveryMinutes(1),
+    rule: Rule | None = MINUTELY,
     end_at: datetime | None = None,
 ) -> Due:
     recurrence = recurrence_of(
