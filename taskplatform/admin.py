@@ -33,6 +33,7 @@ from apps.journal.admin.words import Event, register
 from apps.journal.models import JournalEntry, Sink, SinkReject, Source
 from apps.reports.admin.counted import CountedAs
 from apps.reports.admin.quota import titles
+from apps.schedules.models import Schedule
 from taskplatform.new_account import NewAccountForm
 
 if TYPE_CHECKING:
@@ -249,8 +250,11 @@ class OperatorsJournalAdmin(JournalEntryAdmin):
         seen = Q(source=Source.JOB) & (
             Q(subject_id__in=_within(Job, bounds)) | Q(subject_id__in=_within(ArchivedJob, bounds))
         )
+        visible = Schedule.objects.visible_to(request.user).values("pk")
+        seen |= Q(source=Source.SCHEDULE, subject_id__in=visible)
         if bound is None:
-            seen |= ~Q(source__in=(Source.JOB, Source.WORKER, Source.PEOPLE))
+            others = (Source.JOB, Source.SCHEDULE, Source.WORKER, Source.PEOPLE)
+            seen |= ~Q(source__in=others)
         else:
             seen |= Q(executor__in=Executor.objects.within(bound).values("name"))
         return entries.filter(seen)

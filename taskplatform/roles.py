@@ -41,6 +41,8 @@ _VIEWER = [
     "jobs.view_typestate",
     "jobs.view_uniquelock",
     "jobs.view_worker",
+    "schedules.view_schedule",
+    "schedules.view_schedulerun",
     "reports.view_rollup",
     "reports.view_rollupbucket",
     "reports.view_errorgroup",
@@ -62,6 +64,9 @@ _OPERATOR = [
     "jobs.add_job",
     "jobs.operate_job",
     "jobs.operate_jobtype",
+    "schedules.add_schedule",
+    "schedules.change_schedule",
+    "schedules.delete_schedule",
 ]
 _CONFIGURER = [
     *_OPERATOR,
@@ -83,6 +88,7 @@ _CONFIGURER = [
     "jobs.delete_jobtype",
     "jobs.override_job",
     "jobs.view_payload",
+    "schedules.view_payload",
     "journal.change_sink",
     "journal.view_payload",
 ]

@@ -42,7 +42,7 @@ class Box:
 
 BOXES = (
     Box(_("Dispatch"), ("dispatch",)),
-    Box(_("Jobs"), ("jobs",)),
+    Box(_("Jobs"), ("jobs", "schedules")),
     Box(_("Journal"), ("journal",)),
     Box(_("Access"), ("access",)),
     Box(_("People"), ("auth", "axes")),
@@ -58,6 +58,7 @@ ICONS = {
     "jobs.archivedjob": "inventory_2",
     "jobs.jobtype": "category",
     "jobs.worker": "memory",
+    "schedules.schedule": "event_repeat",
     "journal.journalentry": "history",
     "journal.sink": "output",
     "journal.sinkreject": "block",

@@ -187,10 +187,13 @@ def test_every_page_comes_without_code_written_into_it(admin_client: Client) -> 
     ("role", "adds"),
     [
         ("viewer", set()),
-        ("operator", {"oncetask", "rotatetask", "executor", "job"}),
+        ("operator", {"oncetask", "rotatetask", "executor", "job", "schedule"}),
         (
             "configurer",
-            {"oncetask", "rotatetask", "executor", "template", "apiclient", "job", "jobtype"},
+            {
+                *("oncetask", "rotatetask", "executor", "template", "apiclient", "job", "jobtype"),
+                "schedule",
+            },
         ),
     ],
 )

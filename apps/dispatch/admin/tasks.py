@@ -30,6 +30,7 @@ from apps.common.admin.timeline import Moment
 from apps.dispatch.admin import what_if
 from apps.dispatch.admin.dispatches import STATE_COLOURS as DISPATCH_COLOURS
 from apps.dispatch.admin.explain import why_not_of_task
+from apps.dispatch.admin.for_whom import for_whom
 from apps.dispatch.admin.periods import period_bar
 from apps.dispatch.admin.task_actions import copy, delete_task, pause, resume
 from apps.dispatch.admin.task_csv import TaskCsvPages
@@ -197,6 +198,8 @@ class TaskAdmin(ServiceModelAdmin):
             if row is None
             else self.has_change_permission(request, row)
         )
+        if row is None:
+            context["top_panels"] = for_whom(request, f"dispatch_{self.opts.model_name}")
         return super().render_change_form(request, context, *args, **kwargs)
 
     def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:

@@ -222,11 +222,11 @@ def find_schedule(pk: int, *, types: Collection[str] | None = None) -> Schedule:
     return schedule
 
 
-def next_runs(fields: dict[str, Any], limit: int) -> list[datetime]:
-    """When a schedule with these valid fields would make its first jobs."""
+def next_runs(fields: dict[str, Any], limit: int, *, is_new: bool) -> list[datetime]:
+    """When a schedule with these valid fields would make its next jobs."""
     now = clock.now()
     schedule = _draft({**fields, "title": "", "job_type": ""}, now=now, actor="")
-    since = _after_missed(schedule, now)
+    since = _after_missed(schedule, now) if is_new else now
     return [*islice(schedule.recurrence.after(since), limit)]
 
 

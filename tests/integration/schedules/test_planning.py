@@ -75,12 +75,13 @@ def test_next_runs_of_a_new_schedule_begin_with_what_it_makes_at_once(nine: Froz
     nine.move_to(NINE + 3.5 * MINUTE)
     fields = {"rule": {"every_minutes": 1}, "start_at": NINE}
     expected = [NINE + k * MINUTE for k in (3, 4, 5)]
-    assert schedules.next_runs(fields, 3) == expected
+    assert schedules.next_runs(fields, 3, is_new=True) == expected
     made = factories.schedule(**fields)
     assert made.next_at == expected[0]
     assert sweep() == 1
     # An occurrence of the future is not there before its time.
-    assert schedules.next_runs({**fields, "start_at": NINE + 9 * MINUTE}, 1) == [NINE + 9 * MINUTE]
+    later = {**fields, "start_at": NINE + 9 * MINUTE}
+    assert schedules.next_runs(later, 1, is_new=True) == [NINE + 9 * MINUTE]
 
 
 def test_edit_of_the_rule_makes_no_new_past(nine: FrozenClock) -> None:

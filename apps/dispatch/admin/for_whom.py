@@ -1,0 +1,49 @@
+"""The choice above the pages that plan something: for an executor, or for jobs of a type."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.base import Panel
+
+# What is planned, by the URL name of its pages; what a schedule is, another app knows.
+_CHOICES = {
+    "dispatch_oncetask": _("an executor, once"),
+    "dispatch_rotatetask": _("an executor, again and again"),
+    "schedules_schedule": _("a job type"),
+}
+
+
+def for_whom(request: HttpRequest, current: str) -> list[Panel]:
+    """`For: an executor, once | …`: links to the add pages of the others that this person may use;
+    nothing when there is no other."""
+    may = [name for name in _CHOICES if _may_add(request, name)]
+    if len(may) < 2:
+        return []
+    links = format_html_join(
+        " | ",
+        "{}",
+        (
+            (
+                format_html("<strong>{}</strong>", _CHOICES[name])
+                if name == current
+                else format_html(
+                    '<a class="text-link" href="{}">{}</a>',
+                    reverse(f"admin:{name}_add"),
+                    _CHOICES[name],
+                ),
+            )
+            for name in may
+        ),
+    )
+    return [Panel("", format_html("<p>{}: {}</p>", gettext("For"), links))]
+
+
+def _may_add(request: HttpRequest, name: str) -> bool:
+    app, _underscore, model = name.partition("_")
+    user = request.user
+    return bool(user.has_perm(f"{app}.add_{model}"))

@@ -1,0 +1,31 @@
+"""The words of schedules in the journal."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from apps.journal.admin.words import Event, register
+from apps.journal.models import Source
+from apps.schedules.models import Schedule
+
+register(
+    Schedule,
+    events={
+        "schedule_created": Event(_("Schedule created"), "add_circle", "success"),
+        "schedule_changed": Event(_("Schedule changed"), "edit", "info"),
+        "schedule_copied": Event(_("Schedule copied"), "content_copy", "info"),
+        "schedule_paused": Event(_("Schedule paused"), "pause_circle", "warning"),
+        "schedule_resumed": Event(_("Schedule resumed"), "play_circle", "success"),
+        "schedule_deleted": Event(_("Schedule deleted"), "delete", "danger"),
+        "schedule_run": Event(_("Run by hand"), "bolt", "info"),
+        "run_refused": Event(_("No job made"), "error", "danger"),
+    },
+    names={
+        "job": _("job"),
+        "run_at": _("planned for"),
+        "runs": _("runs"),
+        "schedules": _("schedules"),
+    },
+    choices={"overlap": {"allow": _("allow"), "skip": _("skip")}},
+    pages={Source.SCHEDULE: lambda entry: "schedules_schedule" if entry.subject_id else ""},
+)

@@ -1,0 +1,98 @@
+"""What pages of schedules show of runs: those to come and those that were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from apps.common.admin.display import label, shown_text, shown_time, translate
+from apps.common.masking import redacted
+from apps.common.messages import Message
+from apps.jobs.admin import labels
+from apps.jobs.models import AnyJob, Bounds
+from apps.jobs.services.find import find_each
+from apps.schedules.models import Schedule, ScheduleRun
+
+MAX_RUNS = 50
+JOB_COLUMNS = ("type", "status", "finished_at")
+
+
+def due_list(instants: Iterable[datetime], zone: tzinfo | None) -> SafeString:
+    """The instants, each also in the zone of the rule; a sentence when there is none."""
+    rows = format_html_join(
+        "", "<li>{}</li>", ((shown_time(instant, also=zone),) for instant in instants)
+    )
+    if not rows:
+        return format_html("<p>{}</p>", _("None."))
+    return format_html('<ol class="plain-list due-list">{}</ol>', rows)
+
+
+def jobs_of(runs: Iterable[int | None], bounds: Bounds) -> dict[int, AnyJob]:
+    """Those of the jobs that are kept, and that the reader may see."""
+    wanted = [number for number in runs if number is not None]
+    return find_each(wanted, bounds=bounds, only=JOB_COLUMNS)
+
+
+def outcome(number: int | None, jobs: Mapping[int, AnyJob]) -> SafeString | str:
+    """The job of a run and its state, with a link while it is kept."""
+    if number is None:
+        return "–"
+    job = jobs.get(number)
+    if job is None:
+        return str(number)
+    status = capfirst(str(job.get_status_display()))
+    return format_html(
+        '{} <a class="text-link" href="{}">{}</a>',
+        label(status, labels.STATUS_COLOURS.get(job.status, "")),
+        labels.page_url(type(job), number),
+        number,
+    )
+
+
+def runs_table(schedule: Schedule, bounds: Bounds) -> SafeString:
+    """The last runs, the newest first."""
+    runs = list(ScheduleRun.objects.filter(schedule=schedule).order_by("-pk")[:MAX_RUNS])
+    if not runs:
+        return format_html("<p>{}</p>", _("None yet."))
+    jobs = jobs_of((run.job for run in runs), bounds)
+    return format_html(
+        '<table class="plain-table roomy-table"><thead><tr><th scope="col">{}</th>'
+        '<th scope="col">{}</th><th scope="col">{}</th></tr></thead><tbody>{}</tbody></table>',
+        _("Planned for"),
+        _("Job"),
+        _("Finished"),
+        format_html_join(
+            "", "<tr><td>{}</td><td>{}</td><td>{}</td></tr>", _rows(schedule, runs, jobs)
+        ),
+    )
+
+
+def _rows(
+    schedule: Schedule, runs: Sequence[ScheduleRun], jobs: Mapping[int, AnyJob]
+) -> Iterable[tuple[Any, Any, Any]]:
+    for run in runs:
+        job = None if run.job is None else jobs.get(run.job)
+        planned: SafeString | str = shown_time(run.at, also=schedule.recurrence.zone)
+        if run.occurrence < 0:
+            note = gettext("run by hand")
+            planned = format_html('{}<span class="cell-note faint">{}</span>', planned, note)
+        made = outcome(run.job, jobs) if run.job is not None else why_not(run)
+        ended = shown_time(job.finished_at) if job is not None and job.finished_at else "–"
+        yield planned, made, ended
+
+
+def why_not(run: ScheduleRun) -> SafeString:
+    """Why the run has no job, in the language of the page where the platform has said it."""
+    text = translate(Message(run.why))
+    return format_html(
+        '{} <span class="cell-note">{}</span>',
+        label(gettext("No job"), "warning"),
+        shown_text(str(redacted(text))),
+    )

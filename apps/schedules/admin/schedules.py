@@ -1,0 +1,277 @@
+"""Schedules in the admin: the list, the page and form of one, and what operators do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from apps.common import clock
+from apps.common.admin import ServiceModelAdmin, reason_action
+from apps.common.admin.base import Panel
+from apps.common.admin.display import (
+    column,
+    json_field,
+    label,
+    shown_time,
+    text_column,
+    time_column,
+    translate,
+)
+from apps.common.admin.filters import ChoiceFilter
+from apps.common.admin.timeline import Moment
+from apps.dispatch.admin.for_whom import for_whom
+from apps.jobs.admin.filters import TypeFilter
+from apps.jobs.models import JobType, bounds_of
+from apps.journal.admin import latest_moments
+from apps.journal.models import JournalEntry, Source
+from apps.schedules.admin.panels import MAX_RUNS, due_list, jobs_of, outcome, runs_table
+from apps.schedules.admin.schedule_form import ScheduleForm
+from apps.schedules.models import Schedule
+from apps.schedules.services import schedules
+
+NEXT_RUNS = 10
+_COLOURS = {Schedule.Status.ACTIVE: "success", Schedule.Status.PAUSED: "warning"}
+
+
+def _is_kept(schedule: Schedule) -> bool:
+    return schedule.status != Schedule.Status.DELETED
+
+
+class OfType(TypeFilter):
+    parameter = "type"
+
+    def narrowed(self, rows: Any, given: dict[str, str]) -> Any:
+        return rows.filter(job_type=given["type"])
+
+
+class StatusFilter(ChoiceFilter):
+    """Deleted schedules are kept for their history and shown only when asked for."""
+
+    title = _("status")
+    parameter = "status"
+    options = Schedule.Status.choices
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        if not self.used_parameters.get(self.parameter):
+            return queryset.not_deleted()
+        return super().queryset(request, queryset)
+
+
+class ScheduleAdmin(ServiceModelAdmin):
+    form = ScheduleForm
+    when_empty = _("A schedule makes a job of a type at each time of its rule. Add one here.")
+    list_display = (
+        "shown_title",
+        "type_link",
+        "shown_status",
+        "rule_words",
+        "next_run",
+        "last_run",
+    )
+    list_mobile = (("shown_status", "shown_title"), ("type_link", "next_run"))
+    list_filter = (OfType, StatusFilter)
+    list_is_counted = False
+    list_max_show_all = 0
+    list_defer = ("context",)
+    search_fields = ("title",)
+    search_help_text = _("Part of a title")
+    ordering = ("-pk",)
+    payload_fields = ("shown_context",)
+    actions = ("run_now", "pause", "resume", "copy", "delete")
+
+    shown_title = text_column("title", _("title"), ordering="title")
+    shown_start_at = time_column("start_at", _("start"))
+    shown_end_at = time_column("end_at", _("end"))
+    shown_context = json_field("context", _("context"))
+
+    def has_mark_deleted_permission(self, request: HttpRequest) -> bool:
+        return self._has_own_permission(request, f"delete_{self.opts.model_name}")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_over = obj is not None and not _is_kept(obj)
+        return not is_over and super().has_change_permission(request, obj)
+
+    # --- the list ---------------------------------------------------------------------------------
+    def prepare_page(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        jobs = jobs_of((row.last_job for row in rows), bounds_of(request.user))
+        for row in rows:
+            row.jobs = jobs
+
+    @column(_("job type"), ordering="job_type")
+    def type_link(self, schedule: Schedule) -> SafeString | str:
+        url = f"{reverse('admin:jobs_jobtype_changelist')}?q={schedule.job_type}"
+        return format_html('<a class="text-link" href="{}">{}</a>', url, schedule.job_type)
+
+    @column(_("status"))
+    def shown_status(self, schedule: Schedule) -> SafeString:
+        status = Schedule.Status(schedule.status)
+        if status == Schedule.Status.ACTIVE and schedule.next_at is None:
+            return label(gettext("Ended"))
+        return label(capfirst(str(status.label)), _COLOURS.get(status, "danger"))
+
+    @column(_("rule"))
+    def shown_rule(self, schedule: Schedule) -> str:
+        return translate(schedule.summary)
+
+    @column(_("rule"))
+    def rule_words(self, schedule: Schedule) -> SafeString:
+        return format_html('<span class="cell-words">{}</span>', self.shown_rule(schedule))
+
+    @column(_("next run"), ordering="next_at")
+    def next_run(self, schedule: Schedule) -> SafeString | str:
+        if schedule.next_at is None:
+            return "–"
+        return shown_time(schedule.next_at, also=schedule.recurrence.zone)
+
+    @column(_("last run"))
+    def last_run(self, schedule: Any) -> SafeString | str:
+        return outcome(schedule.last_job, schedule.jobs)
+
+    # --- the form ---------------------------------------------------------------------------------
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is not None and not self.has_change_permission(request, obj):
+            own = ["title", ("type_link", "shown_status")]
+            when = ["shown_rule", ("shown_start_at", "shown_end_at"), "overlap"]
+            jobs: list[Any] = [("priority", "max_attempts"), "shown_context"]
+            if not self.has_payload_permission(request, obj):
+                jobs.remove("shown_context")
+        else:
+            own = ["title", "job_type"]
+            when = [
+                *("repeats", "every_minutes", ("every_days", "at"), "cron", "time_zone"),
+                *("start_at", "end_at", "misfire", "misfire_limit", "overlap"),
+            ]
+            jobs = [("priority", "max_attempts")]
+        return [
+            (None, {"fields": own}),
+            (_("When"), {"fields": when}),
+            (_("Its jobs"), {"fields": jobs}),
+        ]
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        asked = {
+            "bounds": bounds_of(request.user),
+            "shows_context": self.has_payload_permission(request, obj),
+        }
+        return type(form.__name__, (form,), asked)
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> Any:
+        if not JobType.objects.visible_to(request.user).exists():
+            text = gettext("There is no job type yet. Add one first.")
+            self.message_user(request, text, messages.WARNING)
+            return HttpResponseRedirect(self.changelist_url())
+        return super().add_view(request, form_url, extra_context)
+
+    def create(self, request: HttpRequest, form: Any, *, actor: str) -> Schedule:
+        fields = {**form.given(), "context": form.params_form.params}
+        return schedules.create_schedule(**fields, actor=actor, bounds=form.bounds)
+
+    def update(
+        self, request: HttpRequest, row: Any, form: Any, *, version: int, actor: str
+    ) -> Schedule:
+        return schedules.update_schedule(
+            schedule=row, changes=form.changes, version=version, actor=actor, bounds=form.bounds
+        )
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        if kwargs.get("obj") is None:
+            context["top_panels"] = for_whom(request, "schedules_schedule")
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    # --- the page ---------------------------------------------------------------------------------
+    def top_panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        bounds = bounds_of(request.user)
+        head = format_html(
+            "<p>{} {}</p><p>{}: {}</p>",
+            self.shown_status(row),
+            self.shown_rule(row),
+            capfirst(gettext("last run")),
+            outcome(row.last_job, jobs_of([row.last_job], bounds)),
+        )
+        coming = due_list(row.next_due(clock.now(), NEXT_RUNS), row.recurrence.zone)
+        return [Panel("", head), Panel(_("Next runs"), coming)]
+
+    def panels(self, request: HttpRequest, row: Any) -> list[Panel]:
+        table = runs_table(row, bounds_of(request.user))
+        title = gettext("Last %(count)d runs") % {"count": MAX_RUNS}
+        return [Panel(title, table), *super().panels(request, row)]
+
+    def timeline(self, request: HttpRequest, row: Any) -> Sequence[Moment]:
+        return latest_moments(
+            JournalEntry.objects.timeline(Source.SCHEDULE, row.pk),
+            shows_payload=self.has_payload_permission(request),
+        )
+
+    # --- actions ----------------------------------------------------------------------------------
+    @reason_action(
+        description=_("Run now"),
+        permission="change",
+        question=_("Each makes one job at once, beside those of its rule."),
+        done=ngettext_lazy("%d job made.", "%d jobs made."),
+        icon="bolt",
+        offered=_is_kept,
+    )
+    def run_now(self, row: Schedule, *, reason: str, actor: str) -> object:
+        return schedules.run_now(schedule=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Pause"),
+        permission="change",
+        question=_("They make no jobs until somebody resumes them. Jobs made already go on."),
+        done=ngettext_lazy("%d schedule paused.", "%d schedules paused."),
+        icon="pause_circle",
+        offered=lambda row: row.status == Schedule.Status.ACTIVE,
+    )
+    def pause(self, row: Schedule, *, reason: str, actor: str) -> object:
+        return schedules.pause(schedule=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Resume"),
+        permission="change",
+        question=_("They make jobs again from now on, and none for the time of the pause."),
+        done=ngettext_lazy("%d schedule resumed.", "%d schedules resumed."),
+        icon="play_circle",
+        offered=lambda row: row.status == Schedule.Status.PAUSED,
+    )
+    def resume(self, row: Schedule, *, reason: str, actor: str) -> object:
+        return schedules.resume(schedule=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Copy"),
+        permission="add",
+        question=_("The copies are paused. Change them, then resume them."),
+        done=ngettext_lazy("%d paused copy made.", "%d paused copies made."),
+        icon="content_copy",
+        offered=_is_kept,
+    )
+    def copy(self, row: Schedule, *, reason: str, actor: str) -> object:
+        return schedules.copy(schedule=row, actor=actor, reason=reason)
+
+    @reason_action(
+        description=_("Delete"),
+        permission="mark_deleted",
+        question=_("They make no more jobs and are kept for their history. This is final."),
+        done=ngettext_lazy("%d schedule deleted.", "%d schedules deleted."),
+        icon="delete",
+        is_dangerous=True,
+        offered=_is_kept,
+    )
+    def delete(self, row: Schedule, *, reason: str, actor: str) -> object:
+        return schedules.delete_schedule(schedule=row, actor=actor, reason=reason)
+
+
+admin.site.register(Schedule, ScheduleAdmin)

@@ -1,0 +1,274 @@
+"""Schedules in the admin: typed, shown, run, paused, copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from apps.jobs.models import Job, JobScope, JobType
+from apps.jobs.services.type_snapshots import forget_type_snapshots
+from apps.schedules.models import Schedule, ScheduleRun
+from apps.schedules.services import schedules
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.schedules.conftest import sweep
+from tests.pages import form_of, tables_of, text_of
+
+pytestmark = pytest.mark.django_db
+
+ADD = "admin:schedules_schedule_add"
+LIST = "admin:schedules_schedule_changelist"
+CHANGE = "admin:schedules_schedule_change"
+ACT = "admin:schedules_schedule_act"
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    return {
+        "title": "Send the report",
+        "job_type": "mail",
+        "repeats": "every_minutes",
+        "every_minutes": "30",
+        "time_zone": "Asia/Shanghai",
+        "misfire": "skip",
+        "misfire_limit": "10",
+        "overlap": "allow",
+        "params-raw": "{}",
+        **fields,
+    }
+
+
+def act(client: Client, name: str, *rows: Schedule) -> Any:
+    ids = ",".join(str(row.pk) for row in rows)
+    return client.post(reverse(ACT, args=[name]), {"ids": ids, "reason": "why"}, follow=True)
+
+
+@pytest.fixture(autouse=True)
+def mail(nine: FrozenClock) -> JobType:
+    return factories.job_type()
+
+
+@pytest.mark.parametrize(
+    ("parts", "rule"),
+    [
+        ({}, {"every_minutes": 30}),
+        # What another choice has is left out.
+        ({"repeats": "once"}, None),
+        (
+            {"repeats": "every_days", "every_days": "2", "at": "09:30"},
+            {"every_days": 2, "at": "09:30"},
+        ),
+        ({"repeats": "cron", "cron": "0 9 * * 1-5"}, {"cron": "0 9 * * 1-5"}),
+    ],
+)
+def test_rule_is_one_of_the_choices(
+    admin_client: Client, parts: dict[str, str], rule: dict[str, Any] | None
+) -> None:
+    page: Any = admin_client.post(reverse(ADD), form(**parts))
+    assert page.status_code == 302, page.context["adminform"].form.errors
+    made = Schedule.objects.get()
+    assert (made.rule, made.created_by) == (rule, "admin:admin")
+    # The form of what was saved shows the same choice, and saves nothing when sent back.
+    url = reverse(CHANGE, args=[made.pk])
+    shown = form_of(admin_client.get(url), "title")
+    assert shown["repeats"] == (parts.get("repeats") or "every_minutes")
+    assert admin_client.post(url, shown).status_code == 302
+    made.refresh_from_db()
+    assert (made.rule, made.version) == (rule, 1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "field"),
+    [
+        ({"every_minutes": ""}, "every_minutes"),
+        ({"every_minutes": "0"}, "every_minutes"),
+        ({"repeats": "cron", "cron": "61 * * * *"}, "cron"),
+        ({"repeats": "cron"}, "cron"),
+        ({"repeats": "every_days", "every_days": "1", "at": "25:00"}, "at"),
+        ({"repeats": "every_days", "every_days": "1"}, "at"),
+        ({"repeats": "never"}, "repeats"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone"),
+        ({"title": " "}, "title"),
+        ({"job_type": "sms"}, "job_type"),
+        ({"priority": "500"}, "priority"),
+    ],
+)
+def test_mistake_is_shown_beside_its_field(
+    admin_client: Client, parts: dict[str, str], field: str
+) -> None:
+    page: Any = admin_client.post(reverse(ADD), form(**parts))
+    assert page.status_code == 200
+    assert set(page.context["adminform"].form.errors) == {field}
+    assert not Schedule.objects.exists()
+
+
+def test_context_is_asked_for_by_the_schema_of_the_type(admin_client: Client) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"to": {"type": "string"}},
+        "required": ["to"],
+        "additionalProperties": False,
+    }
+    factories.job_type("letter", params_schema=schema)
+    page = admin_client.post(reverse(ADD), form(job_type="letter"))
+    assert page.status_code == 200
+    fields = form(job_type="letter") | {"params-value/to": "all"}
+    del fields["params-raw"]
+    assert admin_client.post(reverse(ADD), fields).status_code == 302
+    assert Schedule.objects.get().context == {"to": "all"}
+
+
+def test_draft_shows_the_next_runs_and_saves_nothing(admin_client: Client) -> None:
+    page = admin_client.post(
+        reverse(ADD), form(repeats="cron", cron="30 9 * * *", title="", _draft="1")
+    )
+    text = text_of(page)
+    assert "Next 5 runs by this form" in text
+    for day in range(3, 8):
+        assert f"2026-03-0{day} 01:30:00 UTC" in text
+    assert "09:30:00 UTC+8 Asia/Shanghai" in text
+    assert "This field is required" not in text
+    assert not Schedule.objects.exists()
+    page = admin_client.post(reverse(ADD), form(repeats="cron", cron="bad", _draft="1"))
+    assert "None, by what is filled in above." in text_of(page)
+
+
+def test_page_tells_the_rule_what_comes_and_what_was(
+    admin_client: Client, nine: FrozenClock
+) -> None:
+    made = factories.schedule("letter", context={"to": "all"})
+    assert sweep() == 1
+    job = Job.objects.get()
+    JobType.objects.filter(name="letter").delete()
+    forget_type_snapshots()
+    nine.advance(minutes=1)
+    assert sweep() == 0
+    page = admin_client.get(reverse(CHANGE, args=[made.pk]))
+    text = text_of(page)
+    assert "every minute" in text
+    [runs] = [table for table in tables_of(page) if table[0][0].text == "Planned for"]
+    _head, newest, oldest = runs
+    assert newest[1].text.startswith("No job There is no job type 'letter'")
+    assert oldest[1].text == f"Ready {job.pk}"
+    assert reverse("admin:jobs_job_change", args=[job.pk]) in page.content.decode()
+    for minute in range(2, 12):
+        assert f"2026-03-02 09:{minute:02}:00" in text
+    assert "2026-03-02 09:12:00" not in text
+    assert "No job made" in text
+    [rows] = tables_of(admin_client.get(reverse(LIST)))[-1:]
+    assert [cell.text for cell in rows[1]][1:] == [
+        *("Send the report", "letter", "Active", "every minute"),
+        *("2026-03-02 09:02:00 UTC", f"Ready {job.pk}"),
+    ]
+
+
+def test_actions(admin_client: Client, nine: FrozenClock) -> None:
+    made = factories.schedule(start_at=datetime(2026, 3, 3, tzinfo=UTC))
+    assert "1 job made." in text_of(act(admin_client, "run_now", made))
+    act(admin_client, "run_now", made)
+    assert Job.objects.count() == ScheduleRun.objects.count() == 2
+    page = text_of(admin_client.get(reverse(CHANGE, args=[made.pk])))
+    assert page.count("run by hand") == 2
+    assert "1 schedule paused." in text_of(act(admin_client, "pause", made))
+    assert "Nothing was left to do." in text_of(act(admin_client, "pause", made))
+    assert "1 schedule resumed." in text_of(act(admin_client, "resume", made))
+    assert "1 paused copy made." in text_of(act(admin_client, "copy", made))
+    twin = Schedule.objects.latest("pk")
+    assert (twin.title, twin.status) == ("Send the report (copy)", "paused")
+    assert "1 schedule deleted." in text_of(act(admin_client, "delete", twin))
+    listed = text_of(admin_client.get(reverse(LIST)))
+    assert "(copy)" not in listed
+    assert "(copy)" in text_of(admin_client.get(reverse(LIST), {"status": "deleted"}))
+    page = admin_client.get(reverse(CHANGE, args=[twin.pk]))
+    assert "Run now" not in text_of(page)
+
+
+def test_edit_of_an_older_version_is_not_saved(admin_client: Client) -> None:
+    made = factories.schedule()
+    url = reverse(CHANGE, args=[made.pk])
+    fields = form_of(admin_client.get(url), "title")
+    schedules.update_schedule(schedule=made, changes={"title": "Other"}, actor=factories.OPERATOR)
+    page = admin_client.post(url, {**fields, "title": "Mine"})
+    assert page.status_code == 409
+    assert "Other" in text_of(page)
+
+
+def test_sweep_does_not_make_a_form_outdated(admin_client: Client) -> None:
+    made = factories.schedule()
+    url = reverse(CHANGE, args=[made.pk])
+    fields = form_of(admin_client.get(url), "title")
+    assert sweep() == 1
+    assert admin_client.post(url, {**fields, "title": "Mine"}).status_code == 302
+    made.refresh_from_db()
+    assert (made.title, made.last_job) == ("Mine", Job.objects.get().pk)
+
+
+# --- rights ---------------------------------------------------------------------------------------
+def test_viewer_reads_and_does_nothing(role_client: Callable[[str], Client]) -> None:
+    made = factories.schedule(context={"to": "secret-place"})
+    client = role_client("viewer")
+    text = text_of(client.get(reverse(CHANGE, args=[made.pk])))
+    assert "every minute" in text
+    assert "Run now" not in text and "secret-place" not in text
+    assert client.get(reverse(ADD)).status_code == 403
+    for name in ("run_now", "pause", "resume", "copy", "delete"):
+        assert act(client, name, made).status_code == 403
+    assert not ScheduleRun.objects.exists()
+
+
+def test_operator_keeps_the_context_that_is_not_shown(
+    role_client: Callable[[str], Client],
+) -> None:
+    made = factories.schedule(context={"to": "secret-place"})
+    client = role_client("operator")
+    url = reverse(CHANGE, args=[made.pk])
+    page = client.get(url)
+    assert "secret-place" not in page.content.decode()
+    assert client.post(url, {**form_of(page, "title"), "title": "New"}).status_code == 302
+    made.refresh_from_db()
+    assert (made.title, made.context) == ("New", {"to": "secret-place"})
+    configurer = role_client("configurer").get(url)
+    assert "secret-place" in configurer.content.decode()
+
+
+def test_limited_people_see_schedules_of_their_types_alone(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User]
+) -> None:
+    mine, other = factories.schedule("mail", "Mine"), factories.schedule("sms", "Other")
+    client, olga = role_client("configurer"), role_user("configurer")
+    JobScope.objects.create(operator=olga, type="mail")
+    listed = text_of(client.get(reverse(LIST)))
+    assert "Mine" in listed and "Other" not in listed
+    assert client.get(reverse(CHANGE, args=[mine.pk])).status_code == 200
+    assert client.get(reverse(CHANGE, args=[other.pk])).status_code == 302
+    act(client, "run_now", other)
+    assert not ScheduleRun.objects.exists()
+    page: Any = client.post(reverse(ADD), form(job_type="sms"))
+    assert set(page.context["adminform"].form.errors) == {"job_type"}
+    journal = text_of(client.get(reverse("admin:journal_journalentry_changelist")))
+    assert mine.subject in journal and other.subject not in journal
+
+
+# --- for whom -------------------------------------------------------------------------------------
+def test_pages_that_plan_lead_to_each_other(admin_client: Client) -> None:
+    names = ("dispatch_oncetask", "dispatch_rotatetask", "schedules_schedule")
+    for name in names:
+        page = admin_client.get(reverse(f"admin:{name}_add"))
+        assert "For: an executor, once | an executor, again and again | a job type" in text_of(page)
+        html = page.content.decode()
+        for other in set(names) - {name}:
+            assert f'href="{reverse(f"admin:{other}_add")}"' in html
+
+
+def test_who_may_add_no_schedule_is_not_led_there(
+    role_client: Callable[[str], Client], role_user: Callable[[str], User]
+) -> None:
+    client, person = role_client("operator"), role_user("operator")
+    [role] = person.groups.all()
+    role.permissions.remove(*role.permissions.filter(codename="add_schedule"))
+    assert "a job type" not in text_of(client.get(reverse("admin:dispatch_oncetask_add")))
