@@ -31,6 +31,7 @@ urlpatterns = [
     # First, because they are asked for most.
     path("api/v1/", include("apps.dispatch.api.urls")),
     path("api/v1/", include("apps.jobs.api.urls")),
+    path("api/v1/", include("apps.schedules.api.urls")),
     path("api/v1/", include("apps.reports.api.urls")),
     path("asyncflow/", include("apps.jobs.wire.urls")),
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.utils.functional import classproperty
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.fields import KeyField
 from apps.common.messages import Message
 from apps.common.zones import parse_zone
@@ -179,11 +180,11 @@ class Schedule(models.Model):
             misfire_limit=self.misfire_limit,
         )
 
-    def next_due(self, now: datetime, limit: int = 10) -> list[datetime]:
+    def next_due(self, limit: int = 10) -> list[datetime]:
         """The next instants at which it makes a job; none unless it is active."""
         if self.next_at is None:
             return []
-        return [*islice(self.recurrence.after(max(now, self.next_at)), limit)]
+        return [*islice(self.recurrence.after(max(clock.now(), self.next_at)), limit)]
 
 
 class ScheduleRun(models.Model):
@@ -211,3 +212,8 @@ class ScheduleRun(models.Model):
 
     def __str__(self) -> str:
         return f"schedule:{self.schedule_id}@{self.occurrence}"
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person or program began it, and not the rule."""
+        return self.occurrence < 0

@@ -80,7 +80,7 @@ def _rows(
     for run in runs:
         job = None if run.job is None else jobs.get(run.job)
         planned: SafeString | str = shown_time(run.at, also=schedule.recurrence.zone)
-        if run.occurrence < 0:
+        if run.by_hand:
             note = gettext("run by hand")
             planned = format_html('{}<span class="cell-note faint">{}</span>', planned, note)
         made = outcome(run.job, jobs) if run.job is not None else why_not(run)

@@ -14,7 +14,6 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from apps.common import clock
 from apps.common.admin import ServiceModelAdmin, reason_action
 from apps.common.admin.base import Panel
 from apps.common.admin.display import (
@@ -202,7 +201,7 @@ class ScheduleAdmin(ServiceModelAdmin):
             capfirst(gettext("last run")),
             outcome(row.last_job, jobs_of([row.last_job], bounds)),
         )
-        coming = due_list(row.next_due(clock.now(), NEXT_RUNS), row.recurrence.zone)
+        coming = due_list(row.next_due(NEXT_RUNS), row.recurrence.zone)
         return [Panel("", head), Panel(_("Next runs"), coming)]
 
     def panels(self, request: HttpRequest, row: Any) -> list[Panel]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.integration.api.endpoint import BASE, BY_BOTH, BY_EXECUTOR, SHARED, Endpoint
 from tests.integration.api.job_endpoints import JOB_ENDPOINTS
+from tests.integration.api.schedule_endpoints import SCHEDULE_ENDPOINTS
 from tests.integration.api.work_endpoints import OF_WORKERS
 from tests.integration.api.world import World
 
@@ -327,5 +328,6 @@ ENDPOINTS = [
     ),
     *JOB_ENDPOINTS,
     *OF_WORKERS,
+    *SCHEDULE_ENDPOINTS,
 ]
 WRITES = [endpoint for endpoint in ENDPOINTS if endpoint.body is not None]

@@ -71,6 +71,11 @@ def add_job_types(count: int) -> None:
         factories.job_type(f"type-{number:03}")
 
 
+def add_schedules(count: int) -> None:
+    for _ in range(count):
+        factories.schedule()
+
+
 LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/executors/": (add_executors, "name"),
     "/api/v1/templates/": (add_templates, "name"),
@@ -79,6 +84,7 @@ LISTS: dict[str, tuple[Adder, str]] = {
     "/api/v1/dispatches/": (add_dispatches, "number"),
     "/api/v1/jobs/": (add_jobs, "id"),
     "/api/v1/job-types/": (add_job_types, "name"),
+    "/api/v1/schedules/": (add_schedules, "id"),
 }
 EVERY_LIST = pytest.mark.parametrize("path", LISTS)
 

@@ -13,13 +13,14 @@ from typing import Any
 from django.apps import apps
 from django.db import connection, models
 
+from apps.common import clock
 from apps.dispatch.models import Dispatch, Executor, Membership, OnceTask, RotateTask, Stock
 from apps.jobs.models import Job
 from tests import callback, factories
 
 # Counters that a request which changes nothing may still move.
 COUNTERS = {"apiclient": {"last_used_at"}, "executor": {"last_seen_at"}}
-OWN_APPS = ("dispatch", "jobs", "journal", "access")
+OWN_APPS = ("dispatch", "jobs", "schedules", "journal", "access")
 CHANGES = re.compile(r"\b(INSERT|UPDATE|DELETE|REPLACE|TRUNCATE)\b", re.IGNORECASE)
 
 
@@ -28,7 +29,7 @@ class World:
     """alice in the group gid_sales and bob in gid_other; each has an open dispatch.
 
     Of the type mail alice has a job in each kind of state, of sms bob has one that waits and one
-    has no user. The pool points is empty.
+    has no user. The pool points is empty. The schedule makes jobs of type mail from an hour on.
     """
 
     number: str
@@ -42,6 +43,7 @@ class World:
     failed_job: int
     sms_job: int
     nobodys_job: int
+    schedule: int
 
 
 def build_world() -> World:
@@ -68,6 +70,7 @@ def build_world() -> World:
         failed_job=_alices(key="order-3", into={"status": "failed", "attempts": 3}),
         sms_job=factories.job("sms", key="order-1", user_id="uid_bob").pk,
         nobodys_job=factories.job("sms", key="order-5").pk,
+        schedule=factories.schedule(start_at=clock.now() + timedelta(hours=1)).pk,
     )
 
 
