@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext
 
 from apps.common.admin.base import Panel
 
@@ -40,7 +40,7 @@ def for_whom(request: HttpRequest, current: str) -> list[Panel]:
             for name in may
         ),
     )
-    return [Panel("", format_html("<p>{}: {}</p>", gettext("For"), links))]
+    return [Panel("", format_html("<p>{}: {}</p>", pgettext("of a plan", "For"), links))]
 
 
 def _may_add(request: HttpRequest, name: str) -> bool:

@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ('job_type', apps.common.fields.KeyField(max_length=64, verbose_name='job type')),
                 ('context', models.JSONField(blank=True, default=dict, verbose_name='context')),
                 ('priority', models.SmallIntegerField(blank=True, help_text="-100 to 100, higher goes first. Empty: the type's.", null=True, verbose_name='priority')),
-                ('max_attempts', models.PositiveIntegerField(blank=True, help_text="Empty: the type's.", null=True, verbose_name='max attempts')),
+                ('max_attempts', models.PositiveIntegerField(blank=True, help_text="Empty: the type's.", null=True, verbose_name='maximum attempts')),
                 ('rule', models.JSONField(blank=True, null=True, verbose_name='rule')),
                 ('time_zone', apps.common.fields.KeyField(default=apps.schedules.models.default_time_zone, max_length=64, verbose_name='time zone')),
                 ('start_at', models.DateTimeField(verbose_name='start')),

@@ -62,7 +62,7 @@ def _jobs(recent: int) -> CheckResult:
 
 CHECKS = (
     Check(
-        "schedule runs", ("I64",), _("Each run has one job or a reason why there is none"), _runs
+        "schedule runs", ("I64",), _("Each run has one job, or a reason why there is none"), _runs
     ),
     Check(
         "jobs of schedules",
