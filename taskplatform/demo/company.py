@@ -25,6 +25,8 @@ TOMORROW: dict[str, Any] = _DATA["tomorrow"]
 # at the time of day of its planning.
 ROTATIONS: list[dict[str, Any]] = _DATA["rotations"]
 JOB_TYPES: dict[str, dict[str, Any]] = _DATA["job_types"]
+# A recurring job.
+SCHEDULE: dict[str, Any] = _DATA["schedule"]
 # Without a handler: workers over HTTP run them. The last one is a pool.
 OUTSIDE_TYPES: dict[str, dict[str, Any]] = _DATA["outside_types"]
 # All the other jobs are of the first type. The failing ones read a number from a text.

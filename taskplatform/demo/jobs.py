@@ -27,7 +27,9 @@ from apps.jobs.services.invariants import CHECKS
 from apps.jobs.services.living import active_workers, unserved
 from apps.jobs.services.submit import Submission, Submitted, submit_many
 from apps.journal.models import JournalEntry, Source
-from taskplatform.demo.company import ACTOR, JOB_TYPES, JOBS, PEOPLE
+from apps.schedules.models import Schedule
+from apps.schedules.services import schedules
+from taskplatform.demo.company import ACTOR, JOB_TYPES, JOBS, PEOPLE, SCHEDULE
 from taskplatform.demo.proofs import Proof, audited
 from taskplatform.demo.terminal import bar, percentile
 
@@ -100,6 +102,15 @@ def submit_first_jobs() -> int:
         for quarter in range(1, 5)
     ]
     return len(submit_jobs(counts)) + len(submit_many(later, by=ACTOR))
+
+
+@transactional
+def plan_schedule() -> Schedule | None:
+    """Plan the recurring job; None when the demo has planned it before."""
+    if Schedule.objects.filter(created_by=ACTOR).exists():
+        return None
+    ensure_job_types()
+    return schedules.create_schedule(actor=ACTOR, **SCHEDULE)
 
 
 def ensure_job_types() -> list[str]:

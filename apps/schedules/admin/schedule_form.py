@@ -229,6 +229,9 @@ class ScheduleForm(ServiceForm):
         return {part: value for part, value in found.items() if value not in (None, "")}
 
     def clean(self) -> dict[str, Any] | None:
+        for part in set(RULE_PARTS).difference(PARTS.get(str(self["repeats"].value()), RULE_PARTS)):
+            # The page hides what another choice has.
+            self._errors.pop(part, None)
         cleaned = super().clean()
         if self.params_form is not None and not self.params_form.is_valid():
             self.add_error(None, gettext("The context has errors; see below."))

@@ -118,6 +118,8 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"Submitted {submitted} jobs of the demo's types, four of them for later."
             )
+        if schedule := jobs.plan_schedule():
+            self.stdout.write(f"Planned a recurring job: {schedule.title}, {schedule.summary}.")
         if not planned and not rotations:
             at_hand = work.work_at_hand()
             self.stdout.write(
