@@ -38,7 +38,7 @@ def test_cells_show_their_headings_as_these_are_written(
 LISTS = (
     *("dispatch_oncetask", "dispatch_rotatetask", "dispatch_dispatch", "dispatch_executor"),
     *("dispatch_template", "jobs_job", "jobs_jobtype", "jobs_worker", "journal_journalentry"),
-    "access_apiclient",
+    *("schedules_schedule", "access_apiclient"),
 )
 # Each cell that is shown: its top, and whether its text is cut.
 READ_CELLS = """row => [...row.children].filter(cell => cell.offsetParent).map(cell =>
@@ -51,6 +51,7 @@ def test_rows_on_a_phone_are_two_lines_with_nothing_cut(
 ) -> None:
     play_morning(frozen_clock)
     fill_yard(frozen_clock)
+    factories.schedule("report", title="Report of all shops of the town")
     page = page_as("superuser")
     page.set_viewport_size({"width": 390, "height": 844})
     for name in LISTS:

@@ -1,0 +1,52 @@
+"""An operator plans a recurring job: what the rule means is seen before it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from apps.schedules.models import Schedule
+from tests import factories
+from tests.frozen import FrozenClock
+from tests.integration.schedules.conftest import sweep
+
+
+def test_recurring_job_is_planned_from_the_page_of_once_tasks(
+    page_as: Callable[[str | None], Page], frozen_clock: FrozenClock
+) -> None:
+    factories.job_type()
+    page = page_as("operator")
+    page.goto(reverse("admin:dispatch_oncetask_add"))
+    page.get_by_role("link", name="a job type").click()
+    page.get_by_label("Title").fill("Night report")
+
+    page.get_by_label("every … days at a time").check()
+    expect(page.locator("#id_cron")).to_be_hidden()
+    expect(page.locator("#id_every_minutes")).to_be_hidden()
+    page.locator("#id_every_days").fill("1")
+    page.locator("#id_at").fill("23:30")
+    runs = page.locator("#next-runs li")
+    expect(runs).to_have_count(5)
+    expect(runs.first).to_contain_text("2026-03-02 23:30:00")
+
+    # Bad input takes them away again, without leaving the page.
+    page.get_by_label("by a cron expression").check()
+    page.locator("#id_cron").fill("61 * * * *")
+    expect(runs).to_have_count(0)
+    page.locator("#id_cron").fill("* * * * *")
+    expect(runs.first).to_contain_text("2026-03-02 09:00:00")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("was added successfully")).to_be_visible()
+    assert Schedule.objects.get().rule == {"cron": "* * * * *"}
+
+    assert sweep() == 1
+    page.locator("#result_list").get_by_role("link", name="Night report").click()
+    expect(page.get_by_text("every minute, UTC").first).to_be_visible()
+    page.get_by_role("link", name="Run now").click()
+    page.get_by_label("Reason").fill("asked for")
+    page.locator("form.panel").get_by_role("button", name="Run now").click()
+    expect(page.get_by_text("1 job made.")).to_be_visible()
+    expect(page.locator(".plain-table tbody tr")).to_have_count(2)
+    expect(page.get_by_text("run by hand", exact=True)).to_be_visible()
