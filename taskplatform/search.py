@@ -28,6 +28,7 @@ from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Templ
 from apps.jobs.models import ArchivedJob, Job, JobType, Worker
 from apps.jobs.services.find import with_key
 from apps.journal.models import JournalEntry, Source
+from apps.schedules.models import Schedule
 
 # The rows among these that have the value.
 Query = Callable[[QuerySet[Any], Any], QuerySet[Any]]
@@ -266,6 +267,12 @@ KINDS: tuple[Kind, ...] = (
     *(
         Kind(model, _of_task, by_number=_with_pk, by_text=_tasks_by_text, related=("executor",))
         for model in (OnceTask, RotateTask)
+    ),
+    Kind(
+        Schedule,
+        lambda row: (row.title, [row.subject, row.job_type, row.get_status_display()]),
+        by_number=_with_pk,
+        by_text=_tasks_by_text,
     ),
     Kind(
         Executor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -33,6 +34,8 @@ from apps.jobs.services.type_snapshots import type_snapshots
 from apps.journal.admin.words import reason_of
 
 MAX_ERROR = 100
+# The keys of the jobs that schedules make, which another app writes.
+_SCHEDULED = re.compile(r"(?P<subject>schedule:(?P<number>[0-9]{1,18}))@")
 MAX_SUBMITTER = 160
 # A job as the list loads it: `now` is the time of the page, `error` the beginning of its last
 # error when it has failed.
@@ -212,8 +215,13 @@ def next_run(job: AnyJob) -> SafeString | None:
 
 
 @column(_("submitted by"))
-def submitted_by(job: AnyJob) -> str:
-    return shown_text(job.submitted_by, limit=MAX_SUBMITTER)
+def submitted_by(job: AnyJob) -> SafeString | str:
+    """Who it was, and the schedule that the key names."""
+    by = shown_text(job.submitted_by, limit=MAX_SUBMITTER)
+    if not (found := _SCHEDULED.match(job.key)):
+        return by
+    url = reverse("admin:schedules_schedule_change", args=[found["number"]])
+    return format_html('{} <a class="text-link" href="{}">{}</a>', by, url, found["subject"])
 
 
 @column(_("only on host"))

@@ -188,6 +188,16 @@ def test_actions(admin_client: Client, nine: FrozenClock) -> None:
     assert "Run now" not in text_of(page)
 
 
+def test_job_leads_to_its_schedule_and_search_finds_it(admin_client: Client) -> None:
+    made = factories.schedule(title="Night report of shops")
+    assert sweep() == 1
+    page = admin_client.get(reverse("admin:jobs_job_change", args=[Job.objects.get().pk]))
+    url = reverse(CHANGE, args=[made.pk])
+    assert f'<a class="text-link" href="{url}">{made.subject}</a>' in page.content.decode()
+    found = admin_client.get(reverse("admin:search"), {"term": "night shops"})
+    assert found["Location"] == url
+
+
 def test_edit_of_an_older_version_is_not_saved(admin_client: Client) -> None:
     made = factories.schedule()
     url = reverse(CHANGE, args=[made.pk])
