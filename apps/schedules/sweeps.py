@@ -10,13 +10,14 @@ from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.schedules.services import make, retention
 
-MAX_TIME = timedelta(minutes=1)
+# Short, because nothing is made until the lease of a process that died has ended.
+MAX_TIME = timedelta(seconds=15)
 MAX_PURGE = timedelta(minutes=2)
 
 
 @shared_task(name=make.SWEEP)
 def make_jobs() -> int:
-    """Make the jobs that are due, for half a minute at most; returns how many."""
+    """Make the jobs that are due, for some seconds at most; returns how many."""
     with sweep_lease(make.SWEEP, at_most=MAX_TIME) as mine:
         return make.make_due(until=clock.now() + MAX_TIME / 2) if mine else 0
 

@@ -18,7 +18,7 @@ from apps.schedules.services import schedules
 from tests import factories
 from tests.frozen import FrozenClock
 from tests.integration.schedules.conftest import sweep
-from tests.pages import form_of, tables_of, text_of
+from tests.pages import english_in, form_of, tables_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -282,3 +282,21 @@ def test_who_may_add_no_schedule_is_not_led_there(
     [role] = person.groups.all()
     role.permissions.remove(*role.permissions.filter(codename="add_schedule"))
     assert "a job type" not in text_of(client.get(reverse("admin:dispatch_oncetask_add")))
+
+
+def test_pages_are_chinese_as_a_whole(admin_client: Client, nine: FrozenClock) -> None:
+    made = factories.schedule(title="夜间报表", overlap="skip")
+    assert sweep() == 1
+    nine.advance(minutes=1)
+    assert sweep() == 0
+    act(admin_client, "run_now", made)
+    admin_client.defaults["HTTP_ACCEPT_LANGUAGE"] = "zh-hans"
+    text = text_of(admin_client.get(reverse(CHANGE, args=[made.pk])))
+    assert "无作业 前一个作业尚未结束" in text and "手动运行" in text
+    for url in (reverse(ADD), reverse(LIST), reverse(CHANGE, args=[made.pk])):
+        assert english_in(admin_client.get(url)) == []
+    refused = form(title="", every_minutes="", cron="61 * * * *", time_zone="Mars")
+    assert english_in(admin_client.post(reverse(ADD), refused)) == []
+    for name in ("run_now", "pause", "copy", "delete"):
+        page = admin_client.get(reverse(ACT, args=[name]), {"ids": made.pk})
+        assert english_in(page) == []
