@@ -51,11 +51,10 @@ def default_time_zone() -> str:
 class Schedule(models.Model):
     """Makes one job of a type at each occurrence of its rule; without a rule once, at the start.
 
-    active ⇄ paused; active, paused → deleted. Occurrences before `effective_from` do not exist, as
-    those of a rotation: it is start_at at first, then the instant of the last edit of the rule, of
-    the last resume, or of the last edit of an end that had passed. `next_at` is the first
-    occurrence that the sweep has not dealt with; NULL while there is none, or none is to be made.
-    `last_job` is the job made last.
+    active ⇄ paused; active, paused → deleted. `next_at` is the first occurrence that the sweep has
+    not dealt with, and none before it is made; NULL while there is none, or none is to be made. An
+    edit of the rule, a resume, or a later end of what had ended sets it to the first from then on,
+    so none of them makes a past. `last_job` is the job made last.
     """
 
     class Misfire(models.TextChoices):
@@ -107,7 +106,6 @@ class Schedule(models.Model):
     status = KeyField(
         _("status"), max_length=8, choices=Status.choices, default=Status.ACTIVE, editable=False
     )
-    effective_from = models.DateTimeField(editable=False)
     next_at = models.DateTimeField(_("next run"), null=True, editable=False)
     last_job = models.BigIntegerField(_("last job"), null=True, editable=False)
     version = models.PositiveIntegerField(default=1, editable=False)
@@ -158,7 +156,6 @@ class Schedule(models.Model):
             zone=parse_zone(self.time_zone),
             start_at=self.start_at,
             end_at=self.end_at,
-            effective_from=self.effective_from,
         )
 
     @property

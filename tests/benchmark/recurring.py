@@ -44,7 +44,7 @@ def _plan(count: int) -> None:
     row = {
         **{"title": "Every hour", "job_type": "noop", "context": CONTEXT},
         **{"rule": {"every_minutes": 60}, "time_zone": "UTC", "start_at": now},
-        **{"effective_from": now, "next_at": now, "created_at": now, "updated_at": now},
+        **{"next_at": now, "created_at": now, "updated_at": now},
     }
     for _ in range(count // BATCH):
         insert_rows(Schedule, [row] * BATCH)

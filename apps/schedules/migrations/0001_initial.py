@@ -31,7 +31,6 @@ class Migration(migrations.Migration):
                 ('misfire_limit', models.PositiveSmallIntegerField(default=10, help_text='Only for “all”.', verbose_name='runs to catch up')),
                 ('overlap', apps.common.fields.KeyField(choices=[('allow', 'allow: make the next job all the same'), ('skip', 'skip: make none while the last job is open')], default='allow', help_text='Whether a run begins while the job of the last run is open.', max_length=8, verbose_name='overlap')),
                 ('status', apps.common.fields.KeyField(choices=[('active', 'active'), ('paused', 'paused'), ('deleted', 'deleted')], default='active', editable=False, max_length=8, verbose_name='status')),
-                ('effective_from', models.DateTimeField(editable=False)),
                 ('next_at', models.DateTimeField(editable=False, null=True, verbose_name='next run')),
                 ('last_job', models.BigIntegerField(editable=False, null=True, verbose_name='last job')),
                 ('version', models.PositiveIntegerField(default=1, editable=False)),

@@ -29,14 +29,11 @@ def recurrence_of(
     zone: ZoneInfo,
     start_at: datetime,
     end_at: datetime | None,
-    effective_from: datetime,
 ) -> Recurrence:
     """The recurrence of a schedule; without a rule it is due at its start alone."""
     if rule is None:
         rule, end_at = EveryMinutes(1), start_at + _SECOND
-    return Recurrence(
-        rule=rule, zone=zone, start_at=start_at, end_at=end_at, effective_from=effective_from
-    )
+    return Recurrence(rule=rule, zone=zone, start_at=start_at, end_at=end_at)
 
 
 def due(

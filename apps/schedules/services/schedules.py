@@ -47,7 +47,6 @@ def _draft(fields: dict[str, Any], *, now: datetime, actor: str) -> Schedule:
     start_at = fields.get("start_at") or now
     return Schedule(
         **{**fields, "start_at": start_at},
-        effective_from=start_at,
         created_at=now,
         created_by=actor,
         updated_at=now,
@@ -87,10 +86,10 @@ def update_schedule(
     goes_on = "end_at" in changed and had_ended
     if goes_on or not set(changed).isdisjoint(Schedule.rule_fields):
         _require_another_run(current)
-        since = current.effective_from = now
+        since = now
     if current.status == ACTIVE:
         current.next_at = _first_from(current, since)
-    _save(current, [*changed, "effective_from", "next_at"], now=now, actor=actor)
+    _save(current, [*changed, "next_at"], now=now, actor=actor)
     record_edit(
         current,
         "schedule_changed",
@@ -144,9 +143,8 @@ def _set_status(current: Schedule, status: Schedule.Status, *, actor: str, reaso
     now = clock.now()
     before, current.status, current.next_at = current.status, status, None
     if status == ACTIVE:
-        current.effective_from = now
         current.next_at = _first_from(current, now)
-    _save(current, ["status", "effective_from", "next_at"], now=now, actor=actor)
+    _save(current, ["status", "next_at"], now=now, actor=actor)
     record_edit(
         current,
         _EVENTS[status],

@@ -27,9 +27,7 @@ def made(
     rule: Rule | None = MINUTELY,
     end_at: datetime | None = None,
 ) -> Due:
-    recurrence = recurrence_of(
-        rule=rule, zone=ZoneInfo("UTC"), start_at=NINE, end_at=end_at, effective_from=NINE
-    )
+    recurrence = recurrence_of(rule=rule, zone=ZoneInfo("UTC"), start_at=NINE, end_at=end_at)
     return due(
         recurrence, since=since, now=now, until=now + AHEAD, misfire=misfire, misfire_limit=2
     )
