@@ -56,6 +56,8 @@ _REDRAW_RUNS = {
     "hx-select": "#next-runs",
     "hx-target": "#next-runs",
     "hx-swap": "outerHTML",
+    # One after the other, so that no older answer takes the place of a newer one.
+    "hx-sync": "closest form:queue last",
 }
 
 
