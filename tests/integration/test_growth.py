@@ -41,6 +41,8 @@ BOUNDS = {
     "reports.Rollup": "REPORT_…_KEPT, but days for ever; reports.rollup",
     "reports.RollupBucket": "REPORT_…_KEPT, but a row a day for ever; reports.rollup",
     "reports.ErrorGroup": "REPORT_ERRORS_KEPT, at most 200,000; reports.rollup",
+    "schedules.Schedule": "90 days after its end; schedules.purge",
+    "schedules.ScheduleRun": "90 days; schedules.purge",
     # The small ones.
     "journal.SinkReject": "30 days; common.tidy",
     "jobs.Worker": "7 days after they left; common.tidy",
@@ -88,7 +90,8 @@ def test_bounds_name_sweeps_that_run() -> None:
     sweeps = {
         word
         for word in named
-        if word.partition(".")[0] in {"common", "jobs", "journal", "dispatch", "reports"}
+        if word.partition(".")[0]
+        in {"common", "jobs", "journal", "dispatch", "reports", "schedules"}
         and "." in word
     }
     assert sweeps and sweeps <= beat.periods().keys()

@@ -44,7 +44,10 @@ class Rights(NamedTuple):
 PAGES = {
     "": VIEWER,
     "audit/": CONFIGURER,
+    "capacity/": VIEWER,
     "failures/": VIEWER,
+    "governance/": VIEWER,
+    "governance/<str:number>/": CONFIGURER,
     "overview/": VIEWER,
     "reports/": VIEWER,
     "reports/csv/": VIEWER,
@@ -109,6 +112,11 @@ MODELS = {
         VIEWER,
         others={"quiet": OPERATOR, "resume": OPERATOR, "slices/": VIEWER, "asyncflow/": VIEWER},
     ),
+    "schedules/schedule/": Rights(
+        VIEWER,
+        add=OPERATOR,
+        others={**_STATE, "run_now": OPERATOR, "copy": OPERATOR, "delete": OPERATOR},
+    ),
     "journal/journalentry/": Rights(VIEWER, others={"export/": VIEWER}),
     "journal/sink/": Rights(VIEWER, others={"pause": CONFIGURER, "resume": CONFIGURER}),
     "journal/sinkreject/": Rights(VIEWER),
@@ -120,9 +128,12 @@ FRAME = {
     *("autocomplete/", "r/<path:content_type_id>/<path:object_id>/"),
     "dispatch/executor/<int:pk>/rebuild/",
 }
+# What the page of governance finds, and offers to mend.
+FINDING = "G1"
 # Django's own action stands behind the button of its page.
 _DJANGOS = "delete_selected"
 HIDDEN = (
+    "Hidden report",
     "uid_alice",
     "gid_sales",
     "hidden.type",
@@ -191,7 +202,8 @@ def filled(objects: Mapping[str, int]) -> Iterator[Address]:
             query = f"?type=hidden.type&error_key={'e' * 32}"
             yield Address(name, f"/admin/{label}group/retry/{query}", expected(name), acts=True)
         else:
-            yield Address(name, "/admin/" + re.sub(r"<[a-z:_]+>", str(pk), name), expected(name))
+            path = re.sub(r"<[a-z:_]+>", str(pk or FINDING), name)
+            yield Address(name, f"/admin/{path}", expected(name))
 
 
 # --- the rows -------------------------------------------------------------------------------------
@@ -224,6 +236,7 @@ def objects(admin_user: User) -> dict[str, int]:
         "jobs/jobtype/": JobType.objects.get(name="hidden.type"),
         "jobs/worker/": factories.worker(types=["hidden.type"]),
         "journal/journalentry/": JournalEntry.objects.filter(subject_id=taken.pk)[0],
+        "schedules/schedule/": factories.schedule("hidden.type", "Hidden report"),
         "journal/sink/": Sink.objects.create(
             name="lake", created_at=clock.now(), after=0, checked=0
         ),
