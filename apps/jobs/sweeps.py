@@ -10,6 +10,7 @@ from celery import shared_task
 from apps.common import clock
 from apps.common.leases import sweep_lease
 from apps.common.partitions import CannotRoll
+from apps.common.rolling import MAX_LOOK
 from apps.jobs.runner import record, worker
 from apps.jobs.runner.heartbeat import lose_dead_neighbours
 from apps.jobs.runner.scan import DRAIN
@@ -24,9 +25,9 @@ from apps.jobs.services import (
     retention,
     slices,
 )
-from apps.jobs.services import roll as roll_service
 from apps.jobs.services.rescue import SWEEP as RESCUE
 from apps.jobs.services.rescue import free_hosts, heartbeats_are_reliable, rescue_due
+from apps.jobs.services.roll import ROLLING
 
 logger = logging.getLogger(__name__)
 
@@ -102,15 +103,15 @@ def forget() -> int:
     with sweep_lease(retention.SWEEP, at_most=MAX_HISTORY) as mine:
         if not mine:
             return 0
-        return retention.forget(until=clock.now() + MAX_HISTORY / 4, lag=roll_service.lag())
+        return retention.forget(until=clock.now() + MAX_HISTORY / 4, lag=ROLLING.lag())
 
 
-@shared_task(name=roll_service.SWEEP)
+@shared_task(name=ROLLING.sweep)
 def roll() -> int:
     """Cut partitions of the archive ahead and drop those that are over; returns how many."""
-    with sweep_lease(roll_service.SWEEP, at_most=roll_service.MAX_LOOK) as mine:
+    with sweep_lease(ROLLING.sweep, at_most=MAX_LOOK) as mine:
         try:
-            return sum(roll_service.roll()) if mine else 0
+            return sum(ROLLING.roll()) if mine else 0
         except CannotRoll as error:
             logger.warning("jobs.roll: %s", error)
             return 0

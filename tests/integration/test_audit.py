@@ -412,7 +412,7 @@ class TestArchive:
 
     @pytest.fixture
     def ended(self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> int:
-        monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+        monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
         factories.job_type(max_attempts=3)
         number = submit("mail").id
         [held] = hold(holder=Holder("w:1", "w"), types=["mail"], limit=1)

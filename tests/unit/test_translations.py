@@ -63,6 +63,7 @@ FOR_PROGRAMS = (
     "apps/common/parsers.py",
     "apps/common/partitions.py",
     "apps/common/problems.py",
+    "apps/common/rolling.py",
     "apps/common/schema.py",
     "apps/common/serializers.py",
     "apps/dispatch/services/pull.py",
@@ -72,10 +73,8 @@ FOR_PROGRAMS = (
     "apps/jobs/services/leases.py",
     "apps/jobs/rules/outcome.py",
     "apps/jobs/rules/report.py",
-    "apps/jobs/services/roll.py",
     "apps/jobs/tasks_backend.py",
     "apps/journal/checks.py",
-    "apps/journal/services/retention.py",
     "apps/journal/sinks/*.py",
     "apps/reports/services/summary.py",
 )

@@ -6,22 +6,12 @@ A job is in exactly one of both tables: each way is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
-
-from django.db import connection, models
 
 from apps.common import clock, ids
-from apps.common.db import (
-    exclusive_lock,
-    execute,
-    fetch,
-    instant,
-    placeholders,
-    table,
-    transactional,
-)
+from apps.common.archive import Chunk, carry, lock_still, walk
+from apps.common.db import fetch, instant, placeholders, table, transactional
 from apps.common.errors import Conflict
 from apps.common.messages import Message as _
 from apps.jobs.conf import conf
@@ -30,7 +20,6 @@ from apps.jobs.models.job_columns import COLUMNS
 from apps.jobs.rules import transitions as t
 from apps.jobs.rules.order import order_key
 from apps.jobs.services.move import entry_of
-from apps.jobs.services.walk import Chunk, walk
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -76,14 +65,9 @@ def _take_chunk(after: int) -> Chunk:
 @transactional
 def _move(chosen: Sequence[int], before: datetime, now: datetime) -> int:
     """Move those of the jobs that are still over and that nobody has locked."""
-    rows = fetch(
-        f"SELECT id FROM {table(Job)} WHERE id IN ({placeholders(len(chosen))}) AND {_IS_OVER} "
-        f"ORDER BY id{exclusive_lock(skip_locked=True)}",
-        [*chosen, *t.FINAL, before],
-    )
-    numbers = [number for (number,) in rows]
+    numbers = lock_still(Job, chosen, _IS_OVER, [*t.FINAL, before])
     if numbers:
-        _carry(Job, ArchivedJob, numbers, {"archived_at": now})
+        carry(Job, ArchivedJob, COLUMNS, numbers, {"archived_at": now})
         entry = journal.Entry(
             at=now, source=Source.PLAN, subject_id=0, event=ARCHIVED, data={"jobs": len(numbers)}
         )
@@ -110,30 +94,6 @@ def restore(number: int, *, actor: str, reason: str, now: datetime) -> Job | Non
         )
     place = order_key(now, priority=row.priority, attempts=0, weight_ms=conf.JOB_PRIORITY_WEIGHT_MS)
     live = _ONLY_LIVE | {"order_key": place, "version": row.version + 1}
-    _carry(ArchivedJob, Job, [number], live)
+    carry(ArchivedJob, Job, COLUMNS, [number], live)
     journal.write([entry_of(row, RESTORED, row.status, now, actor=actor, reason=reason)])
     return Job.objects.get(pk=number)
-
-
-def _carry(
-    source: type[models.Model],
-    target: type[models.Model],
-    numbers: Sequence[int],
-    values: Mapping[str, Any],
-) -> None:
-    """Carry locked rows over; `values` are those of columns that the target fills anew."""
-    copied = [_quoted(name) for name in COLUMNS if name not in values]
-    columns = ", ".join([*copied, *map(_quoted, values)])
-    chosen = f"WHERE id IN ({placeholders(len(numbers))})"
-    made = execute(
-        f"INSERT INTO {table(target)} ({columns}) "
-        f"SELECT {', '.join([*copied, *['%s'] * len(values)])} FROM {table(source)} {chosen}",
-        [*values.values(), *numbers],
-    )
-    gone = execute(f"DELETE FROM {table(source)} {chosen}", numbers)
-    if not made == gone == len(numbers):
-        raise RuntimeError(f"{len(numbers)} jobs to carry, but {made} made and {gone} removed")
-
-
-def _quoted(column: str) -> str:
-    return connection.ops.quote_name(column)

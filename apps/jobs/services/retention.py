@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from apps.common import clock, ids
+from apps.common.archive import Chunk, walk
 from apps.common.db import execute, fetch, instant, placeholders, table, transactional
 from apps.jobs.conf import conf
 from apps.jobs.models import ArchivedJob, JobType
 from apps.jobs.rules import retention as rules
-from apps.jobs.services.walk import Chunk, walk
 from apps.journal import services as journal
 from apps.journal.models import Source
 

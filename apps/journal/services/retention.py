@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from apps.common import clock, ids, partitions
 from apps.common.db import execute, fetch, table
-from apps.common.partitions import CannotRoll, Partition
+from apps.common.partitions import Partition
+from apps.common.rolling import cut_ahead
 from apps.journal.conf import conf
 from apps.journal.models import JournalEntry, Sink
 from apps.journal.services.carry import sinks
@@ -47,34 +48,16 @@ def roll(*, until: datetime, moves_rows: bool = False) -> Rolled:
     found = partitions.partitions_of(JournalEntry)
     if not found:
         return Rolled(deleted=_delete_old(now, until))
-    cut = _cut(found, now, moves_rows=moves_rows)
-    return Rolled(cut, _drop(found, now))
-
-
-def _cut(found: list[Partition], now: datetime, *, moves_rows: bool) -> int:
-    wanted = partitions.missing(JournalEntry, found, now, conf.JOURNAL_RETENTION)
-    if not wanted:
-        return 0
-    ends = [each.end for each in found if each.end is not None]
-    rest = _rows_behind(max(ends, default=None))
-    if rest > partitions.MOVED_AT_ONCE and not moves_rows:
-        raise CannotRoll(
-            f"More than {partitions.MOVED_AT_ONCE:,} journal entries have come since the last "
-            "boundary; to move them takes about 5 s for each million, for which writers wait. Run "
-            "`manage.py roll_tables --move` when it suits."
-        )
-    partitions.cut(JournalEntry, wanted)
-    return len(wanted)
-
-
-def _rows_behind(end: datetime | None) -> int:
-    """The number of entries since the last boundary, at most one more than may be moved."""
-    low = 0 if end is None else ids.lowest_id_at(end)
-    rows = fetch(
-        f"SELECT COUNT(*) FROM (SELECT 1 FROM {table(JournalEntry)} WHERE id >= %s LIMIT %s) some",
-        [low, partitions.MOVED_AT_ONCE + 1],
+    cut = cut_ahead(
+        JournalEntry,
+        found,
+        now,
+        retention=conf.JOURNAL_RETENTION,
+        rows="journal entries",
+        waiting="all writers",
+        moves_rows=moves_rows,
     )
-    return int(rows[0][0])
+    return Rolled(cut, _drop(found, now))
 
 
 def _drop(found: list[Partition], now: datetime) -> int:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def mail(frozen_clock: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     return factories.job_type("mail", max_attempts=3)
 
 

@@ -10,6 +10,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from apps.common import archive as moving
 from apps.common import clock
 from apps.common.errors import Conflict, Invalid, NotFound
 from apps.common.models import SweepLease
@@ -35,7 +36,7 @@ LIVE, ARCHIVE = ["jobs_job"], ["jobs_archived"]
 
 @pytest.fixture(autouse=True)
 def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     job_type("mail")
     return frozen_clock
 
@@ -151,13 +152,13 @@ class TestMove:
         monkeypatch.setattr(archive, "CHUNK", 2)
         numbers = ended(5)
         until = clock.now() + timedelta(seconds=1)
-        carry = archive._carry
+        carry = archive.carry
 
         def slow(*arguments: Any) -> None:
             mail.advance(seconds=1)
             carry(*arguments)
 
-        monkeypatch.setattr(archive, "_carry", slow)
+        monkeypatch.setattr(archive, "carry", slow)
         assert archive.archive_ended(until=until) == 2
         assert SweepLease.objects.get().position["after"] == numbers[1]
         assert archive.archive_ended(until=until) == 0
@@ -189,13 +190,13 @@ class TestMove:
     def test_unequal_counts_roll_the_chunk_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """I61: nothing is removed that was not copied."""
         numbers = ended(3)
-        copied = archive.execute
+        copied = moving.execute
 
         def one_less(sql: str, parameters: Any = ()) -> int:
             return copied(sql, parameters) - sql.startswith("INSERT")
 
-        monkeypatch.setattr(archive, "execute", one_less)
-        with pytest.raises(RuntimeError, match="3 jobs to carry, but 2 made and 3 removed"):
+        monkeypatch.setattr(moving, "execute", one_less)
+        with pytest.raises(RuntimeError, match="3 rows of jobs_job to carry, but 2 made and 3 removed"):
             move()
         assert [where(number) for number in numbers] == [LIVE] * 3
 

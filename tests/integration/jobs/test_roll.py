@@ -17,9 +17,8 @@ from apps.common.leases import load_position, sweep_lease
 from apps.jobs import sweeps
 from apps.jobs.models import ArchivedJob, Job
 from apps.jobs.services import archive
-from apps.jobs.services import roll as service
 from apps.jobs.services.find import find, with_key
-from apps.jobs.services.roll import roll
+from apps.jobs.services.roll import ROLLING
 from apps.journal.models import JournalEntry
 from taskplatform.beat import schedule
 from tests.frozen import FrozenClock
@@ -35,7 +34,7 @@ DAY = timedelta(days=1)
 @pytest.fixture(autouse=True)
 def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrozenClock]:
     """The archive has one partition before and after each test, as `migrate` leaves it."""
-    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     unite_archive()
     job_type("mail")
     yield frozen_clock
@@ -59,12 +58,12 @@ def rows_of(name: str) -> int:
 
 def test_three_are_cut_ahead_and_more_as_time_goes_on(mail: FrozenClock) -> None:
     """S2.8: by months at first, as nothing is known of how many jobs come."""
-    assert roll() == (3, 0)
+    assert ROLLING.roll() == (3, 0)
     found = ends()
     assert found[0] == datetime(2026, 4, 2, tzinfo=UTC)
-    assert roll() == (0, 0)
+    assert ROLLING.roll() == (0, 0)
     mail.advance(days=31)
-    assert roll() == (1, 0)
+    assert ROLLING.roll() == (1, 0)
     assert ends() == [*found, found[-1] + 31 * DAY]
 
 
@@ -72,7 +71,7 @@ def test_what_came_before_the_first_cut_is_kept() -> None:
     """S2.8: a late sweep loses nothing."""
     numbers = archived(20, ago=50 * DAY)
     assert rows_of("pmax") == 20
-    assert roll().cut > 0
+    assert ROLLING.roll().cut > 0
     assert rows_of("pmax") == 0
     assert [where(number) for number in numbers] == [["jobs_archived"]] * 20
 
@@ -92,15 +91,15 @@ def test_too_many_rows_to_move_are_left_to_a_person(
 
 def test_dropped_when_all_its_jobs_are_over(mail: FrozenClock) -> None:
     """S1.19, S4.16: at once, with one entry; what is younger stays."""
-    roll()
+    ROLLING.roll()
     old = archived(30)
     mail.advance(days=60)
     young = archived(5)
     # The last day of the month of the old ones is 2026-04-02.
     mail.advance(days=370)
-    assert roll().dropped == 0
+    assert ROLLING.roll().dropped == 0
     mail.advance(days=1)
-    assert roll().dropped == 1
+    assert ROLLING.roll().dropped == 1
     assert not any(where(number) for number in old)
     assert all(where(number) == ["jobs_archived"] for number in young)
     entries = [e.data for e in JournalEntry.objects.filter(event="purged")]
@@ -109,30 +108,30 @@ def test_dropped_when_all_its_jobs_are_over(mail: FrozenClock) -> None:
 
 def test_job_that_ended_late_keeps_its_partition(mail: FrozenClock) -> None:
     """I61: the end counts, not the making."""
-    roll()
+    ROLLING.roll()
     mail.advance(days=100)
     [late] = ended(ago=90 * DAY, finished_at=clock.now() - 8 * DAY)
     archived(3, ago=90 * DAY)
     mail.advance(days=391)
     # Only the empty one of the month after it.
-    assert roll().dropped == 1
+    assert ROLLING.roll().dropped == 1
     assert where(late) == ["jobs_archived"]
-    assert len(load_position(service.SWEEP)) == 1
+    assert len(load_position(ROLLING.sweep)) == 1
     mail.advance(days=1)
-    assert roll().dropped == 0
+    assert ROLLING.roll().dropped == 0
     mail.advance(minutes=1)
-    assert roll().dropped == 1
+    assert ROLLING.roll().dropped == 1
     assert where(late) == []
-    assert load_position(service.SWEEP) == {}
+    assert load_position(ROLLING.sweep) == {}
 
 
 def test_jobs_that_no_partition_took_go_one_by_one(mail: FrozenClock) -> None:
     """S1.19: a month later at most; those of a type with a shorter time are not late."""
     job_type("short", retention_days=30)
-    roll()
+    ROLLING.roll()
     [own] = archived(type="short", ago=31 * DAY)
     [usual] = archived(ago=401 * DAY)
-    assert service.lag() == 32 * DAY
+    assert ROLLING.lag() == 32 * DAY
     assert sweeps.forget() == 1
     assert (where(own), where(usual)) == ([], ["jobs_archived"])
     mail.advance(days=32)
@@ -143,21 +142,21 @@ def test_jobs_that_no_partition_took_go_one_by_one(mail: FrozenClock) -> None:
 def test_zero_drops_nothing(mail: FrozenClock, settings: Any) -> None:
     settings.JOB_RETENTION = timedelta(0)
     archived(3, ago=100 * DAY)
-    roll()
+    ROLLING.roll()
     mail.advance(days=4000)
-    assert roll().dropped == 0
+    assert ROLLING.roll().dropped == 0
     assert ArchivedJob.objects.count() == 3
 
 
 def test_nothing_is_dropped_while_the_mover_works(mail: FrozenClock) -> None:
     """I61: it may bring a job that was made early and ended late."""
     archived(3)
-    roll()
+    ROLLING.roll()
     mail.advance(days=500)
     with sweep_lease(archive.SWEEP, at_most=timedelta(minutes=1)):
-        assert roll().dropped == 0
+        assert ROLLING.roll().dropped == 0
     assert ArchivedJob.objects.count() == 3
-    assert roll().dropped > 0
+    assert ROLLING.roll().dropped > 0
     assert ArchivedJob.objects.count() == 0
 
 
@@ -188,14 +187,14 @@ def test_killed_at_any_statement_cuts_and_drops_whole(mail: FrozenClock) -> None
     """S4.16, I61: and what is gone is told."""
     archived(30)
     statement = 1
-    while killed_at(statement, roll):
+    while killed_at(statement, ROLLING.roll):
         assert ArchivedJob.objects.count() == 30
         assert len(names()) in (1, 4)
         statement += 1
     assert statement > 4
     mail.advance(days=460)
     statement = 1
-    while killed_at(statement, roll):
+    while killed_at(statement, ROLLING.roll):
         left = ArchivedJob.objects.count()
         assert left in (0, 30)
         assert left or JournalEntry.objects.filter(event="purged").exists()
@@ -208,7 +207,7 @@ def test_killed_at_any_statement_cuts_and_drops_whole(mail: FrozenClock) -> None
 
 def test_moves_go_on_while_it_rolls(racers: Any, mail: FrozenClock) -> None:
     """S4.16: mover, cutter, dropper and forgetting at once."""
-    roll()
+    ROLLING.roll()
     archived(20)
     mail.advance(days=440)
     numbers = ended(200)
@@ -226,21 +225,21 @@ def test_moves_go_on_while_it_rolls(racers: Any, mail: FrozenClock) -> None:
 def test_lookups_do_not_care() -> None:
     """S4.16: the indexes are there as before."""
     numbers = archived(3, key="order-1")
-    roll()
+    ROLLING.roll()
     assert all(isinstance(find(number), ArchivedJob) for number in numbers)
     assert with_key("order-1", limit=2, model=ArchivedJob) == numbers[:0:-1]
 
 
 def test_sweep_has_a_lease_and_a_period() -> None:
     assert schedule()["jobs.roll"]["task"] == sweeps.roll.name
-    with sweep_lease(service.SWEEP, at_most=timedelta(minutes=1)):
+    with sweep_lease(ROLLING.sweep, at_most=timedelta(minutes=1)):
         assert sweeps.roll() == 0
     assert sweeps.roll() == 3
 
 
 def test_keys_and_types_are_read_from_the_index() -> None:
     """S4.16: as many entries as there are, in all partitions, and no sort."""
-    roll()
+    ROLLING.roll()
     job_type("sms")
     archived(300, key="order-1")
     archived(300, type="sms", key="order-1")

@@ -47,7 +47,7 @@ def quiet(
     frozen_clock.move_to(NOW)
     settings.JOURNAL_SINKS = ()
     monkeypatch.setattr(retention, "readers", [])
-    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     monkeypatch.setattr(clock, "drift", timedelta)
     yield frozen_clock
 
@@ -166,9 +166,9 @@ def test_g1_finds_partitions_that_are_over_and_the_sweep_drops_them(united: None
     [(subject, text)] = found("G1").items()
     assert (subject, "4 days past" in text) == (ARCHIVE, True)
     # The sweep knows that a late job is in it.
-    save_position(jobs_roll.SWEEP, {names()[0]: (NOW + DAY).isoformat()})
+    save_position(jobs_roll.ROLLING.sweep, {names()[0]: (NOW + DAY).isoformat()})
     assert found("G1") == {}
-    save_position(jobs_roll.SWEEP, {})
+    save_position(jobs_roll.ROLLING.sweep, {})
     assert "It drops partitions of Archive: 2" in foreseen("G1", subject)
 
     mend("G1", subject)

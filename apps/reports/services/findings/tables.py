@@ -85,8 +85,8 @@ def _roll_journal(until: datetime, moves_rows: bool) -> object:
 
 
 def _roll_jobs(until: datetime, moves_rows: bool) -> object:
-    jobs_roll.roll(moves_rows=moves_rows)
-    return jobs_retention.forget(until=until, lag=jobs_roll.lag())
+    jobs_roll.ROLLING.roll(moves_rows=moves_rows)
+    return jobs_retention.forget(until=until, lag=jobs_roll.ROLLING.lag())
 
 
 def _archive(
@@ -114,7 +114,7 @@ ROLLING = (
         "",
         _roll_journal,
     ),
-    _archive(ArchivedJob, jobs_roll.SWEEP, lambda: jobs_conf.JOB_RETENTION, _roll_jobs),
+    _archive(ArchivedJob, jobs_roll.ROLLING.sweep, lambda: jobs_conf.JOB_RETENTION, _roll_jobs),
 )
 MOVERS = (
     Mover(

@@ -28,7 +28,7 @@ ARCHIVE = "/admin/jobs/archivedjob/"
 
 @pytest.fixture(autouse=True)
 def mail(frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> FrozenClock:
-    monkeypatch.setattr("apps.jobs.services.walk.LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     job_type("mail")
     return frozen_clock
 
