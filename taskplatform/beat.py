@@ -21,6 +21,7 @@ def periods() -> dict[str, int]:
         "common.tidy": 600,
         "dispatch.expire": dispatch.EXPIRY_SWEEP_SECONDS,
         "dispatch.purge": dispatch.PURGE_SWEEP_SECONDS,
+        "dispatch.roll": 600,
         "jobs.scan": jobs.JOB_SCAN_SECONDS,
         "jobs.rescue": jobs.JOB_RESCUE_SECONDS,
         "jobs.archive": 60,

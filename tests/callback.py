@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.dispatch.models import Dispatch, Executor
+from apps.dispatch.models import AnyDispatch, Dispatch, Executor
 from apps.dispatch.services import pull
 from apps.dispatch.services.pull import Nothing
 
@@ -20,24 +20,24 @@ def taken(executor: Executor) -> Dispatch:
     return answer
 
 
-def finish(executor: Executor, outcome: str = "succeeded") -> Dispatch:
+def finish(executor: Executor, outcome: str = "succeeded") -> AnyDispatch:
     """Pull and call back."""
     return call_back(executor=executor, number=taken(executor).pk, outcome=outcome)
 
 
-def call_back(*, executor: Executor, number: int, outcome: str, **words: Any) -> Dispatch:
+def call_back(*, executor: Executor, number: int, outcome: str, **words: Any) -> AnyDispatch:
     return pull.call_back(executor.name, number, outcome, **words)
 
 
 def call_back_and_pull(
     *, executor: Executor, number: int, outcome: str, **words: Any
-) -> tuple[Dispatch, Dispatch | Nothing]:
+) -> tuple[AnyDispatch, Dispatch | Nothing]:
     return pull.call_back_and_pull(executor.name, number, outcome, **words)
 
 
-def extend(*, executor: Executor, number: int, seconds: int) -> Dispatch:
+def extend(*, executor: Executor, number: int, seconds: int) -> AnyDispatch:
     return pull.extend(executor.name, number, seconds)
 
 
-def release(*, executor: Executor, number: int, reason: str = "") -> Dispatch:
+def release(*, executor: Executor, number: int, reason: str = "") -> AnyDispatch:
     return pull.release(executor.name, number, reason=reason)

@@ -1,5 +1,5 @@
-"""Archives that roll on MariaDB and MySQL: partitions are cut ahead, and dropped when all in them is
-over. On SQLite there are none, and rows are forgotten one by one."""
+"""Archives that roll on MariaDB and MySQL: partitions are cut ahead, and dropped when all in them
+is over. On SQLite there are none, and rows are forgotten one by one."""
 
 from __future__ import annotations
 

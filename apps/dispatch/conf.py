@@ -10,9 +10,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps.common.conf import Conf, days, duration, integer
 
-# What was due before the lookback is over; ids and clocks differ by less.
-_MARGIN = timedelta(days=1)
-
 
 class DispatchConf(Conf):
     DISPATCH_LOOKBACK = duration(
@@ -42,24 +39,43 @@ class DispatchConf(Conf):
         minimum=1,
         maximum=5000,
     )
+    DISPATCH_ARCHIVE_AFTER = duration(
+        "30d",
+        "How long ended dispatches stay with the others before they go to the archive; at least a "
+        "day more than DISPATCH_LOOKBACK. Those of a once task stay until it is deleted.",
+        minimum="1d",
+        maximum="36500d",
+    )
     DISPATCH_RETENTION = duration(
         "400d",
-        "How long ended dispatches are kept, with their stock; at least a day more than "
-        "DISPATCH_LOOKBACK, 0 = forever. Those of a once task stay until it is deleted.",
+        "How long ended dispatches are kept, in the archive as well; 0 = forever. Longer than "
+        "DISPATCH_ARCHIVE_AFTER.",
+        maximum="36500d",
+    )
+    TASK_ARCHIVE_AFTER = duration(
+        "30d",
+        "How long tasks stay with the others after they were deleted or have ended, before they "
+        "go to the archive; at least a day more than DISPATCH_LOOKBACK. They also stay while "
+        "dispatches of them do.",
+        minimum="1d",
         maximum="36500d",
     )
     TASK_RETENTION = duration(
         "400d",
-        "How long tasks stay after they were deleted or have ended; at least a day more than "
-        "DISPATCH_LOOKBACK, 0 = forever. They also stay while they have dispatches.",
+        "How long such tasks are kept, in the archive as well; 0 = forever. Longer than "
+        "TASK_ARCHIVE_AFTER. They also stay while dispatches of them are kept.",
         maximum="36500d",
     )
     PURGE_SWEEP_SECONDS = integer(
-        60, "Period of the sweep that removes rows past their retention.", minimum=1, maximum=86_400
+        60,
+        "Period of the sweep that moves rows to the archive and removes those past their "
+        "retention.",
+        minimum=1,
+        maximum=86_400,
     )
     PURGE_BATCH = integer(
         200,
-        "Maximum number of rows that one transaction of that sweep removes.",
+        "Maximum number of rows that one transaction of that sweep moves or removes.",
         minimum=1,
         maximum=500,
     )
@@ -68,13 +84,20 @@ class DispatchConf(Conf):
     def from_environment(cls, environment: Mapping[str, str]) -> dict[str, Any]:
         values = super().from_environment(environment)
         lookback = values["DISPATCH_LOOKBACK"]
-        for name in ("DISPATCH_RETENTION", "TASK_RETENTION"):
-            kept = values[name]
-            if kept and kept < lookback + _MARGIN:
+        for kind, things in (("DISPATCH", "dispatches"), ("TASK", "tasks")):
+            retention, after = values[f"{kind}_RETENTION"], values[f"{kind}_ARCHIVE_AFTER"]
+            if retention and retention <= after:
                 raise ImproperlyConfigured(
-                    f"{name} ({days(kept)}) must be a day longer than DISPATCH_LOOKBACK "
-                    f"({days(lookback)}), because until then a task can be handed out; raise the "
-                    f"first, lower the second, or set {name}=0 to keep all forever."
+                    f"{kind}_RETENTION ({days(retention)}) must be longer than "
+                    f"{kind}_ARCHIVE_AFTER ({days(after)}), because {things} are forgotten from "
+                    f"the archive; raise the first, lower the second, or set {kind}_RETENTION=0 to "
+                    f"keep {things} forever."
+                )
+            if after < lookback + timedelta(days=1):
+                raise ImproperlyConfigured(
+                    f"{kind}_ARCHIVE_AFTER ({days(after)}) must be at least a day longer than "
+                    f"DISPATCH_LOOKBACK ({days(lookback)}), because until then a task can be "
+                    "handed out; raise the first or lower the second."
                 )
         return values
 

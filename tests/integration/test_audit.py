@@ -15,7 +15,16 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.common import audit as auditing
 from apps.common import clock, ids
-from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock
+from apps.dispatch.models import (
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    OnceTask,
+    RotateTask,
+    Stock,
+)
+from apps.dispatch.services import retention, tasks
+from apps.dispatch.services.archive import restore_task
 from apps.jobs.models import ArchivedJob, Job, JobType
 from apps.jobs.rules.outcome import Outcome
 from apps.jobs.services import control
@@ -129,7 +138,7 @@ def test_clean_system_is_one_line_and_exit_0(work: None) -> None:
     code, text = audit()
     assert code == 0, text
     [line] = text.splitlines()
-    names = "I1, I5, I11, I17, I19, I26, I27, I28, I29, I35, I39, I53, I54, I61, I64"
+    names = "I1, I5, I11, I17, I19, I26, I27, I28, I29, I35, I39, I53, I54, I61, I63, I64"
     assert line.startswith(f"ok: {names} checked in ")
     assert "5 dispatches, " in line
     assert "8 jobs, the newest 8 jobs in the journal" in line
@@ -458,3 +467,77 @@ class TestArchive:
         assert audit()[0] == 0
         JobType.objects.update(retention_days=9)
         assert audit()[0] == 1
+
+
+class TestArchiveOfDispatches:
+    """I63: what has ended or is over is in one of two tables, until its time is over."""
+
+    @pytest.fixture
+    def task(self, frozen_clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> OnceTask:
+        """With a dispatch that ended a month ago."""
+        monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+        alice = factories.user()
+        task = factories.once_task(alice)
+        callback.finish(alice)
+        tasks.delete_task(task=task, actor=factories.OPERATOR)
+        frozen_clock.advance(days=31)
+        return task
+
+    @staticmethod
+    def purge(frozen_clock: FrozenClock, **gone: int) -> None:
+        """A day later."""
+        frozen_clock.advance(days=1)
+        assert retention.purge(until=clock.now() + timedelta(hours=1)) == gone
+
+    def test_moves_restores_and_forgetting_keep_it(
+        self, task: OnceTask, frozen_clock: FrozenClock
+    ) -> None:
+        assert audit()[0] == 0
+        self.purge(frozen_clock, dispatches=1, stocks=1)
+        assert audit()[0] == 0
+        self.purge(frozen_clock, once_tasks=1)
+        assert audit()[0] == 0
+        restore_task(OnceTask, number=task.pk, actor=factories.OPERATOR, reason="again")
+        assert audit()[0] == 0
+        frozen_clock.advance(days=30)
+        self.purge(frozen_clock, once_tasks=1)
+        assert audit()[0] == 0
+        frozen_clock.advance(days=400)
+        self.purge(frozen_clock, archived_dispatches=1, archived_tasks=1)
+        assert audit()[0] == 0
+
+    def test_in_both_tables(self, task: OnceTask, frozen_clock: FrozenClock) -> None:
+        dispatch = Dispatch.objects.get()
+        stock = Stock.objects.get()
+        self.purge(frozen_clock, dispatches=1, stocks=1)
+        self.purge(frozen_clock, once_tasks=1)
+        dispatch.save(force_insert=True)
+        stock.save(force_insert=True)
+        task.save(force_insert=True)
+        assert breaches() == [
+            f"I63 dispatch {dispatch.pk}: is among the live ones and in the archive",
+            f"I63 once task {task.pk}: is among the live ones and in the archive",
+        ]
+
+    @pytest.mark.parametrize("is_archived", [False, True])
+    def test_nowhere(self, task: OnceTask, frozen_clock: FrozenClock, is_archived: bool) -> None:
+        number = Dispatch.objects.get().pk
+        if is_archived:
+            self.purge(frozen_clock, dispatches=1, stocks=1)
+            self.purge(frozen_clock, once_tasks=1)
+        for model in (Dispatch, ArchivedDispatch, Stock, OnceTask, ArchivedTask):
+            model._default_manager.all().delete()
+        first, second = breaches()
+        told = "is kept nowhere, though the journal tells of it at 2026-03-02 09:00:00"
+        assert first.startswith(f"I63 dispatch {number}: {told}")
+        assert second.startswith(f"I63 once task {task.pk}: {told}")
+
+    def test_its_time_counts(
+        self, task: OnceTask, frozen_clock: FrozenClock, settings: Any
+    ) -> None:
+        for model in (Dispatch, Stock, OnceTask):
+            model._default_manager.all().delete()
+        settings.DISPATCH_RETENTION, settings.TASK_RETENTION = (timedelta(31), timedelta(61))
+        assert len(breaches()) == 2
+        frozen_clock.advance(seconds=1)
+        assert audit()[0] == 0

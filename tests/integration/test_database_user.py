@@ -14,6 +14,7 @@ from django.db import OperationalError, connection
 from apps.access import services as access
 from apps.common.sweeps import tidy_up
 from apps.dispatch.sweeps import expire, purge
+from apps.dispatch.sweeps import roll as roll_dispatches
 from apps.jobs.services import control
 from apps.jobs.sweeps import (
     archive_ended,
@@ -71,7 +72,7 @@ def test_journal_is_only_read_and_appended_to(runner: None) -> None:
     assert entries.get().actor == factories.OPERATOR
 
 
-@pytest.mark.parametrize("sweep", [roll, roll_archive])
+@pytest.mark.parametrize("sweep", [roll, roll_archive, roll_dispatches])
 def test_platform_says_who_has_to_roll_its_tables(
     runner: None, caplog: pytest.LogCaptureFixture, sweep: Any
 ) -> None:

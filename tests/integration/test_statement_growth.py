@@ -171,8 +171,8 @@ def test_purge_of_what_is_over(
     frozen_clock: FrozenClock, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks with and without a dispatch, rotations, dispatches and stocks."""
-    monkeypatch.setattr(retention, "LONGEST_REST", 0.0)
-    settings.TASK_RETENTION = settings.DISPATCH_RETENTION = timedelta(days=30)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
+    settings.TASK_RETENTION = settings.DISPATCH_RETENTION = timedelta(days=120)
 
     def make(number: int) -> None:
         Executor.objects.update(enabled=False)
@@ -190,10 +190,12 @@ def test_purge_of_what_is_over(
     removed = []
 
     def purge() -> None:
-        # The first marks tasks deleted and removes dispatches, the second removes the tasks.
+        # The first marks tasks deleted and moves dispatches, the second moves the tasks and forgets
+        # what the first has moved.
         removed.append(retention.purge(until=clock.now() + timedelta(hours=1)))
 
     one, many = counted(make, purge)
     # The stocks of a hundred occurrences are read at a time.
     assert many - one <= 4, (one, many, removed)
-    assert removed[-1]["dispatches"] == 2 * MANY
+    assert removed[-1]["dispatches"] == removed[-1]["archived_dispatches"] == 2 * MANY
+    assert removed[-1]["archived_tasks"] > 0

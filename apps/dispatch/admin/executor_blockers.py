@@ -58,6 +58,19 @@ def _sentence(kind: str, count: int) -> str:
             "%(count)s dispatches were made to it, which stay for DISPATCH_RETENTION.",
             count,
         )
+    if kind == "archived tasks":
+        return ngettext(
+            "%(count)s task in the archive was addressed to it, which stays for TASK_RETENTION.",
+            "%(count)s tasks in the archive were addressed to it, which stay for TASK_RETENTION.",
+            count,
+        )
+    if kind == "archived dispatches":
+        return ngettext(
+            "%(count)s dispatch in the archive was made to it, which stays for DISPATCH_RETENTION.",
+            "%(count)s dispatches in the archive were made to it, which stay for "
+            "DISPATCH_RETENTION.",
+            count,
+        )
     if kind == "members":
         return ngettext(
             "%(count)s user is its member; remove that one from the group first.",

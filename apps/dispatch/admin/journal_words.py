@@ -36,6 +36,8 @@ register(
         "task_changed": Event(_("Task changed"), "edit", "info"),
         "task_copied": Event(_("Task copied"), "content_copy", "info"),
         "task_deleted": Event(_("Task deleted"), "delete", "danger"),
+        "archived": Event(_("Moved to the archive"), "inventory_2"),
+        "restored": Event(_("Back from the archive"), "unarchive", "info"),
         "purged": Event(_("Old rows removed"), "delete_sweep"),
         "tasks_imported": Event(_("Tasks imported"), "upload", "success"),
         "executor_created": Event(_("Executor created"), "add_circle", "success"),
@@ -60,6 +62,8 @@ register(
     },
     names={
         "add": _("add"),
+        "archived_dispatches": _("archived dispatches"),
+        "archived_tasks": _("archived tasks"),
         "copied_from": _("copied from"),
         "copies": _("copies"),
         "dispatches": _("dispatches"),

@@ -17,10 +17,11 @@ from apps.common.paging import MAX_EXAMINED, KeysetPage, PageQuery
 from apps.common.serializers import Choice, Instant, Integer, StrictSerializer, Text
 from apps.common.views import ApiView, JsonAnswer
 from apps.dispatch.api.shapes import DispatchDetailOut, EndedOut
-from apps.dispatch.models import Dispatch, Executor, Source
+from apps.dispatch.models import AnyDispatch, Dispatch, Executor, Source
 from apps.dispatch.models.dispatch import DispatchQuerySet
 from apps.dispatch.rules import names
 from apps.dispatch.services import ending
+from apps.dispatch.services.find import existing_dispatch
 
 # An id is made after the instant its row names, and waiting for locks may lie between the two.
 _ID_SLACK = ids.lowest_id_at(ids.EPOCH + timedelta(minutes=10))
@@ -132,8 +133,8 @@ class CancelView(ApiView):
         return JsonAnswer(EndedOut.of(ended))
 
 
-def _find(request: Request, number: str) -> Dispatch:
+def _find(request: Request, number: str) -> AnyDispatch:
     if not re.fullmatch(r"[1-9][0-9]{0,18}", number) or int(number) >= 2**63:
         raise NotFound(f"There is no dispatch {number[:40]!r}.")
     logs.note(dispatch=number)
-    return ending.find_dispatch(int(number), bound=executors_of(request))
+    return existing_dispatch(int(number), bound=executors_of(request))

@@ -1,4 +1,4 @@
-"""How long finished tasks and dispatches are kept.
+"""When finished tasks and dispatches go to the archive, and how long they are kept there.
 
 What still decides about a hand-out is never old enough: see `horizon` and `is_settled`.
 """
@@ -13,14 +13,17 @@ from apps.dispatch.rules.plan import ONCE
 MARGIN = timedelta(days=1)
 
 
-def horizon(now: datetime, *, retention: timedelta, lookback: timedelta) -> datetime | None:
-    """What was over before this instant may go; None = keep all, as a retention of 0 says.
+def horizon(now: datetime, *, after: timedelta, lookback: timedelta) -> datetime:
+    """What was over before this instant goes to the archive.
 
     It always lies behind the lookback: no occurrence due before it can be handed out.
     """
-    if not retention:
-        return None
-    return now - max(retention, lookback + MARGIN)
+    return now - max(after, lookback + MARGIN)
+
+
+def archived_before(now: datetime, *, retention: timedelta, archive_after: timedelta) -> datetime:
+    """Tasks that went to the archive before this instant are forgotten."""
+    return now - (retention - archive_after)
 
 
 def over_since(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from apps.common import clock
 from apps.common.db import execute, table, transactional
-from apps.common.errors import Conflict, NotFound
+from apps.common.errors import Conflict
 from apps.common.messages import Message
 from apps.common.messages import Message as _
 from apps.dispatch.errors import Closed
-from apps.dispatch.models import TASK_MODELS, Dispatch, Stock
+from apps.dispatch.models import TASK_MODELS, AnyDispatch, Dispatch, Stock
 from apps.dispatch.rules import policy
+from apps.dispatch.services.find import existing_dispatch
 from apps.journal import services as journal
 from apps.journal.models import Source
 
@@ -133,18 +133,7 @@ def expire_if_due(dispatch: Dispatch, *, now: datetime, executor: str = "") -> b
 
 
 # --- operators ---------------------------------------------------------------------------------
-def find_dispatch(number: int, *, bound: Iterable[str] | None = None) -> Dispatch:
-    """The dispatch of that number; NotFound when unknown or outside the executors in `bound`."""
-    dispatches = Dispatch.objects.select_related("executor")
-    if bound is not None:
-        dispatches = dispatches.within(bound)
-    dispatch = dispatches.filter(pk=number).first()
-    if dispatch is None:
-        raise NotFound(_("There is no dispatch {number}.", number=number))
-    return dispatch
-
-
-def cancel(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
+def cancel(*, dispatch: AnyDispatch, actor: str, reason: str) -> AnyDispatch:
     """Cancel an open dispatch: the stock returns, this executor never gets the occurrence again.
 
     Closed when it has ended otherwise; cancelling a cancelled one answers the same.
@@ -152,27 +141,29 @@ def cancel(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
     return _end_by_operator(dispatch, State.CANCELLED, actor=actor, reason=reason)
 
 
-def release(*, dispatch: Dispatch, actor: str, reason: str = "") -> Dispatch:
+def release(*, dispatch: AnyDispatch, actor: str, reason: str = "") -> AnyDispatch:
     """Give an open dispatch back unfinished; a repeat answers the same, Closed otherwise."""
     return _end_by_operator(dispatch, State.RELEASED, actor=actor, reason=reason)
 
 
-def expire_now(*, dispatch: Dispatch, actor: str, reason: str) -> Dispatch:
+def expire_now(*, dispatch: AnyDispatch, actor: str, reason: str) -> AnyDispatch:
     """End an open dispatch as if its deadline had passed; Closed when it has ended otherwise."""
     return _end_by_operator(dispatch, State.EXPIRED, actor=actor, reason=reason)
 
 
-def _end_by_operator(dispatch: Dispatch, state: str, *, actor: str, reason: str) -> Dispatch:
-    if end_alone(dispatch, state, now=clock.now(), actor=actor, reason=reason):
-        return dispatch
-    dispatch.refresh_from_db()
-    if dispatch.state == state:
-        return dispatch
+def _end_by_operator(dispatch: AnyDispatch, state: str, *, actor: str, reason: str) -> AnyDispatch:
+    if isinstance(dispatch, Dispatch) and dispatch.is_open:
+        if end_alone(dispatch, state, now=clock.now(), actor=actor, reason=reason):
+            return dispatch
+    # It may have gone to the archive since it was read.
+    found = existing_dispatch(dispatch.pk)
+    if found.state == state:
+        return found
     raise Closed(
         _(
             "Dispatch {number} is {state} since {at}.",
-            number=dispatch.pk,
-            state=Message(dispatch.state),
-            at=dispatch.finished_at or "–",
+            number=found.pk,
+            state=Message(found.state),
+            at=found.finished_at or "–",
         )
     )

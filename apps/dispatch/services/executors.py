@@ -15,6 +15,8 @@ from apps.common.db import fetch, shared_lock, table, take_version, transactiona
 from apps.common.errors import Conflict, Invalid, Mistakes, NotFound
 from apps.common.messages import Message as _
 from apps.dispatch.models import (
+    ArchivedDispatch,
+    ArchivedTask,
     Dispatch,
     Executor,
     Membership,
@@ -228,7 +230,9 @@ def blockers(executor: Executor) -> dict[str, int]:
         "deleted once": once.filter(status=OnceTask.Status.DELETED),
         "rotate": rotate.not_deleted(),
         "deleted rotate": rotate.filter(status=RotateTask.Status.DELETED),
+        "archived tasks": ArchivedTask.objects.filter(executor=executor),
         "dispatches": Dispatch.objects.filter(executor=executor),
+        "archived dispatches": ArchivedDispatch.objects.filter(executor=executor),
         "members": Membership.objects.filter(group=executor),
         # An operator without any scope left would see everything.
         "operators": OperatorScope.objects.filter(executor=executor),
@@ -247,7 +251,9 @@ def remove_executor(*, executor: Executor, actor: str) -> None:
     reasons = {
         "once": _("tasks are addressed to it"),
         "rotate": _("rotations are addressed to it"),
+        "archived tasks": _("tasks in the archive were addressed to it"),
         "dispatches": _("dispatches were made to it"),
+        "archived dispatches": _("dispatches in the archive were made to it"),
         "members": _("users are its members"),
         "operators": _("operators are limited to it"),
     }

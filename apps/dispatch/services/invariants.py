@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from django.db import connection
 from django.utils.translation import gettext_lazy as _
 
+from apps.common import clock
 from apps.common.audit import (
     APART_SECONDS,
     MAX_FOUND,
@@ -17,9 +21,18 @@ from apps.common.audit import (
     say,
     seconds_from,
 )
-from apps.common.db import fetch, table
-from apps.dispatch.models import TASK_MODELS, Dispatch, Source, Stock
+from apps.common.db import fetch, instant, table
+from apps.dispatch.conf import conf
+from apps.dispatch.models import (
+    TASK_MODELS,
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    Source,
+    Stock,
+)
 from apps.dispatch.rules import plan, policy
+from apps.dispatch.rules import retention as rules
 from apps.journal.models import JournalEntry
 from apps.journal.models import Source as JournalSource
 from apps.journal.services.retention import complete_from
@@ -208,6 +221,64 @@ def _in_journal(recent: int) -> CheckResult:
     return CheckResult(count_of(Dispatch, recent), breaches, len(found) > MAX_FOUND)
 
 
+def _kept(recent: int) -> CheckResult:
+    """I63: the dispatches that the newest entries say have ended, and the tasks that they tell of,
+    are live or archived, not both, until forgotten."""
+    newest = (
+        "(SELECT source, subject_id, type_or_task, from_state, to_state, at "
+        f"FROM {table(JournalEntry)} ORDER BY id DESC LIMIT %s)"
+    )
+    retention = conf.DISPATCH_RETENTION
+    breaches = _kept_rows(
+        "dispatch",
+        f"(SELECT subject_id, MAX(at) AS since FROM {newest} n WHERE source = %s "
+        "AND from_state = %s AND to_state <> %s GROUP BY subject_id)",
+        [recent, JournalSource.DISPATCH.value, policy.OPEN, policy.OPEN],
+        f"LEFT JOIN {table(Dispatch)} l ON l.id = c.subject_id "
+        f"LEFT JOIN {table(ArchivedDispatch)} a ON a.id = c.subject_id",
+        clock.now() - retention if retention else None,
+    )
+    before = None
+    if conf.TASK_RETENTION:
+        before = rules.archived_before(
+            clock.now(), retention=conf.TASK_RETENTION, archive_after=conf.TASK_ARCHIVE_AFTER
+        )
+    for source, model in TASK_MODELS.items():
+        breaches += _kept_rows(
+            f"{source} task",
+            f"(SELECT subject_id, MAX(at) AS since FROM {newest} n WHERE source = %s "
+            "AND type_or_task LIKE %s GROUP BY subject_id)",
+            [recent, JournalSource.PLAN.value, f"{source}:%"],
+            f"LEFT JOIN {table(model)} l ON l.id = c.subject_id "
+            f"LEFT JOIN {table(ArchivedTask)} a ON a.source = '{source}' AND a.task = c.subject_id",
+            before,
+        )
+    return CheckResult(
+        count_of(JournalEntry, recent), breaches[:MAX_FOUND], len(breaches) > MAX_FOUND
+    )
+
+
+def _kept_rows(
+    kind: str, told: str, values: list[Any], joins: str, before: datetime | None
+) -> list[Breach]:
+    """The breaches among what the journal told of; what it told before the instant may be gone."""
+    rows = fetch(
+        f"SELECT c.subject_id, c.since, l.id FROM {told} c {joins} "
+        "WHERE (l.id IS NULL) = (a.id IS NULL) ORDER BY c.subject_id",
+        values,
+    )
+    breaches = []
+    for number, since, live in rows:
+        if live is not None:
+            text = say(_("is among the live ones and in the archive"), {})
+            breaches.append(Breach("I63", f"{kind} {number}", text))
+        elif before is None or instant(since) >= before:
+            words = _("is kept nowhere, though the journal tells of it at %(at)s")
+            text = say(words, {"at": instant(since)})
+            breaches.append(Breach("I63", f"{kind} {number}", text))
+    return breaches
+
+
 CHECKS = (
     Check(
         "stocks",
@@ -234,6 +305,13 @@ CHECKS = (
         ("I17", "I53"),
         _("The newest dispatches have one hand-out and at most one end in the journal"),
         _in_journal,
+        recent=True,
+    ),
+    Check(
+        "ends of dispatches and tasks",
+        ("I63",),
+        _("The newest ended dispatches and tasks are live or archived, never both"),
+        _kept,
         recent=True,
     ),
 )

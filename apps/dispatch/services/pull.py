@@ -16,12 +16,13 @@ from apps.common.db import transactional
 from apps.common.errors import Invalid, NotFound, ReplayConflict, Unavailable
 from apps.common.json_rules import canonical, check_json, check_text
 from apps.dispatch.errors import Closed
-from apps.dispatch.models import Dispatch, Stock
+from apps.dispatch.models import AnyDispatch, Dispatch, Stock
 from apps.dispatch.rules import policy
 from apps.dispatch.services import ending
 from apps.dispatch.services.candidates import Candidates
 from apps.dispatch.services.claim import Lost, claim
 from apps.dispatch.services.ending import State, end, expire_if_due
+from apps.dispatch.services.find import find_own
 from apps.dispatch.services.state import ExecutorState, mark_seen, state_by_name, state_of
 from apps.journal import services as journal
 from apps.journal.models import JournalEntry, Source
@@ -140,7 +141,7 @@ def call_back(
     result: dict[str, Any] | None = None,
     message: str = "",
     bound: Iterable[str] | None = None,
-) -> Dispatch:
+) -> AnyDispatch:
     """End the user's open dispatch as `succeeded` or `failed`; late is accepted while it is open.
 
     An exact repeat gets the first answer. NotFound: unknown or another's number. ReplayConflict: a
@@ -150,7 +151,11 @@ def call_back(
     report.check()
     state = state_by_name(uid, bound=bound)
     dispatch = _open_with(state, number) or _own(state, number)
-    if dispatch.is_open and _end_alone(state, dispatch, report, clock.now()):
+    if (
+        isinstance(dispatch, Dispatch)
+        and dispatch.is_open
+        and _end_alone(state, dispatch, report, clock.now())
+    ):
         return dispatch
     return _first_answer(state, number, report)
 
@@ -163,7 +168,7 @@ def call_back_and_pull(
     result: dict[str, Any] | None = None,
     message: str = "",
     bound: Iterable[str] | None = None,
-) -> tuple[Dispatch, Dispatch | Nothing]:
+) -> tuple[AnyDispatch, Dispatch | Nothing]:
     """`call_back`, and what a pull answers next, in one transaction.
 
     When the claim is lost, the end is stored alone, and the next task is pulled after it.
@@ -222,7 +227,7 @@ def _end(state: ExecutorState, dispatch: Dispatch, report: Report, now: datetime
 _end_alone = transactional(_end)
 
 
-def _first_answer(state: ExecutorState, number: int, report: Report) -> Dispatch:
+def _first_answer(state: ExecutorState, number: int, report: Report) -> AnyDispatch:
     """The answer to a repeat."""
     dispatch = _own(state, number)
     if dispatch.state not in OUTCOMES:
@@ -240,15 +245,15 @@ def _first_answer(state: ExecutorState, number: int, report: Report) -> Dispatch
     return dispatch
 
 
-def _own(state: ExecutorState, number: int) -> Dispatch:
-    dispatch = Dispatch.objects.filter(pk=number, executor=state.pk).first()
+def _own(state: ExecutorState, number: int) -> AnyDispatch:
+    dispatch = find_own(number, state.pk)
     if dispatch is None:
         raise NotFound(f"{state.name} has no dispatch {number}.")
     return dispatch
 
 
 @transactional
-def _keep_late_result(state: ExecutorState, dispatch: Dispatch, report: Report) -> None:
+def _keep_late_result(state: ExecutorState, dispatch: AnyDispatch, report: Report) -> None:
     """Keep a refused result in the journal, for people."""
     journal.write(
         [
@@ -270,7 +275,9 @@ def _keep_late_result(state: ExecutorState, dispatch: Dispatch, report: Report) 
 
 
 # --- extend and release ------------------------------------------------------------------------
-def extend(uid: str, number: int, seconds: int, *, bound: Iterable[str] | None = None) -> Dispatch:
+def extend(
+    uid: str, number: int, seconds: int, *, bound: Iterable[str] | None = None
+) -> AnyDispatch:
     """Move the deadline to at least `seconds` (1 to 86,400) from now; it never moves back.
 
     Closed when the dispatch is no longer open.
@@ -285,7 +292,7 @@ def extend(uid: str, number: int, seconds: int, *, bound: Iterable[str] | None =
 
 
 @transactional
-def _extended(state: ExecutorState, number: int, seconds: int, now: datetime) -> Dispatch:
+def _extended(state: ExecutorState, number: int, seconds: int, now: datetime) -> AnyDispatch:
     """The dispatch, with the later deadline if it is open.
 
     The journal gets one entry a minute for a dispatch at most: clients may extend every second.
@@ -306,7 +313,7 @@ def _is_noted(number: int, event: str, since: datetime) -> bool:
 
 
 def _note(
-    state: ExecutorState, dispatch: Dispatch, event: str, now: datetime, data: dict[str, Any]
+    state: ExecutorState, dispatch: AnyDispatch, event: str, now: datetime, data: dict[str, Any]
 ) -> journal.Entry:
     """An entry about a dispatch whose state stays."""
     return journal.Entry(
@@ -324,7 +331,7 @@ def _note(
 
 def release(
     uid: str, number: int, *, reason: str = "", bound: Iterable[str] | None = None
-) -> Dispatch:
+) -> AnyDispatch:
     """Give the user's own open dispatch back; a repeat answers the same, Closed otherwise."""
     check_text(reason, field="reason")
     state = state_by_name(uid, bound=bound)

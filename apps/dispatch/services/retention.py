@@ -1,4 +1,4 @@
-"""Housekeeping: removes what ended longer ago than its retention, in small chunks.
+"""Housekeeping: moves what is over to the archive, and forgets what has been there long enough.
 
 Each table is gone through by primary key, a bounded read at a time, and what is chosen goes by id
 in one transaction a chunk. No task that can be handed out, no open dispatch and none of their
@@ -7,172 +7,116 @@ stocks is locked, so no pull waits.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from django.db.models import F, prefetch_related_objects
+from django.db import models
 
 from apps.common import clock, ids
-from apps.common.db import fetch_each, table, transactional
+from apps.common.archive import Chunk, step
+from apps.common.db import execute, fetch_each, placeholders, table, transactional
 from apps.common.leases import load_position, save_position
-from apps.common.rows import update_rows
 from apps.dispatch.conf import conf
-from apps.dispatch.models import Dispatch, OnceTask, RotateTask, Stock, Task
-from apps.dispatch.models.stock import Occurrence
+from apps.dispatch.models import (
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    OnceTask,
+    RotateTask,
+    Stock,
+)
 from apps.dispatch.rules import retention as rules
 from apps.dispatch.rules.recurrence import instant_of
-from apps.dispatch.services.audit import edit_entry
+from apps.dispatch.services import archive
 from apps.journal import services as journal
-from apps.journal.models import Source as JournalSource
 
 SWEEP = "dispatch.purge"
 # How often all rows are checked again; in between, only new ones.
 PASS = timedelta(days=1)
-# After each chunk it rests three times as long as that took.
-RESTS = 3
-LONGEST_REST = 1.0
-OVER = "over since %s"
+FORGOTTEN = "purged"
 
 Model: TypeAlias = type[OnceTask] | type[RotateTask]
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table to purge: `read` returns rows after an id as (id, whether to remove it)."""
+    """A table to clear: `read` returns rows after an id as (id, whether it goes), `remove` takes
+    those away and returns how many rows of which kind."""
 
     name: str
     read: Callable[[int], list[tuple[int, bool]]]
     remove: Callable[[list[int]], Counter[str]]
 
 
-def purge(*, until: datetime) -> Counter[str]:
-    """Remove what ended before its horizon; returns how many rows of which kind.
+def purge(*, until: datetime, lag: timedelta = timedelta()) -> Counter[str]:
+    """Move what was over before its horizon, forget what is past its retention; returns how many
+    rows of which kind.
 
-    Stops between two chunks when the clock has passed `until`; the next call goes on there.
+    Archived dispatches go `lag` later one by one, because partitions come first. Stops between two
+    chunks when the clock has passed `until`; the next call goes on there.
     """
     position = load_position(SWEEP)
-    waiting = _tables(clock.now())
+    waiting = _tables(clock.now(), lag)
     removed: Counter[str] = Counter()
     try:
         while waiting and clock.now() < until:
             # In turn, so that a long table does not delay the others.
             table = waiting.pop(0)
-            begun = time.monotonic()
-            gone, ended = _take_chunk(table, position)
-            removed += gone
-            if not ended:
+            place = position.setdefault(table.name, {})
+            chunk = step(place, partial(_take_chunk, table, removed), again_after=PASS)
+            if not chunk.is_end:
                 waiting.append(table)
-            if gone:
-                # So it uses a quarter of a connection at most.
-                time.sleep(min(LONGEST_REST, RESTS * (time.monotonic() - begun)))
     finally:
         save_position(SWEEP, position)
     return removed
 
 
-def _take_chunk(table: _Table, position: dict[str, Any]) -> tuple[Counter[str], bool]:
-    """Purge the next chunk; what was removed, and whether the end of the table was reached."""
-    now = clock.now()
-    place = position.get(table.name)
-    if place is None or (place["ended"] and datetime.fromisoformat(place["begun"]) + PASS <= now):
-        place = position[table.name] = {"after": 0, "begun": now.isoformat(), "ended": False}
-    rows = table.read(place["after"])
+def _take_chunk(table: _Table, removed: Counter[str], after: int) -> Chunk:
+    rows = table.read(after)
     chosen = [pk for pk, goes in rows if goes]
     gone = table.remove(chosen) if chosen else Counter[str]()
-    if rows:
-        place["after"] = rows[-1][0]
-    ended = len(rows) < conf.PURGE_BATCH
-    place["ended"] = place["ended"] or ended
-    return gone, ended
+    removed += gone
+    return Chunk(gone.total(), rows[-1][0] if rows else after, len(rows) < conf.PURGE_BATCH)
 
 
-def _tables(now: datetime) -> list[_Table]:
-    """The tables to purge by the settings."""
+def _tables(now: datetime, lag: timedelta) -> list[_Table]:
+    """The tables to clear by the settings."""
     lookback = conf.DISPATCH_LOOKBACK
     tables = []
-    before = rules.horizon(now, retention=conf.TASK_RETENTION, lookback=lookback)
-    if before is not None:
-        for model in (OnceTask, RotateTask):
-            read, remove = partial(_read_tasks, model, before), partial(_end_tasks, model, before)
-            tables.append(_Table(f"{model.source}_tasks", read, remove))
-    before = rules.horizon(now, retention=conf.DISPATCH_RETENTION, lookback=lookback)
-    if before is not None:
-        tables.append(_Table("dispatches", partial(_read_dispatches, before), _remove_dispatches))
-        tables.append(_Table("stocks", partial(_read_stocks, before), _remove_stocks))
+    before = rules.horizon(now, after=conf.TASK_ARCHIVE_AFTER, lookback=lookback)
+    for model in (OnceTask, RotateTask):
+        read = partial(_read_tasks, model, before)
+        move: Callable[[list[int]], Counter[str]] = partial(_move_tasks, model, before)
+        tables.append(_Table(f"{model.source}_tasks", read, move))
+    before = rules.horizon(now, after=conf.DISPATCH_ARCHIVE_AFTER, lookback=lookback)
+    tables += [
+        _Table("dispatches", partial(_read_dispatches, before), partial(_move_dispatches, before)),
+        _Table("stocks", partial(_read_stocks, before), _remove_stocks),
+    ]
+    if conf.DISPATCH_RETENTION:
+        over = now - conf.DISPATCH_RETENTION - lag
+        read = partial(_read_archived_dispatches, over)
+        tables.append(_Table("archived_dispatches", read, _forget_dispatches))
+    if conf.TASK_RETENTION:
+        over = rules.archived_before(
+            now, retention=conf.TASK_RETENTION, archive_after=conf.TASK_ARCHIVE_AFTER
+        )
+        tables.append(_Table("archived_tasks", partial(_read_archived_tasks, over), _forget_tasks))
     return tables
 
 
+# --- to the archive -----------------------------------------------------------------------------
 def _read_tasks(model: Model, before: datetime, after: int) -> list[tuple[int, bool]]:
     rows = model._default_manager.filter(pk__gt=after).order_by("pk").defer("params", "title")
-    return [(task.pk, _is_over(task, before)) for task in rows[: conf.PURGE_BATCH]]
+    return [(task.pk, archive.is_over(task, before)) for task in rows[: conf.PURGE_BATCH]]
 
 
-def _is_over(task: Task, before: datetime) -> bool:
-    since = _over_since(task)
-    return since is not None and since < before
-
-
-def _over_since(task: Any) -> datetime | None:
-    return rules.over_since(
-        source=task.source,
-        is_deleted=task.status == Task.Status.DELETED,
-        changed_at=task.updated_at,
-        start_at=task.start_at,
-        end_at=task.end_at,
-        lookback=conf.DISPATCH_LOOKBACK,
-    )
-
-
-@transactional
-def _end_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str]:
-    """Remove those without a dispatch; mark the others deleted, so that theirs can go in time.
-
-    No plan version is raised: what is over has been in nobody's queue for long.
-    """
-    now = clock.now()
-    locked = model._default_manager.filter(pk__in=chosen).order_by("pk").select_for_update()
-    over = [task for task in locked if _is_over(task, before)]
-    known = _with_dispatches(model, [task.pk for task in over])
-    marked = [t for t in over if t.pk in known and t.status != Task.Status.DELETED]
-    entries = _mark_deleted(model, marked, now)
-    # The numbers of tasks are never reused, so no later task inherits a stock.
-    going = [task.pk for task in over if task.pk not in known]
-    gone, _ = model._default_manager.filter(pk__in=going).delete()
-    removed = Counter({f"{model.source}_tasks": gone})
-    journal.write([*entries, *_purge_entries(+removed, now)])
-    return +removed
-
-
-def _with_dispatches(model: Model, pks: list[int]) -> set[int]:
-    """Those of the tasks that were handed out: a rotation may have a million dispatches, and one
-    is enough to know."""
-    one = f"SELECT task FROM {table(Dispatch)} WHERE source = %s AND task = %s LIMIT 1"
-    return {task for (task,) in fetch_each((one, [str(model.source), pk]) for pk in pks)}
-
-
-def _mark_deleted(model: Model, marked: list[Any], now: datetime) -> list[journal.Entry]:
-    """Mark the locked tasks deleted; the entries of it."""
-    prefetch_related_objects(marked, "executor")
-    model._default_manager.filter(pk__in=[task.pk for task in marked]).update(
-        status=Task.Status.DELETED, version=F("version") + 1, updated_at=now, updated_by=""
-    )
-    return [
-        edit_entry(
-            task,
-            "task_deleted",
-            now=now,
-            actor="",
-            reason=OVER % _over_since(task),
-            before={"status": task.status},
-            after={"status": Task.Status.DELETED},
-        )
-        for task in marked
-    ]
+def _move_tasks(model: Model, before: datetime, chosen: list[int]) -> Counter[str]:
+    return archive.move_tasks(model, chosen, before)
 
 
 def _read_dispatches(before: datetime, after: int) -> list[tuple[int, bool]]:
@@ -192,35 +136,8 @@ def _read_dispatches(before: datetime, after: int) -> list[tuple[int, bool]]:
     ]
 
 
-@transactional
-def _remove_dispatches(chosen: list[int]) -> Counter[str]:
-    """With each its part of the stock goes: handed stays the number of those that hold it."""
-    locked = Dispatch.objects.filter(pk__in=chosen).order_by("pk").select_for_update()
-    rows = list(locked.values_list("pk", "source", "task", "occurrence", "holds_stock"))
-    held: Counter[Occurrence] = Counter()
-    for _, source, task, occurrence, holds_stock in rows:
-        held[source, task, occurrence] += holds_stock
-    # The dispatches before their stocks, as an ending locks them.
-    gone, _ = Dispatch.objects.filter(pk__in=[row[0] for row in rows]).delete()
-    removed = Counter({"dispatches": gone, "stocks": _lower_stocks(held)})
-    journal.write(_purge_entries(+removed, clock.now()))
-    return +removed
-
-
-def _lower_stocks(held: Counter[Occurrence]) -> int:
-    """Take the counts off the stocks, and remove those that are then 0; returns how many."""
-    stocks = Stock.objects.locked(held)
-    empty = [pk for pk, occurrence, handed in stocks if handed <= held[occurrence]]
-    update_rows(
-        Stock,
-        {
-            pk: {"handed": handed - held[occurrence]}
-            for pk, occurrence, handed in stocks
-            if handed > held[occurrence] > 0
-        },
-    )
-    gone, _ = Stock.objects.filter(pk__in=empty).delete()
-    return gone
+def _move_dispatches(before: datetime, chosen: list[int]) -> Counter[str]:
+    return archive.move_dispatches(chosen, before)
 
 
 def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
@@ -246,9 +163,7 @@ def _read_stocks(before: datetime, after: int) -> list[tuple[int, bool]]:
 @transactional
 def _remove_stocks(chosen: list[int]) -> Counter[str]:
     gone, _ = Stock.objects.filter(pk__in=chosen, handed=0).delete()
-    removed = +Counter({"stocks": gone})
-    journal.write(_purge_entries(removed, clock.now()))
-    return removed
+    return _forgotten("stocks", gone)
 
 
 def _kept_tasks(task_ids: Iterable[int]) -> set[int]:
@@ -257,9 +172,41 @@ def _kept_tasks(task_ids: Iterable[int]) -> set[int]:
     return set(OnceTask.objects.not_deleted().filter(pk__in=wanted).values_list("pk", flat=True))
 
 
-def _purge_entries(removed: Counter[str], now: datetime) -> list[journal.Entry]:
-    """One entry for the chunk, with how many went of what; none for nothing."""
-    if not removed:
-        return []
-    source = JournalSource.PLAN
-    return [journal.Entry(at=now, source=source, subject_id=0, event="purged", data=dict(removed))]
+# --- out of the archive -------------------------------------------------------------------------
+def _read_archived_dispatches(over: datetime, after: int) -> list[tuple[int, bool]]:
+    old = ArchivedDispatch.objects.filter(pk__gt=after, pk__lt=ids.lowest_id_at(over))
+    rows = old.order_by("pk").values_list("pk", "finished_at")
+    return [(pk, ended_at < over) for pk, ended_at in rows[: conf.PURGE_BATCH]]
+
+
+@transactional
+def _forget_dispatches(chosen: list[int]) -> Counter[str]:
+    return _forgotten("archived_dispatches", _delete(ArchivedDispatch, chosen))
+
+
+def _read_archived_tasks(over: datetime, after: int) -> list[tuple[int, bool]]:
+    """A task stays as long as dispatches of it are in the archive."""
+    rows = ArchivedTask.objects.filter(pk__gt=after).order_by("pk")
+    read = list(rows.values_list("pk", "source", "task", "archived_at")[: conf.PURGE_BATCH])
+    old = [(source, task) for _pk, source, task, at in read if at < over]
+    one = f"SELECT source, task FROM {table(ArchivedDispatch)} WHERE source = %s AND task = %s"
+    known = set(fetch_each((f"{one} LIMIT 1", each) for each in old))
+    return [(pk, at < over and (source, task) not in known) for pk, source, task, at in read]
+
+
+@transactional
+def _forget_tasks(chosen: list[int]) -> Counter[str]:
+    return _forgotten("archived_tasks", _delete(ArchivedTask, chosen))
+
+
+def _delete(model: type[models.Model], chosen: list[int]) -> int:
+    sql = f"DELETE FROM {table(model)} WHERE id IN ({placeholders(len(chosen))})"
+    return execute(sql, chosen)
+
+
+def _forgotten(kind: str, rows: int) -> Counter[str]:
+    """What went, with one entry for the chunk; none for nothing."""
+    gone = +Counter({kind: rows})
+    if gone:
+        journal.write([archive.entry_of(FORGOTTEN, gone, clock.now())])
+    return gone

@@ -256,6 +256,12 @@ def no_such_task(source: str, pk: int) -> Message:
     return _("There is no {kind} {number}.", kind=kind, number=str(pk)[:40])
 
 
+def no_such_archived_task(source: str, pk: int) -> Message:
+    """`There is no once task 7 in the archive.`"""
+    kind = Message(f"{source} task")
+    return _("There is no {kind} {number} in the archive.", kind=kind, number=str(pk)[:40])
+
+
 def active_rotations(executors: Collection[int]) -> dict[int, int]:
     """How many active rotations are addressed to each of the executors, by their ids."""
     active = RotateTask.objects.filter(executor__in=executors, status=ACTIVE)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from apps.dispatch.models import Dispatch, Executor
-from apps.dispatch.services import retention
 from tests import factories
 from tests.caches import TwoProcesses
 from tests.callback import take_next
@@ -17,7 +16,7 @@ from tests.callback import take_next
 @pytest.fixture
 def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A purge does not rest between its chunks."""
-    monkeypatch.setattr(retention, "LONGEST_REST", 0.0)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
 
 
 @pytest.fixture

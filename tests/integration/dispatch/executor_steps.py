@@ -12,6 +12,7 @@ from hypothesis.stateful import precondition, rule
 from apps.common.errors import PlatformError
 from apps.dispatch.models import Dispatch
 from apps.dispatch.services import ending
+from apps.dispatch.services.find import existing_dispatch
 from apps.dispatch.services.pull import Nothing
 from tests import callback, factories
 from tests.callback import take_next
@@ -240,7 +241,7 @@ class ExecutorSteps(Pair):
         }[state]
 
         def real() -> str:
-            found = ending.find_dispatch(handed.number)
+            found = existing_dispatch(handed.number)
             return end(dispatch=found, actor=factories.OPERATOR, reason="A test").state
 
         answer, wanted = self.both(

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from itertools import count as counted
+from typing import Any
 
-from apps.common import clock
-from apps.dispatch.models import Dispatch, Executor, Stock
+from django.db import connection
+
+from apps.common import clock, ids
+from apps.common.leases import save_position
+from apps.common.rows import insert_rows
+from apps.dispatch.models import (
+    AnyDispatch,
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    Executor,
+    OnceTask,
+    RotateTask,
+    Stock,
+)
 from apps.dispatch.services import retention
 from apps.dispatch.services.pull import Nothing
-from tests import callback
+from tests import callback, factories
 from tests.callback import take_next
+
+# Ids of one millisecond.
+_apart = counted(1)
 
 
 def purge() -> Counter[str]:
@@ -23,7 +41,7 @@ def taken(executor: Executor) -> Dispatch:
     return answer
 
 
-def finish(executor: Executor, outcome: str = "succeeded") -> Dispatch:
+def finish(executor: Executor, outcome: str = "succeeded") -> AnyDispatch:
     return callback.call_back(executor=executor, number=taken(executor).pk, outcome=outcome)
 
 
@@ -38,6 +56,72 @@ def audit() -> None:
     )
     stocks = {(s.source, s.task, s.occurrence): s.handed for s in Stock.objects.all()}
     assert {key: handed for key, handed in stocks.items() if handed} == dict(held)
+
+
+def where(number: int) -> list[str]:
+    """The tables that have the dispatch."""
+    models = (Dispatch, ArchivedDispatch)
+    return [m._meta.db_table for m in models if m._default_manager.filter(pk=number).exists()]
+
+
+def where_task(task: OnceTask | RotateTask) -> list[str]:
+    """The tables that have the task."""
+    archived = ArchivedTask.objects.filter(source=task.source, task=task.pk)
+    live = type(task)._default_manager.filter(pk=task.pk)
+    return [rows.model._meta.db_table for rows in (live, archived) if rows.exists()]
+
+
+def ended(count: int = 1, *, ago: timedelta = timedelta(days=31), **columns: Any) -> list[int]:
+    """Dispatches of a rotation that is gone, to one executor, which ended so long ago; their
+    numbers. Each holds a stock."""
+    at = clock.now() - ago
+    lowest = ids.lowest_id_at(at)
+    executor = Executor.objects.order_by("pk").first() or factories.user()
+    rows = [
+        {
+            "id": lowest + next(_apart),
+            "executor_id": executor.pk,
+            "source": "rotate",
+            "task": 999,
+            "occurrence": int(at.timestamp()) - number,
+            "occurrence_at": at.replace(microsecond=0) - timedelta(seconds=number),
+            "title": "Long ago",
+            "params": {},
+            "state": "succeeded",
+            "dispatched_at": at,
+            "deadline_at": at,
+            "finished_at": at,
+            **columns,
+        }
+        for number in range(count)
+    ]
+    insert_rows(Dispatch, rows)
+    stocks = [
+        {"source": row["source"], "task": row["task"], "occurrence": row["occurrence"], "handed": 1}
+        for row in rows
+    ]
+    insert_rows(Stock, stocks)
+    return [row["id"] for row in rows]
+
+
+def archived(count: int = 1, **columns: Any) -> list[int]:
+    """Such dispatches in the archive."""
+    numbers = ended(count, **columns)
+    # They may be older than what was moved before.
+    save_position(retention.SWEEP, {})
+    purge()
+    return numbers
+
+
+def unite_archive() -> None:
+    """One partition, as `migrate` leaves the archive on MariaDB; nothing in it."""
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE TABLE dispatch_archived")
+        cursor.execute("ALTER TABLE dispatch_archived REMOVE PARTITIONING")
+        cursor.execute(
+            "ALTER TABLE dispatch_archived PARTITION BY RANGE (id) "
+            "(PARTITION pmax VALUES LESS THAN MAXVALUE)"
+        )
 
 
 def coming(**duration: float) -> datetime:

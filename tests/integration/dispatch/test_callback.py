@@ -16,6 +16,7 @@ from apps.common.json_rules import canonical
 from apps.dispatch.errors import Closed
 from apps.dispatch.models import Dispatch, Executor, Stock
 from apps.dispatch.services import ending, expiry
+from apps.dispatch.services.find import existing_dispatch
 from apps.dispatch.services.invariants import CHECKS
 from apps.dispatch.services.pull import Nothing
 from apps.journal.models import JournalEntry
@@ -231,9 +232,7 @@ class TestReleaseAndCancel:
 
     def test_operator_is_named_in_the_journal(self, number: int) -> None:
         """I55: who and why."""
-        ending.cancel(
-            dispatch=ending.find_dispatch(number), actor="admin:olga", reason="wrong shop"
-        )
+        ending.cancel(dispatch=existing_dispatch(number), actor="admin:olga", reason="wrong shop")
         entry = JournalEntry.objects.timeline("dispatch", number).last()
         assert entry is not None
         assert (entry.event, entry.actor, entry.reason) == ("cancelled", "admin:olga", "wrong shop")

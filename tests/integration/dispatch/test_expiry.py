@@ -12,6 +12,7 @@ from apps.common import clock
 from apps.common.errors import Conflict
 from apps.dispatch.models import Dispatch, Executor, OnceTask, Stock
 from apps.dispatch.services import ending, expiry
+from apps.dispatch.services.find import existing_dispatch
 from apps.dispatch.services.invariants import CHECKS
 from apps.journal.models import JournalEntry
 from tests import callback, factories
@@ -188,13 +189,16 @@ class TestTaskGone:
             with pytest.raises(Conflict, match=f"Dispatch {number} cannot end .* cancel the"):
                 call()
 
-        ending.cancel(dispatch=ending.find_dispatch(number), actor="admin:olga", reason="gone")
+        ending.cancel(dispatch=existing_dispatch(number), actor="admin:olga", reason="gone")
         assert not isinstance(take_next(alice), Dispatch)
 
     def test_the_audit_names_it(self, frozen_clock: Any) -> None:
-        """I11"""
+        """I11, I63"""
         lost, _kept = hand_out_to(2)
         orphan(lost)
-        [breach] = [breach for check in CHECKS for breach in check.run(100).breaches]
-        assert (breach.invariant, breach.subject) == ("I11", f"dispatch {lost.pk}")
-        assert f"its task {lost.task_label} is gone" in breach.text
+        found = [breach for check in CHECKS for breach in check.run(100).breaches]
+        assert [(breach.invariant, breach.subject) for breach in found] == [
+            ("I11", f"dispatch {lost.pk}"),
+            ("I63", f"once task {lost.task}"),
+        ]
+        assert f"its task {lost.task_label} is gone" in found[0].text

@@ -241,8 +241,9 @@ class DispatchMachine(ExecutorSteps):
 def world(db: None, frozen_clock: FrozenClock, settings: Any, monkeypatch: Any) -> None:
     """The people of every example; what an example does is rolled back behind it."""
     # As short as the settings allow: all that the lookback does not protect goes.
-    settings.DISPATCH_RETENTION = settings.TASK_RETENTION = timedelta(seconds=1)
-    monkeypatch.setattr(retention, "LONGEST_REST", 0.0)
+    settings.DISPATCH_ARCHIVE_AFTER = settings.TASK_ARCHIVE_AFTER = timedelta(seconds=1)
+    settings.DISPATCH_RETENTION = settings.TASK_RETENTION = timedelta(seconds=2)
+    monkeypatch.setattr("apps.common.archive.LONGEST_REST", 0.0)
     monkeypatch.setattr(ids, "_maker", id_maker(node=1))
     monkeypatch.setattr(DispatchMachine, "clock", frozen_clock, raising=False)
     for user in USERS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.common import clock, ids
 from apps.common.models import SweepLease
 from apps.common.rows import insert_rows
-from apps.dispatch.models import Dispatch, Executor, Stock
-from apps.dispatch.services import retention, tasks
+from apps.dispatch.models import ArchivedDispatch, Dispatch, Executor, Stock
+from apps.dispatch.services import archive, retention, tasks
 from apps.dispatch.services.pull import Nothing
 from apps.dispatch.sweeps import purge as sweep
 from apps.journal.admin import words
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("short_rests")
 
 @pytest.fixture
 def history(db: None, frozen_clock: FrozenClock, settings: Any) -> Callable[..., list[int]]:
-    """Finished dispatches of one deleted task, all past their retention; chunks of two."""
+    """Finished dispatches of one deleted task, all due for the archive; chunks of two."""
     settings.PURGE_BATCH = 2
 
     def history(count: int) -> list[int]:
@@ -44,7 +44,7 @@ def history(db: None, frozen_clock: FrozenClock, settings: Any) -> Callable[...,
         )
         numbers = [finish(factories.member(name)).pk for name in names]
         tasks.delete_task(task=task, actor=OLGA)
-        frozen_clock.advance(days=401)
+        frozen_clock.advance(days=31)
         return numbers
 
     return history
@@ -57,14 +57,15 @@ class TestChunks:
         """S0.8: bounded, by id, and reported in the journal with its counts."""
         history(5)
         assert purge() == {"dispatches": 5, "stocks": 1}
-        entries = JournalEntry.objects.filter(event="purged").order_by("id")
+        entries = JournalEntry.objects.filter(event="archived").order_by("id")
         assert [entry.data for entry in entries] == [
             {"dispatches": 2},
             {"dispatches": 2},
             {"dispatches": 1, "stocks": 1},
         ]
-        assert "purged" in words.EVENTS
+        assert {"archived", "purged", "restored"} <= words.EVENTS.keys()
         assert {"dispatches", "stocks", "once_tasks", "rotate_tasks"} <= words.NAMES.keys()
+        assert {"archived_dispatches", "archived_tasks"} <= words.NAMES.keys()
 
     def test_nothing_is_read_twice_within_a_day(
         self, history: Callable[..., list[int]], frozen_clock: FrozenClock
@@ -78,7 +79,7 @@ class TestChunks:
         Dispatch.objects.filter(pk__in=numbers[:2]).update(finished_at=clock.now())
         frozen_clock.advance(hours=23, minutes=59)
         assert purge() == {}
-        Dispatch.objects.update(finished_at=clock.now() - timedelta(days=401))
+        Dispatch.objects.update(finished_at=clock.now() - timedelta(days=31))
         assert purge() == {}
         frozen_clock.advance(minutes=1)
         assert purge()["dispatches"] == 2
@@ -89,13 +90,13 @@ class TestChunks:
         """S0.8."""
         numbers = history(6)
         until = clock.now() + timedelta(seconds=1)
-        remove = retention._remove_dispatches
+        move = archive.move_dispatches
 
-        def slow(chosen: list[int]) -> Counter[str]:
+        def slow(chosen: list[int], before: datetime) -> Counter[str]:
             frozen_clock.advance(seconds=1)
-            return remove(chosen)
+            return move(chosen, before)
 
-        monkeypatch.setattr(retention, "_remove_dispatches", slow)
+        monkeypatch.setattr(archive, "move_dispatches", slow)
         assert retention.purge(until=until) == {"dispatches": 2}
         assert SweepLease.objects.get().position["dispatches"]["after"] == numbers[1]
         assert retention.purge(until=until) == {}
@@ -110,7 +111,7 @@ class TestChunks:
         self, history: Callable[..., list[int]], settings: Any, frozen_clock: FrozenClock
     ) -> None:
         """S0.8: twenty rows of twenty occurrences take as many statements as two rows."""
-        settings.PURGE_BATCH, settings.TASK_RETENTION = 500, timedelta(0)
+        settings.PURGE_BATCH, settings.TASK_ARCHIVE_AFTER = 500, timedelta(days=5000)
 
         def statements() -> int:
             with CaptureQueriesContext(connection) as queries:
@@ -127,7 +128,7 @@ class TestChunks:
             task = factories.once_task(alice)
             finish(alice)
             tasks.delete_task(task=task, actor=OLGA)
-        frozen_clock.advance(days=401)
+        frozen_clock.advance(days=31)
         assert statements() <= few
 
 
@@ -135,7 +136,7 @@ def test_sweep_has_a_lease_and_a_period(db: None, frozen_clock: FrozenClock) -> 
     """S0.8."""
     assert schedule()["dispatch.purge"]["task"] == sweep.name
     factories.once_task(factories.user())
-    frozen_clock.advance(days=408)
+    frozen_clock.advance(days=38)
     SweepLease.objects.create(name=sweep.name, held_until=coming(seconds=1))
     assert sweep() == 0
     frozen_clock.advance(seconds=1)
@@ -153,18 +154,20 @@ def test_killed_at_any_statement_leaves_whole_chunks(
     for name in names:
         finish(factories.member(name))
     tasks.delete_task(task=task, actor=OLGA)
-    frozen_clock.advance(days=401)
+    frozen_clock.advance(days=31)
     statement = 1
     seen = set()
     while killed_at(statement, purge):
         audit()
-        counts = [e.data["dispatches"] for e in JournalEntry.objects.filter(event="purged")]
+        counts = [e.data["dispatches"] for e in JournalEntry.objects.filter(event="archived")]
         assert Dispatch.objects.count() == 3 - sum(counts)
+        assert ArchivedDispatch.objects.count() == sum(counts)
         seen.add(sum(counts))
         statement += 1
     assert seen >= {0, 2}
     assert statement > 20
     assert not Dispatch.objects.exists()
+    assert ArchivedDispatch.objects.count() == 3
 
 
 @pytest.fixture
@@ -177,7 +180,7 @@ def busy(transactional_db: None, settings: Any) -> Iterator[list[Executor]]:
     gone = factories.once_task(group, mode="multi", dispatch_times=None)
     tasks.delete_task(task=gone, actor=OLGA)
     factories.once_task(group, mode="blocking", dispatch_times=300)
-    old = clock.now() - timedelta(days=500)
+    old = clock.now() - timedelta(days=300)
     lowest = ids.lowest_id_at(old)
     insert_rows(
         Dispatch,

@@ -1,4 +1,4 @@
-"""Housekeeping: what goes when its retention is over, and what stays whatever it is."""
+"""Housekeeping: what goes to the archive when it has been over for long, and what stays."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from apps.common import clock
-from apps.dispatch.models import Dispatch, Executor, OnceTask, RotateTask, Stock
+from apps.dispatch.models import (
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    Executor,
+    OnceTask,
+    RotateTask,
+    Stock,
+)
 from apps.dispatch.services import ending as endings
 from apps.dispatch.services import retention, tasks
 from apps.journal.models import JournalEntry
@@ -31,11 +37,10 @@ def alice(db: None, frozen_clock: FrozenClock) -> Executor:
 
 
 class TestDispatches:
-    def test_of_a_rotation_go_when_their_retention_is_over(
-        self, alice: Executor, frozen_clock: FrozenClock, settings: Any
+    def test_of_a_rotation_go_when_their_time_is_over(
+        self, alice: Executor, frozen_clock: FrozenClock
     ) -> None:
         """S0.8: to the millisecond, with their stock; a later one stays."""
-        settings.DISPATCH_RETENTION = timedelta(days=30)
         factories.rotation(alice, rule={"every_days": 1, "at": "09:00"})
         first = finish(alice)
         frozen_clock.advance(days=1)
@@ -45,6 +50,7 @@ class TestDispatches:
         frozen_clock.advance(seconds=0.001)
         assert purge() == {"dispatches": 1, "stocks": 1}
         assert Dispatch.objects.get() == second
+        assert ArchivedDispatch.objects.get().pk == first.pk
         assert Stock.objects.get().occurrence == second.occurrence != first.occurrence
         audit()
 
@@ -52,7 +58,7 @@ class TestDispatches:
         self, alice: Executor, frozen_clock: FrozenClock, settings: Any
     ) -> None:
         """S0.8, S0.10, I6: otherwise a shift would hand it to the same executor again."""
-        settings.DISPATCH_RETENTION, settings.TASK_RETENTION = timedelta(days=30), timedelta(0)
+        settings.TASK_ARCHIVE_AFTER, settings.DISPATCH_RETENTION = timedelta(5000), timedelta(0)
         task = factories.once_task(alice)
         finish(alice)
         frozen_clock.advance(days=4000)
@@ -80,9 +86,10 @@ class TestDispatches:
             }
             end[ending](dispatch=taken(alice), actor=OLGA, reason="Wrong shop")
         tasks.delete_task(task=task, actor=OLGA)
-        frozen_clock.advance(days=401)
+        frozen_clock.advance(days=31)
         purge()
         assert (Dispatch.objects.count(), Stock.objects.count()) == (0, 0)
+        assert ArchivedDispatch.objects.filter(state=ending).exists()
 
     def test_open_one_stays_with_its_task_and_stock(
         self, alice: Executor, frozen_clock: FrozenClock
@@ -97,7 +104,7 @@ class TestDispatches:
         callback.call_back(executor=alice, number=number, outcome="failed")
         audit()
         # Handed out long ago, but ended just now.
-        frozen_clock.advance(days=400)
+        frozen_clock.advance(days=30)
         assert purge() == {"stocks": 1}
         frozen_clock.advance(days=1)
         assert purge() == {"dispatches": 1}
@@ -118,7 +125,7 @@ class TestDispatches:
         for name in names[3:]:
             finish(factories.member(name))
         tasks.delete_task(task=task, actor=OLGA)
-        frozen_clock.advance(days=399, seconds=1)
+        frozen_clock.advance(days=29, seconds=1)
         assert purge() == {"dispatches": 3}
         assert Stock.objects.get().handed == 2
         audit()
@@ -126,9 +133,9 @@ class TestDispatches:
     def test_occurrence_that_can_be_had_keeps_them_whatever_the_settings(
         self, alice: Executor, frozen_clock: FrozenClock, settings: Any
     ) -> None:
-        """S0.8, I6: no retention is shorter than the lookback."""
-        settings.DISPATCH_RETENTION = timedelta(minutes=1)
-        settings.TASK_RETENTION = timedelta(minutes=1)
+        """S0.8, I6: nothing goes within the lookback."""
+        settings.DISPATCH_ARCHIVE_AFTER = timedelta(minutes=1)
+        settings.TASK_ARCHIVE_AFTER = timedelta(minutes=1)
         factories.rotation(alice, rule={"every_days": 30, "at": "09:00"})
         finish(alice)
         frozen_clock.advance(days=7)
@@ -137,18 +144,6 @@ class TestDispatches:
         frozen_clock.advance(days=1, seconds=1)
         assert purge() == {"dispatches": 1, "stocks": 1}
         assert is_idle(alice)
-
-    def test_retention_of_0_keeps_all(
-        self, alice: Executor, frozen_clock: FrozenClock, settings: Any
-    ) -> None:
-        settings.DISPATCH_RETENTION = settings.TASK_RETENTION = timedelta(0)
-        task = factories.once_task(alice)
-        finish(alice)
-        tasks.delete_task(task=task, actor=OLGA)
-        frozen_clock.advance(days=9000)
-        with CaptureQueriesContext(connection) as queries:
-            assert purge() == {}
-        assert not [q for q in queries.captured_queries if "dispatch_" in q["sql"]]
 
 
 class TestStocks:
@@ -165,21 +160,21 @@ class TestStocks:
         rotation = factories.rotation(alice)
         tasks.delete_task(task=deleted, actor=OLGA)
         start = frozen_clock.instant
-        due_400_days_ago = int(frozen_clock.advance(days=1).timestamp())
+        due_30_days_ago = int(frozen_clock.advance(days=1).timestamp())
         for source, task, occurrence in [
             ("once", old.pk, 0),
             ("once", deleted.pk, 0),
             ("once", 999, 0),
-            ("rotate", rotation.pk, due_400_days_ago - 1),
-            ("rotate", rotation.pk, due_400_days_ago),
+            ("rotate", rotation.pk, due_30_days_ago - 1),
+            ("rotate", rotation.pk, due_30_days_ago),
         ]:
             Stock.objects.create(source=source, task=task, occurrence=occurrence, handed=0)
-        frozen_clock.move_to(start + timedelta(days=401))
+        frozen_clock.move_to(start + timedelta(days=31))
         tasks.update_task(task=old, changes={"title": "Look again"}, actor=OLGA)
         assert purge() == {"once_tasks": 1, "stocks": 3}
         assert set(Stock.objects.values_list("source", "occurrence")) == {
             ("once", 0),
-            ("rotate", due_400_days_ago),
+            ("rotate", due_30_days_ago),
         }
 
 
@@ -187,11 +182,11 @@ class TestTasks:
     @pytest.mark.parametrize(
         ("make", "days"),
         [
-            (lambda alice: factories.once_task(alice), 407),
-            (lambda alice: factories.once_task(alice, end_at=coming(days=3)), 403),
-            (lambda alice: factories.once_task(alice, status="paused"), 407),
-            (lambda alice: factories.once_task(alice, start_at=coming(days=600)), 1007),
-            (lambda alice: factories.rotation(alice, end_at=coming(days=3)), 403),
+            (lambda alice: factories.once_task(alice), 37),
+            (lambda alice: factories.once_task(alice, end_at=coming(days=3)), 33),
+            (lambda alice: factories.once_task(alice, status="paused"), 37),
+            (lambda alice: factories.once_task(alice, start_at=coming(days=600)), 637),
+            (lambda alice: factories.rotation(alice, end_at=coming(days=3)), 33),
         ],
     )
     def test_never_handed_out_goes_when_it_has_been_over_long(
@@ -208,6 +203,7 @@ class TestTasks:
         frozen_clock.advance(days=1)
         assert purge() == {f"{made.source}_tasks": 1}
         assert not type(made)._default_manager.exists()
+        assert ArchivedTask.objects.get().task == made.pk
 
     def test_open_ended_rotation_is_never_over(
         self, alice: Executor, frozen_clock: FrozenClock
@@ -223,7 +219,7 @@ class TestTasks:
         """S0.8, I55: a dispatch always finds its task; the journal reports why it was deleted."""
         task = factories.once_task(alice, end_at=coming(days=1))
         finish(alice)
-        frozen_clock.advance(days=402)
+        frozen_clock.advance(days=32)
         # The task comes first, and from then on its dispatch decides nothing.
         assert purge() == {"dispatches": 1, "stocks": 1}
         task.refresh_from_db()
@@ -238,22 +234,11 @@ class TestTasks:
         frozen_clock.advance(days=1)
         assert purge() == {"once_tasks": 1}
 
-    def test_stays_as_long_as_dispatches_are_kept(
-        self, alice: Executor, frozen_clock: FrozenClock, settings: Any
-    ) -> None:
-        settings.DISPATCH_RETENTION = timedelta(0)
-        task = factories.once_task(alice)
-        finish(alice)
-        tasks.delete_task(task=task, actor=OLGA)
-        frozen_clock.advance(days=9000)
-        assert purge() == {}
-        assert OnceTask.objects.get() == task
-
     def test_edit_puts_it_off(self, alice: Executor, frozen_clock: FrozenClock) -> None:
         task = factories.once_task(alice, end_at=coming(days=3))
-        frozen_clock.advance(days=403)
+        frozen_clock.advance(days=33)
         tasks.update_task(task=task, changes={"title": "Look again"}, actor=OLGA)
-        frozen_clock.advance(days=400)
+        frozen_clock.advance(days=30)
         assert purge() == {}
         frozen_clock.advance(days=1)
         assert purge() == {"once_tasks": 1}
@@ -261,6 +246,62 @@ class TestTasks:
     def test_template_stays(self, alice: Executor, frozen_clock: FrozenClock) -> None:
         template = factories.template()
         factories.once_task(alice, template=template, params={"shop": "S1"})
-        frozen_clock.advance(days=408)
+        frozen_clock.advance(days=38)
         assert purge() == {"once_tasks": 1}
         template.refresh_from_db()
+
+
+class TestForgetting:
+    """S0.8: what has been in the archive long enough is gone for ever."""
+
+    @pytest.fixture
+    def archived(self, alice: Executor, frozen_clock: FrozenClock) -> OnceTask:
+        """A task and its dispatch, which ended 32 days ago."""
+        task = factories.once_task(alice)
+        finish(alice)
+        tasks.delete_task(task=task, actor=OLGA)
+        frozen_clock.advance(days=31)
+        assert purge() == {"dispatches": 1, "stocks": 1}
+        frozen_clock.advance(days=1)
+        assert purge() == {"once_tasks": 1}
+        return task
+
+    def test_dispatch_goes_when_its_retention_is_over_and_then_its_task(
+        self, archived: OnceTask, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.8: to the millisecond; and a task no sooner than its dispatches."""
+        frozen_clock.advance(days=368)
+        assert purge() == {}
+        frozen_clock.advance(seconds=0.001)
+        assert purge() == {"archived_dispatches": 1}
+        assert ArchivedTask.objects.exists()
+        frozen_clock.advance(days=2)
+        assert purge() == {"archived_tasks": 1}
+        assert not ArchivedTask.objects.exists()
+        last = JournalEntry.objects.order_by("id").last()
+        assert last is not None
+        assert (last.event, last.data) == ("purged", {"archived_tasks": 1})
+
+    def test_task_never_handed_out_goes_alone(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        factories.once_task(alice)
+        frozen_clock.advance(days=38)
+        assert purge() == {"once_tasks": 1}
+        frozen_clock.advance(days=370)
+        assert purge() == {}
+        frozen_clock.advance(days=1)
+        assert purge() == {"archived_tasks": 1}
+
+    @pytest.mark.parametrize("kept", ["DISPATCH_RETENTION", "TASK_RETENTION"])
+    def test_retention_of_0_keeps_it(
+        self, archived: OnceTask, frozen_clock: FrozenClock, settings: Any, kept: str
+    ) -> None:
+        setattr(settings, kept, timedelta(0))
+        frozen_clock.advance(days=9000)
+        purge()
+        frozen_clock.advance(days=1)
+        purge()
+        # A task stays as long as a dispatch of it does.
+        assert ArchivedTask.objects.get().task == archived.pk
+        assert ArchivedDispatch.objects.exists() is (kept == "DISPATCH_RETENTION")

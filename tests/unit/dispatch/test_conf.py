@@ -1,4 +1,4 @@
-"""Settings of dispatch that contradict each other stop the start."""
+"""Settings that contradict each other stop the start with a message that says what to do."""
 
 from __future__ import annotations
 
@@ -8,21 +8,44 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.dispatch.conf import DispatchConf
 
 
-@pytest.mark.parametrize("name", ["DISPATCH_RETENTION", "TASK_RETENTION"])
-@pytest.mark.parametrize(("kept", "lookback"), [("7d", "7d"), ("8d", "169h"), ("1m", "1h")])
-def test_nothing_goes_that_can_be_handed_out(name: str, kept: str, lookback: str) -> None:
-    """S0.8: the start stops, and says what to do."""
-    with pytest.raises(ImproperlyConfigured, match=f"{name} .* raise the first, lower the second"):
-        DispatchConf.from_environment({name: kept, "DISPATCH_LOOKBACK": lookback})
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"DISPATCH_RETENTION": "30d"},
+        {"TASK_RETENTION": "30d"},
+        {"TASK_ARCHIVE_AFTER": "400d"},
+        {"DISPATCH_RETENTION": "12d", "DISPATCH_ARCHIVE_AFTER": "13d"},
+    ],
+)
+def test_nothing_is_forgotten_before_it_is_in_the_archive(given: dict[str, str]) -> None:
+    """S0.8."""
+    with pytest.raises(ImproperlyConfigured, match="raise the first, lower the second, or set"):
+        DispatchConf.from_environment(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"DISPATCH_LOOKBACK": "30d"},
+        {"DISPATCH_ARCHIVE_AFTER": "191h"},
+        {"TASK_ARCHIVE_AFTER": "191h"},
+    ],
+)
+def test_nothing_goes_to_the_archive_that_still_decides(given: dict[str, str]) -> None:
+    """S0.8, I6."""
+    with pytest.raises(ImproperlyConfigured, match="must be at least a day longer than"):
+        DispatchConf.from_environment(given)
 
 
 @pytest.mark.parametrize(
     "given",
     [
         {},
-        {"DISPATCH_RETENTION": "8d", "TASK_RETENTION": "8d"},
-        {"DISPATCH_RETENTION": "0", "TASK_RETENTION": "0", "DISPATCH_LOOKBACK": "365d"},
+        {"DISPATCH_RETENTION": "0", "TASK_RETENTION": "0"},
+        {"DISPATCH_RETENTION": "31d", "TASK_RETENTION": "31d"},
+        {"DISPATCH_LOOKBACK": "29d"},
+        {"DISPATCH_ARCHIVE_AFTER": "192h"},
     ],
 )
-def test_a_day_longer_than_the_lookback_is_fine(given: dict[str, str]) -> None:
+def test_what_fits_together_is_taken(given: dict[str, str]) -> None:
     DispatchConf.from_environment(given)

@@ -24,17 +24,18 @@ WEEK = 7 * DAY
         (DAY, 365 * DAY, 366),
     ],
 )
-def test_horizon_lies_behind_retention_and_lookback(
+def test_horizon_lies_behind_the_lookback(
     kept: timedelta, lookback: timedelta, days_ago: int
 ) -> None:
     """S0.8."""
-    found = retention.horizon(NOW, retention=kept, lookback=lookback)
+    found = retention.horizon(NOW, after=kept, lookback=lookback)
     assert found == NOW - days_ago * DAY
 
 
-def test_retention_of_nothing_keeps_all() -> None:
+def test_task_is_kept_for_its_retention_in_both_tables_together() -> None:
     """S0.8."""
-    assert retention.horizon(NOW, retention=timedelta(0), lookback=WEEK) is None
+    found = retention.archived_before(NOW, retention=400 * DAY, archive_after=30 * DAY)
+    assert found == NOW - 370 * DAY
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,395 @@
+"""Ended dispatches and tasks that are over go to the archive, are found there, and a task comes
+back when somebody restores it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from apps.common import archive as moving
+from apps.common import clock
+from apps.common.errors import Conflict, NotFound, ReplayConflict
+from apps.dispatch.errors import Closed
+from apps.dispatch.models import (
+    ArchivedDispatch,
+    ArchivedTask,
+    Dispatch,
+    Executor,
+    OnceTask,
+    RotateTask,
+    Stock,
+)
+from apps.dispatch.models.dispatch_columns import COLUMNS
+from apps.dispatch.services import archive, ending, executors, tasks
+from apps.dispatch.services.find import existing_dispatch, find_dispatch
+from apps.journal.models import JournalEntry
+from apps.reports.rules.outcomes import ENDS
+from tests import callback, factories
+from tests.frozen import FrozenClock
+from tests.integration.dispatch.housekeeping import (
+    archived,
+    audit,
+    coming,
+    ended,
+    finish,
+    is_idle,
+    purge,
+    where,
+    where_task,
+)
+from tests.kills import killed_at
+
+OLGA = factories.OPERATOR
+WHO: Any = {"actor": OLGA, "reason": "The shop asks again"}
+LIVE, ARCHIVE = ["dispatch_dispatch"], ["dispatch_archived"]
+LIVE_TASK, TASK_ARCHIVE = ["dispatch_oncetask"], ["dispatch_archived_task"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_rests")]
+
+
+def over(executor: Executor, frozen_clock: FrozenClock, **fields: Any) -> OnceTask:
+    """A once task in the archive that nobody was handed out."""
+    task = factories.once_task(executor, **fields)
+    frozen_clock.advance(days=38)
+    purge()
+    assert where_task(task) == TASK_ARCHIVE
+    return task
+
+
+class TestDispatches:
+    def test_all_that_is_known_of_it_goes_along(self, alice: Executor) -> None:
+        """S0.8: every column that both tables have, exactly as it was."""
+        facts = {
+            "params": {"größe": 1.10, "zahl": 10**15, "x": [None, True, "ä", {"y": ""}]},
+            "result": [1, {"a": None}],
+            "message": "Die Tür\nist zu",
+            "template_name": "photo-check",
+            "template_version": 3,
+            "state": "failed",
+            "round": 2,
+            "redo": 4,
+        }
+        [number] = ended(**facts)
+        before = Dispatch.objects.values(*COLUMNS).get(pk=number)
+        assert purge() == {"dispatches": 1, "stocks": 1}
+        assert ArchivedDispatch.objects.values(*COLUMNS).get(pk=number) == before
+        assert ArchivedDispatch.objects.get().archived_at == clock.now()
+
+    def test_moves_are_in_no_report(self) -> None:
+        """S0.8: nothing has happened to the work."""
+        assert not any(event in ("archived", "restored") for _source, event, *_states in ENDS)
+
+    def test_unequal_counts_roll_the_chunk_back(
+        self, alice: Executor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """I63, I1: nothing is removed that was not copied."""
+        numbers = ended(3)
+        copied = moving.execute
+
+        def one_less(sql: str, parameters: Any = ()) -> int:
+            return copied(sql, parameters) - sql.startswith("INSERT")
+
+        monkeypatch.setattr(moving, "execute", one_less)
+        with pytest.raises(RuntimeError, match="3 rows of dispatch_dispatch to carry, but 2 made"):
+            purge()
+        assert [where(number) for number in numbers] == [LIVE] * 3
+        assert not JournalEntry.objects.filter(event="archived").exists()
+        audit()
+
+    def test_row_that_is_in_both_tables_stays_so(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """I63: no move hides what the audit is to find."""
+        [number] = archived()
+        ended(id=number)
+        frozen_clock.advance(days=1)
+        with pytest.raises(IntegrityError):
+            purge()
+        assert where(number) == LIVE + ARCHIVE
+
+    def test_open_one_never_goes(self, alice: Executor) -> None:
+        """S0.8, I63: even if somebody has written an end into it."""
+        [number] = ended(state="open")
+        assert purge() == {}
+        assert where(number) == LIVE
+
+    def test_executor_of_archived_ones_is_not_deleted(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.5: the archive names it."""
+        archived()
+        assert executors.blockers(alice) == {"archived dispatches": 1}
+        with pytest.raises(Conflict, match="dispatches in the archive were made to it"):
+            executors.remove_executor(executor=alice, actor=OLGA)
+        bob = factories.user("uid_bob")
+        over(bob, frozen_clock)
+        assert executors.blockers(bob) == {"archived tasks": 1}
+        with pytest.raises(Conflict, match="tasks in the archive were addressed to it"):
+            executors.remove_executor(executor=bob, actor=OLGA)
+
+
+class TestVerbs:
+    @pytest.fixture
+    def number(self, alice: Executor) -> int:
+        [number] = archived(result={"photos": 3}, executor_id=alice.pk)
+        return number
+
+    def test_repeated_callback_gets_its_first_answer(self, alice: Executor, number: int) -> None:
+        """S0.20: also a month later."""
+        answer = callback.call_back(
+            executor=alice, number=number, outcome="succeeded", result={"photos": 3}
+        )
+        assert (answer.pk, answer.state) == (number, "succeeded")
+        both = callback.call_back_and_pull(
+            executor=alice, number=number, outcome="succeeded", result={"photos": 3}
+        )
+        assert both[0].pk == number
+        with pytest.raises(ReplayConflict, match="the first answer stands"):
+            callback.call_back(executor=alice, number=number, outcome="failed")
+
+    def test_result_of_one_that_ended_otherwise_is_refused_and_kept(self, alice: Executor) -> None:
+        [number] = archived(state="expired")
+        with pytest.raises(Closed):
+            callback.call_back(executor=alice, number=number, outcome="succeeded")
+        assert JournalEntry.objects.get(event="late_result").subject_id == number
+
+    def test_of_another_executor_is_unknown(self, number: int) -> None:
+        bob = factories.user("uid_bob")
+        with pytest.raises(NotFound):
+            callback.call_back(executor=bob, number=number, outcome="succeeded")
+
+    def test_all_other_verbs_are_refused_as_closed(self, alice: Executor, number: int) -> None:
+        """S0.20."""
+        with pytest.raises(Closed):
+            callback.extend(executor=alice, number=number, seconds=60)
+        with pytest.raises(Closed):
+            callback.release(executor=alice, number=number)
+        for verb in (ending.cancel, ending.release, ending.expire_now):
+            with pytest.raises(Closed, match="is succeeded since"):
+                verb(dispatch=existing_dispatch(number), **WHO)
+        assert where(number) == ARCHIVE
+
+    def test_one_that_went_since_it_was_read_is_refused_as_closed(self, alice: Executor) -> None:
+        [number] = ended()
+        read = Dispatch.objects.get(pk=number)
+        read.state = "open"
+        purge()
+        with pytest.raises(Closed, match="is succeeded since"):
+            ending.cancel(dispatch=read, **WHO)
+
+    def test_found_by_number_wherever_it_is(self, alice: Executor) -> None:
+        """S0.8."""
+        [number] = ended()
+        assert isinstance(find_dispatch(number), Dispatch)
+        purge()
+        assert isinstance(find_dispatch(number), ArchivedDispatch)
+        assert isinstance(find_dispatch(number, bound=["uid_alice"]), ArchivedDispatch)
+        assert find_dispatch(number, bound=["uid_bob"]) is None
+        with pytest.raises(NotFound):
+            existing_dispatch(7)
+
+
+class TestTasks:
+    def test_restored_one_is_as_it_was_but_paused(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.8: with its number, and every column to the microsecond."""
+        fields: dict[str, Any] = {
+            "params": {"shop": "S1", "photos": 3},
+            "template": factories.template(),
+            "priority": -4,
+            "mode": "blocking",
+            "dispatch_times": 9,
+            "lease_seconds": 77,
+            "start_at": coming(microseconds=1234),
+            "end_at": coming(days=3, microseconds=5),
+        }
+        task = over(alice, frozen_clock, **fields)
+        row = ArchivedTask.objects.get()
+        assert (row.title, row.executor, row.start_at) == (task.title, alice, task.start_at)
+        assert (row.end_at, row.archived_at) == (task.end_at, clock.now())
+        frozen_clock.advance(days=1)
+        back = archive.restore_task(OnceTask, number=task.pk, **WHO)
+        assert where_task(task) == LIVE_TASK
+        stored = OnceTask.objects.get(pk=task.pk)
+        assert (stored.status, stored.version) == ("paused", task.version + 1)
+        assert (stored.updated_at, stored.updated_by) == (clock.now(), OLGA)
+        changed = {"status", "version", "updated_at", "updated_by"}
+        names = {field.attname for field in OnceTask._meta.concrete_fields} - changed
+        assert all(getattr(stored, name) == getattr(task, name) for name in names)
+        assert back == stored
+        entry = JournalEntry.objects.timeline("plan", task.pk).last()
+        assert (entry.event, entry.actor, entry.reason) == ("restored", OLGA, WHO["reason"])
+        assert entry.data == {"before": {"status": "active"}, "after": {"status": "paused"}}
+
+    def test_restored_rotation_has_no_past(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.8: nothing old is handed out, not even of the last days."""
+        task = factories.rotation(alice, misfire="all", misfire_limit=100)
+        tasks.delete_task(task=task, actor=OLGA)
+        frozen_clock.advance(days=31, minutes=1)
+        assert purge() == {"rotate_tasks": 1}
+        back = archive.restore_task(RotateTask, number=task.pk, **WHO)
+        assert (back.status, back.effective_from) == ("paused", clock.now())
+        tasks.update_task(task=back, changes={"status": "active"}, actor=OLGA)
+        assert is_idle(alice)
+        frozen_clock.advance(minutes=30)
+        assert finish(alice).task == task.pk
+
+    def test_restored_once_task_is_had_again_when_somebody_plans_it_anew(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.8, I1: its dispatch stays in the archive and its quota is new."""
+        task = factories.once_task(alice)
+        number = finish(alice).pk
+        tasks.delete_task(task=task, actor=OLGA)
+        frozen_clock.advance(days=31)
+        purge()
+        frozen_clock.advance(days=1)
+        purge()
+        back = archive.restore_task(OnceTask, number=task.pk, **WHO)
+        changes = {"status": "active"}
+        tasks.update_task(task=back, changes=changes, actor=OLGA)
+        # Still as long ago as it was.
+        assert is_idle(alice)
+        tasks.update_task(task=back, changes={"start_at": clock.now()}, actor=OLGA)
+        again = finish(alice)
+        assert (again.task, again.round) == (task.pk, 0)
+        assert where(number) == ARCHIVE
+        assert Stock.objects.get().handed == 1
+        audit()
+
+    def test_restored_one_goes_again_a_month_after(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        task = over(alice, frozen_clock)
+        archive.restore_task(OnceTask, number=task.pk, **WHO)
+        frozen_clock.advance(days=30)
+        assert purge() == {}
+        frozen_clock.advance(days=1)
+        assert purge() == {"once_tasks": 1}
+
+    def test_unknown_one_is_not_restored(self, alice: Executor, frozen_clock: FrozenClock) -> None:
+        task = over(alice, frozen_clock)
+        with pytest.raises(NotFound, match="There is no rotate task"):
+            archive.restore_task(RotateTask, number=task.pk, **WHO)
+        archive.restore_task(OnceTask, number=task.pk, **WHO)
+        with pytest.raises(NotFound, match="in the archive"):
+            archive.restore_task(OnceTask, number=task.pk, **WHO)
+
+    def test_found_within_the_limits_of_a_person(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        task = over(alice, frozen_clock)
+        assert archive.find_archived_task("once", task.pk, bound=["uid_alice"]).task == task.pk
+        with pytest.raises(NotFound):
+            archive.find_archived_task("once", task.pk, bound=["uid_bob"])
+        with pytest.raises(NotFound):
+            archive.find_archived_task("once", 2**63)
+
+    def test_restore_raises_the_plan_version(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """S0.22: as every edit of the plan."""
+        task = over(alice, frozen_clock)
+        before = Executor.objects.get().plan_version
+        archive.restore_task(OnceTask, number=task.pk, **WHO)
+        assert Executor.objects.get().plan_version == before + 1
+
+
+@pytest.mark.django_db(transaction=True)
+class TestKilled:
+    def test_move_of_tasks_leaves_each_in_one_table(
+        self, alice: Executor, frozen_clock: FrozenClock, settings: Any
+    ) -> None:
+        """I63: with its entry, or not at all."""
+        settings.PURGE_BATCH = 2
+        planned = [factories.once_task(alice) for _ in range(3)]
+        frozen_clock.advance(days=38)
+        statement, seen = 1, set()
+        while killed_at(statement, purge):
+            assert all(len(where_task(task)) == 1 for task in planned)
+            entries = JournalEntry.objects.filter(event="archived")
+            gone = ArchivedTask.objects.count()
+            assert gone == sum(entry.data["once_tasks"] for entry in entries)
+            seen.add(gone)
+            statement += 1
+        assert seen >= {0, 2}
+        assert [where_task(task) for task in planned] == [TASK_ARCHIVE] * 3
+
+    def test_restore_leaves_it_here_or_there(
+        self, alice: Executor, frozen_clock: FrozenClock
+    ) -> None:
+        """I63."""
+        task = over(alice, frozen_clock)
+        statement = 1
+        while killed_at(statement, lambda: archive.restore_task(OnceTask, number=task.pk, **WHO)):
+            assert where_task(task) == TASK_ARCHIVE
+            assert not JournalEntry.objects.filter(event="restored").exists()
+            statement += 1
+        assert statement > 5
+        assert where_task(task) == LIVE_TASK
+
+
+class TestRaces:
+    def test_only_one_of_two_restores(
+        self, alice: Executor, frozen_clock: FrozenClock, racers: Any
+    ) -> None:
+        """I63."""
+        task = over(alice, frozen_clock)
+
+        def restore() -> str:
+            try:
+                return archive.restore_task(OnceTask, number=task.pk, **WHO).status
+            except NotFound as refused:
+                return refused.code
+
+        assert sorted(racers([restore] * 4).results) == ["not_found"] * 3 + ["paused"]
+        assert where_task(task) == LIVE_TASK
+
+    def test_repeated_callbacks_while_it_moves_get_their_first_answer(
+        self, alice: Executor, racers: Any
+    ) -> None:
+        """S0.20, I63: no look misses it, and two movers take each once."""
+        numbers = ended(20, executor_id=alice.pk)
+
+        def repeat() -> int:
+            answers = [
+                callback.call_back(executor=alice, number=number, outcome="succeeded")
+                for number in numbers
+            ]
+            return len(answers)
+
+        race = racers([purge, purge, repeat, repeat])
+        first, second, *answered = race.results
+        assert answered == [20, 20]
+        assert first + second == {"dispatches": 20, "stocks": 20}
+        assert all(where(number) == ARCHIVE for number in numbers)
+        audit()
+
+    @pytest.mark.mariadb
+    def test_mover_passes_over_what_somebody_has_locked(self, alice: Executor, racers: Any) -> None:
+        """S0.8: nobody who works on a row makes it wait, and it holds up nobody."""
+        numbers = ended(3)
+        with transaction.atomic():
+            Dispatch.objects.select_for_update().get(pk=numbers[1])
+            assert racers([purge]).results == [{"dispatches": 2, "stocks": 2}]
+        assert [where(number) for number in numbers] == [ARCHIVE, LIVE, ARCHIVE]
+        audit()
+
+
+def test_settings_of_a_day_are_enough(
+    alice: Executor, frozen_clock: FrozenClock, settings: Any
+) -> None:
+    """S0.8: the lookback is what keeps a dispatch longer."""
+    settings.DISPATCH_LOOKBACK = timedelta(hours=1)
+    settings.DISPATCH_ARCHIVE_AFTER = timedelta(days=1, hours=1)
+    [number] = ended(ago=timedelta(days=1, hours=1))
+    assert purge() == {}
+    frozen_clock.advance(seconds=1)
+    assert purge() == {"dispatches": 1, "stocks": 1}
+    assert where(number) == ARCHIVE
